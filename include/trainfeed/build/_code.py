@@ -1,0 +1,150 @@
+"""The code of a data set: its digest, its libraries, and its preprocessing function.
+
+A data set's folder is loaded as a package of its own, so its modules import each other with
+``from . import name`` and cannot clash with those of another data set. Code outside the folder is
+not covered by the digest, so importing such code is refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from trainfeed.errors import ConfigError
+from trainfeed.spec import DatasetSpec
+
+__all__ = ["code_digest", "load_function", "running_libraries"]
+
+_PACKAGE: Final = "trainfeed_datasets"
+# Everything that decides about bytes on disk, besides the code of the data set.
+_LIBRARIES: Final = ("cramjam", "isal", "numpy", "pyarrow", "trainfeed", "xxhash")
+
+
+def code_digest(spec: DatasetSpec) -> tuple[str, list[str]]:
+    """Digest every ``.py`` of the data set's folder that preprocessing can import.
+
+    The module of ``train.entry`` is left out: it does not decide what is in the data.
+
+    Returns:
+        SHA-256 in hex over the names and contents in path order, and the names.
+
+    Raises:
+        ConfigError: A module imports code from outside its folder.
+    """
+    digest = hashlib.sha256()
+    names = []
+    for path in _modules(spec):
+        name = path.relative_to(spec.folder).as_posix()
+        content = path.read_bytes()
+        _refuse_outside_imports(path, content, spec.folder)
+        for part in (name.encode(), content):
+            digest.update(len(part).to_bytes(8, "little") + part)
+        names.append(name)
+    return digest.hexdigest(), names
+
+
+def load_function(spec: DatasetSpec, entry: str) -> Callable[..., Any]:
+    """Import ``module:name`` from the data set's folder.
+
+    Raises:
+        ConfigError: There is no such module or function, or importing it fails.
+    """
+    module_name, _, name = entry.partition(":")
+    module = _load_module(spec, module_name)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ConfigError(
+            f"expected a function {name!r} in {spec.folder / module_name}.py, found none;"
+            f" define it or change {entry!r} in dataset.yaml"
+        )
+    return function  # type: ignore[no-any-return]
+
+
+@cache
+def running_libraries() -> dict[str, str]:
+    """Return name → version of the libraries that decide about bytes, Python included."""
+    versions = {name: _version(name) for name in _LIBRARIES}
+    return versions | {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        # Run from a checkout, trainfeed itself is not installed.
+        from trainfeed import __version__
+
+        return __version__
+
+
+def _modules(spec: DatasetSpec) -> list[Path]:
+    training = spec.folder / f"{spec.train.entry.partition(':')[0]}.py" if spec.train else None
+    return sorted(path for path in spec.folder.rglob("*.py") if path != training)
+
+
+def _load_module(spec: DatasetSpec, module_name: str) -> ModuleType:
+    package = _load_package(spec)
+    path = spec.folder / f"{module_name}.py"
+    if not path.is_file():
+        raise ConfigError(f"expected a module {path}, found none; dataset.yaml names it")
+    try:
+        return importlib.import_module(f"{package}.{module_name}")
+    except Exception as error:
+        raise ConfigError(f"importing {path} failed: {type(error).__name__}: {error}") from error
+
+
+def _load_package(spec: DatasetSpec) -> str:
+    # One package per folder: two checkouts of one data set in a process must not share modules.
+    tag = hashlib.sha256(str(spec.folder).encode()).hexdigest()[:8]
+    name = f"{_PACKAGE}_{spec.name}_{tag}"
+    if name not in sys.modules:
+        package = ModuleType(name)
+        package.__path__ = [str(spec.folder)]
+        sys.modules[name] = package
+    return name
+
+
+def _refuse_outside_imports(path: Path, content: bytes, folder: Path) -> None:
+    for name in _absolute_imports(path, content):
+        if (folder / f"{name}.py").is_file():
+            raise ConfigError(
+                f"{path} imports its neighbour {name!r}: write 'from . import {name}'"
+            )
+        if not _is_installed(name):
+            raise ConfigError(
+                f"{path} imports {name!r}, which is neither in its folder nor an installed package;"
+                " its content would be missing from the code digest: move it into the folder"
+            )
+
+
+def _absolute_imports(path: Path, content: bytes) -> Iterator[str]:
+    try:
+        tree = ast.parse(content, filename=str(path))
+    except SyntaxError as error:
+        raise ConfigError(f"{path}:{error.lineno}: {error.msg}") from error
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.partition(".")[0]
+
+
+@cache
+def _is_installed(name: str) -> bool:
+    if name in sys.stdlib_module_names or name in {"trainfeed", "__future__"}:
+        return True
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:
+        return False
+    homes = (sysconfig.get_path(key) for key in ("purelib", "platlib"))
+    return any(Path(found.origin).is_relative_to(home) for home in homes)

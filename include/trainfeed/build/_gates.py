@@ -1,0 +1,80 @@
+"""Quality gates: what must hold of an interval before anybody may see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainfeed.errors import ConfigError
+
+__all__ = ["Counts", "evaluate", "failures"]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What gates look at.
+
+    Attributes:
+        read: Source records read.
+        quarantined: Records in quarantine.
+        samples: Samples of all splits.
+        late: Records stamped before the interval.
+        statistics: Per field the statistics over all splits, as JSON.
+    """
+
+    read: int
+    quarantined: int
+    samples: int
+    late: int
+    statistics: Mapping[str, Mapping[str, Any]]
+
+
+def evaluate(gates: Sequence[Mapping[str, Any]], counts: Counts) -> list[dict[str, Any]]:
+    """Evaluate the gates of a spec.
+
+    Returns:
+        Every gate as the spec has it, with ``value`` and ``passed``.
+    """
+    return [{**gate, **_measure(gate, counts)} for gate in gates]
+
+
+def failures(results: Sequence[Mapping[str, Any]], severity: str) -> list[str]:
+    """Return one line per gate of a severity that did not pass: what, value, limit."""
+    return [
+        _line(result)
+        for result in results
+        if not result["passed"] and result["severity"] == severity
+    ]
+
+
+def _measure(gate: Mapping[str, Any], counts: Counts) -> dict[str, Any]:
+    match gate["check"]:
+        case "quarantine_ratio":
+            low = high = counts.quarantined / counts.read if counts.read else 0.0
+        case "count":
+            low = high = counts.samples
+        case "late":
+            low = high = counts.late
+        case "null_ratio":
+            field = counts.statistics[gate["field"]]
+            low = high = field["nulls"] / field["count"] if field["count"] else 0.0
+        case "range":
+            field = counts.statistics[gate["field"]]
+            low, high = field["min"], field["max"]
+        case unknown:
+            raise ConfigError(f"unknown check {unknown!r} in the plan")
+    # No sample, no minimum: an empty interval breaks no range.
+    passed = low is None or (
+        (gate.get("min") is None or low >= gate["min"])
+        and (gate.get("max") is None or high <= gate["max"])
+    )
+    return {"value": low if low == high else [low, high], "passed": passed}
+
+
+def _line(result: Mapping[str, Any]) -> str:
+    field = f" of {result['field']}" if result.get("field") else ""
+    limits = ", ".join(
+        f"{side} {result[side]}" for side in ("min", "max") if result.get(side) is not None
+    )
+    return f"{result['check']}{field} is {result['value']}, allowed: {limits}"

@@ -1,0 +1,74 @@
+"""The lookup files beside a spec: their digests, and their content as Arrow tables."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from trainfeed.errors import CodeChangedError, ConfigError
+from trainfeed.spec import DatasetSpec
+
+__all__ = ["load_lookups", "lookup_digests"]
+
+_SUFFIXES: Final = (".arrow", ".csv", ".parquet")
+
+
+def lookup_digests(spec: DatasetSpec) -> dict[str, str]:
+    """Return lookup name → SHA-256 of its file.
+
+    Raises:
+        ConfigError: A file is missing.
+    """
+    return {name: _digest(spec, name) for name in sorted(spec.lookups)}
+
+
+def load_lookups(spec: DatasetSpec, planned: Mapping[str, str]) -> dict[str, pa.Table]:
+    """Read the lookup files.
+
+    Args:
+        spec: The data set.
+        planned: The digests of the plan.
+
+    Raises:
+        CodeChangedError: A file is not the one that was planned with.
+        ConfigError: A file is missing or of a kind that cannot be read.
+    """
+    for name, digest in lookup_digests(spec).items():
+        if planned.get(name) != digest:
+            raise CodeChangedError(
+                f"lookup {name!r} ({_path(spec, name)}) changed since the plan was made; nothing"
+                " was published; start the run anew"
+            )
+    return {name: _read(_path(spec, name)) for name in sorted(spec.lookups)}
+
+
+def _path(spec: DatasetSpec, name: str) -> Path:
+    return spec.folder / spec.lookups[name]
+
+
+def _digest(spec: DatasetSpec, name: str) -> str:
+    try:
+        with _path(spec, name).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"lookup {name!r} of data set {spec.name!r} is missing: {_path(spec, name)};"
+            " put the file there, or take it out of 'lookups' in dataset.yaml"
+        ) from error
+
+
+def _read(path: Path) -> pa.Table:
+    match path.suffix:
+        case ".parquet":
+            return pyarrow.parquet.read_table(path)
+        case ".csv":
+            return pyarrow.csv.read_csv(path)
+        case ".arrow":
+            return pa.ipc.open_file(pa.OSFile(str(path))).read_all()
+    raise ConfigError(f"expected a lookup file that ends in one of {_SUFFIXES}, got {path.name}")

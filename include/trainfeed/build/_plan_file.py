@@ -1,0 +1,193 @@
+"""The plan of one interval: what is read, in which pieces, into which shards.
+
+Written once, before any source is read, as canonical JSON under a name that two runs of one
+interval share. Every later stage reads it and never plans anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trainfeed.dataset import DatasetFolder, canonical
+from trainfeed.dataset.order import shard_name
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.storage import posix
+
+__all__ = [
+    "Plan",
+    "PlanRef",
+    "PlannedInput",
+    "PlannedRange",
+    "PlannedShard",
+    "load_plan",
+    "save_plan",
+]
+
+
+@dataclass(frozen=True)
+class PlanRef:
+    """What stages hand to each other: enough to find the plan.
+
+    Attributes:
+        dataset: Name of the data set.
+        interval: Name of the interval.
+        plan_id: Name of the plan.
+    """
+
+    dataset: str
+    interval: str
+    plan_id: str
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> PlanRef:
+        """Pick the reference out of what ``plan`` returned."""
+        return cls(str(value["dataset"]), str(value["interval"]), str(value["plan_id"]))
+
+    def to_json(self) -> dict[str, str]:
+        """Return the reference as small JSON."""
+        return {"dataset": self.dataset, "interval": self.interval, "plan_id": self.plan_id}
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class PlannedInput(_Model):
+    """One source: the half-open range of offsets, and what identifies the topic."""
+
+    connection: str
+    topic: str
+    topic_uuid: str
+    cluster: str
+    partition: int
+    start: int
+    end: int
+
+
+class PlannedRange(_Model):
+    """A piece of an input: one landing file."""
+
+    source: str
+    start: int
+    end: int
+
+
+class PlannedShard(_Model):
+    """One shard to write."""
+
+    split: str
+    index: int
+
+
+class Plan(_Model):
+    """Everything that the stages of one build must agree on.
+
+    Attributes:
+        fingerprint_of: The values that ``fingerprint`` is the digest of.
+        inputs: By source string.
+        ranges: Landing files, in order of source and offset.
+        ingest: Per task the indices into ``ranges``.
+        preprocess: Per task, and so per spill file, the indices into ``ranges``.
+        convert: Per task the shards.
+        shards: Number of shards per split; its keys are the splits, ``late`` included.
+        quality: The gates, as the spec has them.
+        gaps: Ranges that are known to be lost, each with who allowed it why.
+    """
+
+    format: int
+    dataset: str
+    interval: dict[str, str]
+    plan_id: str
+    generation: int
+    supersedes: dict[str, Any] | None
+    fingerprint: str
+    fingerprint_of: dict[str, Any]
+    inputs: dict[str, PlannedInput]
+    ranges: list[PlannedRange]
+    ingest: list[list[int]]
+    preprocess: list[list[int]]
+    convert: list[list[PlannedShard]]
+    shards: dict[str, int]
+    quality: list[dict[str, Any]]
+    gaps: list[dict[str, Any]]
+    code: dict[str, Any]
+    lookups: dict[str, str]
+    libraries: dict[str, str]
+    fields: list[dict[str, Any]] = Field(alias="schema")
+
+    @property
+    def sources(self) -> list[str]:
+        """Source strings, sorted by their UTF-8 bytes; the source index is the place in it."""
+        return sorted(self.inputs, key=str.encode)
+
+    @property
+    def splits(self) -> list[str]:
+        """Names of the splits in name order."""
+        return sorted(self.shards)
+
+    def shard_name(self, shard: PlannedShard) -> str:
+        """Return the file name of a shard."""
+        return shard_name(self.dataset, shard.split, shard.index, self.shards[shard.split])
+
+    def all_shards(self) -> list[PlannedShard]:
+        """Return every shard, in split and shard order."""
+        return [
+            PlannedShard(split=split, index=index)
+            for split in self.splits
+            for index in range(self.shards[split])
+        ]
+
+    def ref(self) -> PlanRef:
+        """Return what stages hand to each other."""
+        return PlanRef(self.dataset, self.interval["name"], self.plan_id)
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical JSON."""
+        return canonical.dumps(self.model_dump(by_alias=True))
+
+
+def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
+    """Read the plan that ``ref`` names.
+
+    Raises:
+        NotFoundError: The plan is gone; the run has to be started anew.
+        FormatError: It is no plan, or one of another version of trainfeed.
+    """
+    path = folder.plan(ref.interval, ref.plan_id)
+    try:
+        return _parse(path.read_bytes(), path)
+    except FileNotFoundError as error:
+        raise NotFoundError(
+            f"plan {path} is missing; nothing was changed; start the run anew"
+        ) from error
+
+
+def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
+    """Give the plan its name, or adopt the one that has it already.
+
+    A plan of the same name has the same fingerprint, hence the same inputs, code and spec. When
+    it differs in anything else (library versions, gates), it was left by an unfinished run under
+    another deployment, and this one takes its place: its tasks notice.
+
+    Returns:
+        The plan that every stage will read.
+    """
+    path = folder.plan(plan.interval["name"], plan.plan_id)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = plan.to_bytes()
+    if not posix.create_exclusive(path, data) and path.read_bytes() != data:
+        posix.replace_file(path, data)
+    return _parse(path.read_bytes(), path)
+
+
+def _parse(data: bytes, path: Path) -> Plan:
+    try:
+        return Plan.model_validate(canonical.loads(data, path=str(path)))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise FormatError(f"expected a plan: {place}: {first['msg']}", path=str(path)) from error

@@ -1,0 +1,87 @@
+"""What a preprocessing function gets, and the two ways in which it turns a record down."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+__all__ = ["Filtered", "Record", "Reject"]
+
+_REASON: Final = re.compile(r"^[a-z0-9][a-z0-9_.:-]{0,63}$")
+_MAX_MESSAGE_CHARS: Final = 500
+
+
+def _check_reason(reason: str) -> str:
+    if not _REASON.match(reason):
+        raise ValueError(f"expected a reason like 'not_json', got {reason!r}")
+    return reason
+
+
+class Reject(Exception):  # noqa: N818 - users raise it as a verdict, it reports no failure
+    """Raised by a preprocessing function: the record is broken and goes to quarantine.
+
+    Args:
+        reason: A short code like ``not_json``; the quarantine is counted by it.
+        message: What exactly is wrong; cut to 500 characters.
+    """
+
+    def __init__(self, reason: str, message: str = "") -> None:
+        super().__init__(reason, message)
+        self.reason = _check_reason(reason)
+        self.message = message[:_MAX_MESSAGE_CHARS]
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """Returned by a preprocessing function: the record is good, but not wanted.
+
+    Attributes:
+        reason: A short code like ``cancelled``; filtered records are counted by it.
+    """
+
+    reason: str
+
+    def __post_init__(self) -> None:
+        _check_reason(self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One source record.
+
+    Attributes:
+        value: The bytes of the record, or None for a Kafka tombstone.
+        key: The Kafka key, or None.
+        timestamp_ms: The record's timestamp in milliseconds since 1970, UTC.
+        headers: Kafka headers in order.
+        source: Canonical source string, ``kafka:<topic>/<partition>``.
+        offset: Offset within the source.
+    """
+
+    value: bytes | None
+    key: bytes | None
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...]
+    source: str
+    offset: int
+
+    @property
+    def timestamp(self) -> datetime:
+        """The record's timestamp as aware UTC time."""
+        return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+
+    def json(self) -> Any:
+        """Return the value parsed as JSON.
+
+        Raises:
+            Reject: The value is null (``null_value``) or no JSON (``not_json``).
+        """
+        if self.value is None:
+            raise Reject("null_value")
+        try:
+            return json.loads(self.value)
+        except (ValueError, RecursionError) as error:
+            raise Reject("not_json", str(error)) from error

@@ -1,0 +1,164 @@
+"""What every stage does before and after its work: find the plan, compare the code, look first.
+
+A stage whose plan is published returns at once: cleared runs re-execute old mapped tasks, and of
+two runs of one interval the slower one meets a version that is already there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed import faults
+from trainfeed.build._code import code_digest, running_libraries
+from trainfeed.build._plan_file import Plan, PlannedShard, PlanRef, load_plan
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Manifest, Version
+from trainfeed.errors import CodeChangedError, ConflictError, TrainFeedError
+from trainfeed.spec import DatasetSpec
+from trainfeed.storage import Location
+
+__all__ = ["Stage", "run_stage"]
+
+logger = logging.getLogger(__name__)
+
+_SPILL: Final = "spill"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage at work on one plan.
+
+    Attributes:
+        spec: The data set.
+        env: Where things are.
+        plan: The plan.
+    """
+
+    spec: DatasetSpec
+    env: Environment
+    plan: Plan
+
+    @classmethod
+    def open(cls, spec: DatasetSpec, env: Environment, ref: PlanRef) -> Stage:
+        """Load the plan that ``ref`` names."""
+        return cls(spec, env, load_plan(DatasetFolder(Path(env.root), ref.dataset), ref))
+
+    @property
+    def folder(self) -> DatasetFolder:
+        """The data set below the publication root."""
+        return DatasetFolder(Path(self.env.root), self.plan.dataset)
+
+    @property
+    def version_path(self) -> Path:
+        """Where the version will be."""
+        return self.folder.version(self.plan.interval["name"], self.plan.generation)
+
+    @property
+    def landing(self) -> Location:
+        """The landing area, shared by all data sets."""
+        return Location.parse(self.env.landing)
+
+    @property
+    def spill(self) -> Location:
+        """The folder of spill files of this plan."""
+        return Location.parse(self.env.work) / _SPILL / self.plan.plan_id
+
+    def spill_file(self, group: int) -> Location:
+        """The sorted samples of one split group."""
+        return self.spill / f"{group:05d}.arrow"
+
+    def quarantine_file(self, group: int) -> Location:
+        """The rejected records of one split group."""
+        return self.spill / f"{group:05d}.quarantine.arrow"
+
+    def part_file(self, shard: PlannedShard) -> Location:
+        """What is known of a written shard: digests, chunks, positions, statistics."""
+        return self.spill / f"{self.plan.shard_name(shard)}.part.arrow"
+
+    @property
+    def verdict_file(self) -> Location:
+        """What ``check`` found."""
+        return self.spill / "check.json"
+
+    def published(self) -> Version | None:
+        """Return the version of this plan, or None while it is not published.
+
+        Raises:
+            ConflictError: The generation exists, made from another fingerprint.
+        """
+        if not (self.version_path / "MANIFEST.json").is_file():
+            return None
+        manifest, digest = Manifest.read(self.version_path)
+        if manifest.fingerprint != self.plan.fingerprint:
+            raise ConflictError(
+                f"{self.version_path} was published by plan {manifest.plan} while plan"
+                f" {self.plan.plan_id} was at work; the published version stays, nothing of this"
+                " run is visible; start the run anew"
+            )
+        return Version(self.version_path, manifest, digest)
+
+    def check_code(self) -> None:
+        """Compare code and libraries with those of the plan.
+
+        Raises:
+            CodeChangedError: They differ; publishing would put new code under an old name.
+        """
+        digest, _ = code_digest(self.spec)
+        running = {"code": digest, **running_libraries()}
+        planned = {"code": self.plan.code["digest"], **self.plan.libraries}
+        if running != planned:
+            names = sorted(n for n in running.keys() | planned if running.get(n) != planned.get(n))
+            changes = ", ".join(f"{n}: {planned.get(n)} → {running.get(n)}" for n in names)
+            raise CodeChangedError(
+                f"code changed since plan {self.plan.plan_id} was made ({changes}); landing files"
+                " are kept, nothing was published; start the run anew"
+            )
+
+
+def run_stage(
+    name: str,
+    where: tuple[DatasetSpec, Environment, PlanRef],
+    work: Callable[[Stage], dict[str, Any]],
+) -> dict[str, Any]:
+    """Do ``work`` unless the plan is published, and report what was done.
+
+    Args:
+        name: The stage, for reports and logs.
+        where: Data set, environment and plan.
+        work: Gets the opened stage, returns what the report says besides stage and seconds.
+
+    Returns:
+        Small JSON: ``stage``, ``verdict``, ``source_reads``, ``seconds`` and what ``work`` said.
+    """
+    started = time.perf_counter()
+    spec, env, ref = where
+    stage = Stage.open(spec, env, ref)
+    report = _published(stage) or _attempt(stage, name, work)
+    seconds = round(time.perf_counter() - started, 3)
+    logger.info(
+        "%s %s/%s: %s in %.1f s", name, ref.dataset, ref.interval, report["verdict"], seconds
+    )
+    return {"stage": name, "source_reads": 0, "seconds": seconds, **report}
+
+
+def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -> dict[str, Any]:
+    stage.check_code()
+    faults.point(f"{name}.start")
+    try:
+        return work(stage)
+    except (TrainFeedError, OSError) as error:
+        # Another run may have published this plan meanwhile and taken the staging folder along.
+        if report := _published(stage):
+            logger.info("%s gave way to a version published meanwhile: %s", name, error)
+            return report
+        raise
+
+
+def _published(stage: Stage) -> dict[str, Any] | None:
+    version = stage.published()
+    return None if version is None else {"verdict": "published", "version": version.name}

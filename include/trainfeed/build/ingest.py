@@ -1,0 +1,107 @@
+"""Stage ``ingest``: copy planned offset ranges of a topic into landing files.
+
+A landing file is named by its range. A complete one is adopted without a word to the source, so a
+retry, a second data set and a rebuild read the broker at most once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from trainfeed import faults
+from trainfeed.build._inputs import open_source
+from trainfeed.build._landing import landed_leaf, landing_file, leaf_of
+from trainfeed.build._plan_file import PlannedInput, PlannedRange, PlanRef
+from trainfeed.build._stage import Stage, run_stage
+from trainfeed.config import Environment
+from trainfeed.dataset import Leaf, canonical
+from trainfeed.dataset.identity import source_hash
+from trainfeed.errors import SourceReplacedError
+from trainfeed.sources import LandingWriter, Topic
+from trainfeed.spec import DatasetSpec
+from trainfeed.storage import Location
+
+__all__ = ["ingest"]
+
+
+def ingest(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict[str, Any]:
+    """Land the ranges of one task.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        ref: The plan.
+        unit: Index into the plan's ``ingest``.
+
+    Returns:
+        ``verdict`` (built, adopted or published), ``source_reads``, ``records``, ``bytes``.
+
+    Raises:
+        SourceReplacedError: The topic is not the one that was planned.
+        OffsetOutOfRangeError: Retention deleted records of a range.
+        IngestError: The source cannot be read now.
+    """
+    return run_stage("ingest", (spec, env, ref), lambda stage: _ingest(stage, unit))
+
+
+def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
+    adopted, landed = Leaf(), Leaf()
+    for index in stage.plan.ingest[unit]:
+        piece = stage.plan.ranges[index]
+        location = landing_file(stage.landing, stage.plan.inputs[piece.source], piece)
+        leaf = landed_leaf(location)
+        if leaf is not None:
+            adopted += leaf
+        else:
+            landed += _land(stage, piece, location)
+    total = adopted + landed
+    return {
+        "verdict": "built" if landed.records else "adopted",
+        "unit": unit,
+        "source_reads": landed.records,
+        "records": total.records,
+        "bytes": total.bytes,
+    }
+
+
+def _land(stage: Stage, piece: PlannedRange, location: Location) -> Leaf:
+    planned = stage.plan.inputs[piece.source]
+    with closing(open_source(stage.env, planned.connection, planned.topic)) as topic:
+        _check_identity(topic, planned)
+        leaves: list[Leaf] = []
+
+        def write(file: BinaryIO) -> None:
+            batches = topic.iter_batches(planned.partition, piece.start, piece.end)
+            leaves.append(_write(file, batches, piece))
+
+        location.write_atomic(write)
+    faults.point("ingest.after_rename")
+    return leaves[-1]
+
+
+def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch], piece: PlannedRange) -> Leaf:
+    writer = LandingWriter(file)
+    leaf = Leaf()
+    source = source_hash(piece.source)
+    for batch in batches:
+        writer.write(batch)
+        leaf += leaf_of(batch, source)
+        faults.point("ingest.after_batch")
+    writer.close({"ledger": canonical.dumps(leaf.to_json()).decode()})
+    faults.point("ingest.before_rename")
+    return leaf
+
+
+def _check_identity(topic: Topic, planned: PlannedInput) -> None:
+    found = topic.identity
+    if (found.uuid, found.cluster) != (planned.topic_uuid, planned.cluster):
+        raise SourceReplacedError(
+            f"topic {planned.topic!r} was replaced since the plan was made: planned"
+            f" {planned.topic_uuid} in cluster {planned.cluster}, found {found.uuid} in cluster"
+            f" {found.cluster}; landed ranges and published versions are kept; start the run anew"
+            " to build from the new topic"
+        )

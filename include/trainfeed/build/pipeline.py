@@ -1,0 +1,87 @@
+"""All stages of one interval in this process: the command line's way to build, without Airflow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainfeed.build._plan_file import PlanRef
+from trainfeed.build.check import check
+from trainfeed.build.convert import convert
+from trainfeed.build.ingest import ingest
+from trainfeed.build.plan import plan
+from trainfeed.build.preprocess import preprocess
+from trainfeed.build.publish import publish
+from trainfeed.config import Environment
+from trainfeed.spec import DatasetSpec
+from trainfeed.window import Interval
+
+__all__ = ["STAGES", "BuildRequest", "build"]
+
+STAGES: Final = ("plan", "ingest", "preprocess", "convert", "check", "publish")
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """What may be asked of a build besides its interval.
+
+    Attributes:
+        rebuild: Why a published interval is built again.
+        allow_gap: Why records that retention deleted may be missing.
+    """
+
+    rebuild: str | None = None
+    allow_gap: str | None = None
+
+
+def build(
+    spec: DatasetSpec,
+    interval: Interval,
+    env: Environment,
+    request: BuildRequest | None = None,
+    *,
+    on_stage: Callable[[str], object] = str,
+) -> dict[str, Any]:
+    """Build and publish one interval.
+
+    Args:
+        spec: The data set.
+        interval: A tick of its schedule.
+        env: Where things are.
+        request: What else was asked.
+        on_stage: Called with the name of every stage before it starts.
+
+    Returns:
+        What ``publish.summary`` says of the version, ``verdict`` (built, published or identical),
+        ``source_reads`` and ``seconds`` per stage.
+
+    Raises:
+        TrainFeedError: Whatever a stage raised; running again goes on where it stopped.
+    """
+    request = request or BuildRequest()
+    on_stage("plan")
+    planned = plan(spec, interval, env, rebuild=request.rebuild, allow_gap=request.allow_gap)
+    seconds = {"plan": planned["seconds"]}
+    reads, report = 0, dict[str, Any]()
+    for stage, run in _stages(spec, env, planned):
+        on_stage(stage)
+        started = time.perf_counter()
+        for report in run:
+            reads += report["source_reads"]
+        seconds[stage] = round(time.perf_counter() - started, 3)
+    verdict = "identical" if planned["verdict"] == "identical" else report["verdict"]
+    return {**report, "verdict": verdict, "source_reads": reads, "seconds": seconds}
+
+
+def _stages(
+    spec: DatasetSpec, env: Environment, planned: dict[str, Any]
+) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
+    """Yield every stage after ``plan``, and an iterator that runs its tasks."""
+    ref = PlanRef.from_json(planned)
+    for stage in (ingest, preprocess, convert):
+        units = [item["unit"] for item in planned[stage.__name__]]
+        yield stage.__name__, (stage(spec, env, ref, unit) for unit in units)
+    for last in (check, publish):
+        yield last.__name__, (run(spec, env, ref) for run in [last])

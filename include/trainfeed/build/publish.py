@@ -1,0 +1,151 @@
+"""Stage ``publish``: one rename makes the version visible, completely or not at all.
+
+Everything before the rename can be repeated; nothing after it can turn success into failure. The
+steps are those of docs/adr/0003: manifest, seal, verify, commit, barrier, pointer.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from trainfeed import faults
+from trainfeed.build._assemble import assemble
+from trainfeed.build._plan_file import PlanRef
+from trainfeed.build._stage import Stage, run_stage
+from trainfeed.config import Environment
+from trainfeed.dataset import Version
+from trainfeed.dataset.layout import CURRENT
+from trainfeed.errors import (
+    CommitUnknownError,
+    ConflictError,
+    NonDeterminismError,
+    StorageError,
+    TrainFeedError,
+)
+from trainfeed.spec import DatasetSpec
+from trainfeed.storage import posix
+
+__all__ = ["publish", "summary"]
+
+logger = logging.getLogger(__name__)
+
+
+def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+    """Publish what ``check`` let through.
+
+    Returns:
+        ``verdict`` (built, or published when the version was there already) and what
+        ``summary`` says of the version.
+
+    Raises:
+        ConflictError: The generation was published from another fingerprint.
+        NonDeterminismError: It was published from this fingerprint with other content.
+        CommitUnknownError: The file system did not say whether the commit took place.
+        QuotaExceededError: The publication root is full.
+    """
+    report = run_stage("publish", (spec, env, ref), _publish)
+    folder = Stage.open(spec, env, ref).folder
+    version = Version.open(folder.interval(ref.interval) / report["version"].rpartition("/")[2])
+    _point(version)
+    return {**report, **summary(version)}
+
+
+def summary(version: Version) -> dict[str, Any]:
+    """Return what reports and events say of a version: small JSON, no secrets."""
+    manifest = version.manifest
+    shards = [shard for split in manifest.splits.values() for shard in split.shards]
+    return {
+        "dataset": manifest.dataset,
+        "interval": version.path.parent.name,
+        "generation": version.path.name,
+        "fingerprint": manifest.fingerprint,
+        "content_digest": manifest.content_digest,
+        "manifest_sha256": version.manifest_sha256,
+        "samples": manifest.num_samples(),
+        "quarantined": manifest.quarantine["records"],
+        "filtered": sum(manifest.filtered.values()),
+        "shards": len(shards),
+        "bytes": sum(num_bytes for num_bytes, _ in manifest.file_digests().values()),
+    }
+
+
+def _publish(stage: Stage) -> dict[str, Any]:
+    staged = stage.folder.staged(stage.plan.plan_id)
+    staged.mkdir(parents=True, exist_ok=True)
+    assemble(stage)
+    faults.point("publish.after_manifest")
+    _seal(staged)
+    Version.open(staged).verify()
+    faults.point("publish.after_verify")
+    version = _commit(stage, staged)
+    _clean(stage)
+    return {"verdict": "built", "version": version.name}
+
+
+def _seal(staged: Path) -> None:
+    """Make names as durable as contents: sync every folder, the innermost first."""
+    folders = [path for path in staged.rglob("*") if path.is_dir()]
+    for folder in [*sorted(folders, reverse=True), staged]:
+        posix.sync_dir(folder)
+
+
+def _commit(stage: Stage, staged: Path) -> Version:
+    target = stage.version_path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    posix.sync_dir(target.parent.parent)
+    faults.point("publish.before_rename")
+    try:
+        posix.rename_directory(staged, target)
+    except ConflictError:
+        return _adopt(stage, staged)
+    faults.point("publish.after_rename")
+    try:
+        posix.sync_dir(target.parent)
+        posix.sync_dir(stage.folder.staging)
+    except (StorageError, OSError) as error:
+        raise CommitUnknownError(
+            f"{target} was renamed into place, but the file system did not confirm it: {error};"
+            " nothing was deleted; retry this task: it looks before it acts"
+        ) from error
+    return Version.open(target)
+
+
+def _adopt(stage: Stage, staged: Path) -> Version:
+    """Somebody published this generation first: take theirs if it is what ours would be."""
+    published = stage.published()
+    if published is None:
+        raise ConflictError(
+            f"{stage.version_path} exists but holds no manifest; nothing was changed; look into it,"
+            " move it away, and retry"
+        )
+    ours = Version.open(staged)
+    if published.manifest.content_digest != ours.manifest.content_digest:
+        raise NonDeterminismError(
+            f"{published.path} has content {published.manifest.content_digest}, this run made"
+            f" {ours.manifest.content_digest} from the same fingerprint, in {staged}; the published"
+            " version stays; make preprocessing a pure function of record and lookups"
+        )
+    posix.remove_tree(staged)
+    return published
+
+
+def _point(version: Version) -> None:
+    """Move CURRENT forward. Advisory: whoever fails here has published all the same."""
+    pointer = version.path.parent / CURRENT
+    try:
+        with posix.file_lock(version.path.parent / ".lock"):
+            known = pointer.read_text().strip() if pointer.exists() else ""
+            if known < version.path.name:
+                posix.replace_file(pointer, f"{version.path.name}\n".encode())
+    except (TrainFeedError, OSError, UnicodeDecodeError) as error:
+        logger.warning("%s was not updated, readers look for the newest: %s", pointer, error)
+
+
+def _clean(stage: Stage) -> None:
+    """Drop the work files; the version is published whatever happens here."""
+    try:
+        stage.spill.delete(recursive=True)
+    except (TrainFeedError, OSError) as error:
+        logger.warning("work files stay behind in %s: %s", stage.spill.uri, error)

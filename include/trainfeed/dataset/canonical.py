@@ -1,0 +1,68 @@
+"""Canonical JSON: one byte sequence for one value, because fingerprints are hashes of it.
+
+UTF-8, keys sorted by code point, separators ``,`` and ``:``, no escapes beyond what JSON demands,
+floats as Python's ``repr``, no NaN or infinity, no final newline.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Final
+
+from trainfeed.errors import FormatError
+
+__all__ = ["MAX_BYTES", "dumps", "loads", "sha256_of"]
+
+# A manifest of 100,000 shards has about 30 MB; anything above is not ours.
+MAX_BYTES: Final = 64 << 20
+
+
+def dumps(value: Any) -> bytes:
+    """Return the canonical form of ``value``.
+
+    Raises:
+        FormatError: ``value`` holds what canonical JSON cannot say (NaN, a lone surrogate, an
+            object that is no JSON type).
+    """
+    try:
+        text = json.dumps(
+            value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        )
+        return text.encode()
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"value has no canonical JSON form: {error}") from error
+
+
+def loads(data: bytes, *, path: str | None = None) -> Any:
+    """Parse JSON that somebody else may have written, trusting nothing.
+
+    Args:
+        data: The document, at most ``MAX_BYTES`` long.
+        path: Where it came from, for messages.
+
+    Raises:
+        FormatError: ``data`` is too long, too deep, no JSON, holds a key twice, or a NaN.
+    """
+    if len(data) > MAX_BYTES:
+        raise FormatError(f"expected at most {MAX_BYTES} bytes of JSON, got {len(data)}", path=path)
+    try:
+        return json.loads(data, object_pairs_hook=_unique, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"expected JSON: {error}", path=path) from error
+
+
+def sha256_of(value: Any) -> str:
+    """Return the SHA-256 of the canonical form of ``value`` as 64 hex digits."""
+    return hashlib.sha256(dumps(value)).hexdigest()
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return result
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not allowed")

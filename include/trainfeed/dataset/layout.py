@@ -1,0 +1,177 @@
+"""Where a data set keeps its things below the publication root, and who may be called what.
+
+::
+
+    <root>/<dataset>/
+      versions/<interval>/g0001/           one immutable version
+      versions/<interval>/CURRENT          advisory pointer; may be missing or behind
+      versions/<interval>/g0001.withdrawn  rolled back: not to be read any more
+      versions/<interval>/g0001.removed    deleted by retention: the number is never used again
+      boundaries/<topic>/<topic uuid>/     one file per point in time
+      plans/<interval>/<plan id>.json
+      _staging/<plan id>/                  becomes a version by one rename
+      _staging/tmp/                        unfinished files of single tries
+      training/<interval>/<job>/           one folder per training job
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from trainfeed.errors import ConfigError, NotFoundError
+
+__all__ = [
+    "CURRENT",
+    "MANIFEST",
+    "MANIFEST_DIGEST",
+    "DatasetFolder",
+    "check_name",
+    "generation_name",
+    "parse_generation",
+]
+
+MANIFEST: Final = "MANIFEST.json"
+MANIFEST_DIGEST: Final = "MANIFEST.sha256"
+CURRENT: Final = "CURRENT"
+
+_NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")
+_GENERATION: Final = re.compile(r"^g(\d{4,})(\.withdrawn|\.removed)?$")
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if it may become one component of a path.
+
+    Raises:
+        ConfigError: It holds a separator, starts with a dot or dash, or is too long.
+    """
+    if not _NAME.match(name):
+        raise ConfigError(f"expected a name of letters, digits, '.', '_' and '-', got {name!r}")
+    return name
+
+
+def generation_name(generation: int) -> str:
+    """Return the folder name of a generation, ``g0001`` for 1."""
+    return f"g{generation:04d}"
+
+
+def parse_generation(name: str) -> int:
+    """Return the number of a generation's folder name, 1 for ``g0001``.
+
+    Raises:
+        ConfigError: ``name`` is no such name.
+    """
+    match = _GENERATION.match(name)
+    if match is None or match[2]:
+        raise ConfigError(f"expected a generation like g0001, got {name!r}")
+    return int(match[1])
+
+
+@dataclass(frozen=True)
+class DatasetFolder:
+    """The paths of one data set. Nothing is created by asking for a path.
+
+    Attributes:
+        root: The publication root.
+        name: The data set.
+    """
+
+    root: Path
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """The data set's own folder."""
+        return self.root / check_name(self.name)
+
+    @property
+    def staging(self) -> Path:
+        """Where versions grow before they are published."""
+        return self.path / "_staging"
+
+    def staged(self, plan_id: str) -> Path:
+        """Where the version of a plan grows."""
+        return self.staging / check_name(plan_id)
+
+    def interval(self, interval: str) -> Path:
+        """Where the versions of an interval are."""
+        return self.path / "versions" / check_name(interval)
+
+    def version(self, interval: str, generation: int) -> Path:
+        """The folder of one version."""
+        return self.interval(interval) / generation_name(generation)
+
+    def plan(self, interval: str, plan_id: str) -> Path:
+        """The plan file."""
+        return self.path / "plans" / check_name(interval) / f"{check_name(plan_id)}.json"
+
+    def boundaries(self, topic: str, topic_uuid: str) -> Path:
+        """The folder of boundary files of one topic."""
+        return self.path / "boundaries" / check_name(topic) / check_name(topic_uuid)
+
+    def boundary(self, topic: str, topic_uuid: str, at: datetime) -> Path:
+        """The file that says where a topic stood at the aware UTC time ``at``."""
+        return self.boundaries(topic, topic_uuid) / f"{at:%Y%m%dT%H%M%SZ}.json"
+
+    def training(self, interval: str, job: str) -> Path:
+        """The folder of one training job."""
+        return self.path / "training" / check_name(interval) / check_name(job)
+
+    def intervals(self) -> list[str]:
+        """Names of the intervals that have a folder, sorted."""
+        versions = self.path / "versions"
+        return sorted(p.name for p in versions.iterdir()) if versions.is_dir() else []
+
+    def last_generation(self, interval: str) -> int:
+        """The largest number ever used, withdrawn and removed ones included; 0 when none."""
+        return max((number for number, _ in self._entries(interval)), default=0)
+
+    def current_generation(self, interval: str) -> int | None:
+        """The newest generation that is neither withdrawn nor removed, or None.
+
+        Lists the interval's folder, so it sees what CURRENT may not say yet: for writers.
+        """
+        entries = self._entries(interval)
+        gone = {number for number, suffix in entries if suffix}
+        present = {number for number, suffix in entries if not suffix}
+        return max(present - gone, default=None)
+
+    def require_generation(self, interval: str) -> int:
+        """The generation that readers get: the one that CURRENT names.
+
+        CURRENT is a hint. When it is missing, torn, or names a generation that is gone, the
+        newest one that is there is taken instead.
+
+        Raises:
+            NotFoundError: The interval has no readable version.
+        """
+        generation = self._pointed(interval) or self.current_generation(interval)
+        if generation is None:
+            raise NotFoundError(
+                f"data set {self.name!r} has no published version of interval {interval}"
+                f" in {self.interval(interval)}; build it: trainfeed build {self.name}"
+                f" --interval {interval}"
+            )
+        return generation
+
+    def _pointed(self, interval: str) -> int | None:
+        folder = self.interval(interval)
+        try:
+            match = _GENERATION.match((folder / CURRENT).read_text().strip())
+        except (OSError, UnicodeDecodeError):
+            return None
+        if match is None or match[2]:
+            return None
+        marks = (folder / f"{match[0]}.withdrawn", folder / f"{match[0]}.removed")
+        gone = any(mark.exists() for mark in marks) or not (folder / match[0] / MANIFEST).is_file()
+        return None if gone else int(match[1])
+
+    def _entries(self, interval: str) -> list[tuple[int, str]]:
+        folder = self.interval(interval)
+        if not folder.is_dir():
+            return []
+        matches = (_GENERATION.match(p.name) for p in folder.iterdir())
+        return [(int(m[1]), m[2] or "") for m in matches if m]

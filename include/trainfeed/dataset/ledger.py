@@ -1,0 +1,199 @@
+"""The account of every source record: read, valid, quarantined or filtered.
+
+Per source and kind a *leaf* counts records and bytes and adds up two 64-bit hashes of their
+positions. Sums do not depend on order, and unlike XOR they do not hide pairs, so equal leaves mean
+that nothing was lost, doubled or swapped. A record counts once, whole::
+
+    read = valid + quarantined + sum(filtered by reason)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.dataset.identity import position_hash
+
+__all__ = ["Leaf", "Ledger", "SourceLedger", "ValidLeaf"]
+
+_SEEDS: Final = (0x6C65646765720001, 0x6C65646765720002)
+_MASK: Final = (1 << 64) - 1
+
+
+def _sums(source: int, offsets: NDArray[Any], ordinals: NDArray[Any] | int = 0) -> tuple[int, int]:
+    first, second = (
+        int(position_hash(seed, source, offsets, ordinals).sum(dtype=np.uint64)) for seed in _SEEDS
+    )
+    return first, second
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Records of one source and kind.
+
+    Attributes:
+        records: How many.
+        bytes: Their source bytes (Kafka: of the values).
+        l1: Sum modulo 2^64 of the first position hash.
+        l2: The same for the second.
+    """
+
+    records: int = 0
+    bytes: int = 0
+    l1: int = 0
+    l2: int = 0
+
+    @classmethod
+    def of(cls, source: int, offsets: NDArray[Any], num_bytes: int) -> Leaf:
+        """Account for records at ``offsets``, shape (n,), of the source with that hash."""
+        return cls(len(offsets), num_bytes, *_sums(source, offsets))
+
+    def __add__(self, other: Leaf) -> Leaf:
+        return Leaf(
+            self.records + other.records,
+            self.bytes + other.bytes,
+            (self.l1 + other.l1) & _MASK,
+            (self.l2 + other.l2) & _MASK,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the leaf as the manifest has it; sums are 16 hex digits."""
+        return {
+            "records": self.records,
+            "bytes": self.bytes,
+            "l1": f"{self.l1:016x}",
+            "l2": f"{self.l2:016x}",
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Leaf:
+        """Read what ``to_json`` wrote."""
+        return cls(value["records"], value["bytes"], int(value["l1"], 16), int(value["l2"], 16))
+
+
+@dataclass(frozen=True)
+class ValidLeaf:
+    """Valid records of one source, and the samples that they yielded.
+
+    Attributes:
+        leaf: The records.
+        samples: How many samples.
+        s1: Sum modulo 2^64 of the first hash over the samples' positions.
+        s2: The same for the second.
+    """
+
+    leaf: Leaf = field(default_factory=Leaf)
+    samples: int = 0
+    s1: int = 0
+    s2: int = 0
+
+    @classmethod
+    def of(
+        cls, source: int, offsets: NDArray[Any], ordinals: NDArray[Any], num_bytes: int
+    ) -> ValidLeaf:
+        """Account for samples at ``(offsets, ordinals)``, both of shape (n,).
+
+        Every valid record has exactly one sample with ordinal 0, so those count the records.
+        """
+        records = Leaf.of(source, offsets[ordinals == 0], num_bytes)
+        return cls(records, len(offsets), *_sums(source, offsets, ordinals))
+
+    def __add__(self, other: ValidLeaf) -> ValidLeaf:
+        return ValidLeaf(
+            self.leaf + other.leaf,
+            self.samples + other.samples,
+            (self.s1 + other.s1) & _MASK,
+            (self.s2 + other.s2) & _MASK,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the leaf as the manifest has it."""
+        sums = {"samples": self.samples, "s1": f"{self.s1:016x}", "s2": f"{self.s2:016x}"}
+        return self.leaf.to_json() | sums
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ValidLeaf:
+        """Read what ``to_json`` wrote."""
+        leaf = Leaf.from_json(value)
+        return cls(leaf, value["samples"], int(value["s1"], 16), int(value["s2"], 16))
+
+
+@dataclass(frozen=True)
+class SourceLedger:
+    """What became of the records of one source."""
+
+    read: Leaf = field(default_factory=Leaf)
+    valid: ValidLeaf = field(default_factory=ValidLeaf)
+    quarantined: Leaf = field(default_factory=Leaf)
+    filtered: Mapping[str, Leaf] = field(default_factory=dict)
+
+    def __add__(self, other: SourceLedger) -> SourceLedger:
+        reasons = sorted({*self.filtered, *other.filtered})
+        filtered = {
+            reason: self.filtered.get(reason, Leaf()) + other.filtered.get(reason, Leaf())
+            for reason in reasons
+        }
+        return SourceLedger(
+            self.read + other.read,
+            self.valid + other.valid,
+            self.quarantined + other.quarantined,
+            filtered,
+        )
+
+    def accounted(self) -> Leaf:
+        """Return valid + quarantined + filtered: what ``read`` has to be."""
+        return sum(self.filtered.values(), start=self.valid.leaf + self.quarantined)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the ledger of the source as the manifest has it."""
+        return {
+            "read": self.read.to_json(),
+            "valid": self.valid.to_json(),
+            "quarantined": self.quarantined.to_json(),
+            "filtered": {reason: leaf.to_json() for reason, leaf in self.filtered.items()},
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> SourceLedger:
+        """Read what ``to_json`` wrote."""
+        filtered = {reason: Leaf.from_json(leaf) for reason, leaf in value["filtered"].items()}
+        return cls(
+            Leaf.from_json(value["read"]),
+            ValidLeaf.from_json(value["valid"]),
+            Leaf.from_json(value["quarantined"]),
+            filtered,
+        )
+
+
+class Ledger(dict[str, SourceLedger]):
+    """The ledgers of all sources, by source string."""
+
+    @classmethod
+    def total(cls, parts: Iterable[Mapping[str, SourceLedger]]) -> Ledger:
+        """Add up the ledgers of parts of a build."""
+        result = cls()
+        for part in parts:
+            for source, ledger in part.items():
+                result[source] = result.get(source, SourceLedger()) + ledger
+        return result
+
+    def imbalances(self) -> list[str]:
+        """Return one line per source whose read records are not all accounted for."""
+        return [
+            f"{source}: read {ledger.read.to_json()}, accounted {ledger.accounted().to_json()}"
+            for source, ledger in sorted(self.items())
+            if ledger.read != ledger.accounted()
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the ledger as the manifest has it."""
+        return {source: ledger.to_json() for source, ledger in self.items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Ledger:
+        """Read what ``to_json`` wrote."""
+        return cls({source: SourceLedger.from_json(ledger) for source, ledger in value.items()})

@@ -1,0 +1,172 @@
+"""The manifest of a version: what is in it, where it came from, and the digests that prove it.
+
+``MANIFEST.json`` is canonical JSON and a pure function of the plan: two tries of one plan write the
+same bytes. ``MANIFEST.sha256`` holds its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trainfeed.dataset import canonical
+from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.errors import ChecksumError, FormatError, NotFoundError
+
+__all__ = ["FORMAT", "FileEntry", "Manifest", "ShardEntry", "SplitEntry", "content_digest"]
+
+FORMAT: Final = 1
+
+_FileName = Annotated[
+    str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,199}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")
+]
+_Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_Count = Annotated[int, Field(ge=0)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ShardEntry(_Model):
+    """One shard: size in bytes, samples, and the digests of its file and of its records."""
+
+    name: _FileName
+    bytes: _Count
+    samples: _Count
+    sha256: _Digest
+    records_sha256: _Digest
+
+
+class SplitEntry(_Model):
+    """One split: its share in millionths (0 for ``late``), samples and shards in order."""
+
+    millionths: _Count
+    samples: _Count
+    shards: list[ShardEntry]
+
+
+class FileEntry(_Model):
+    """Any other file of the version."""
+
+    name: _FileName
+    bytes: _Count
+    sha256: _Digest
+
+
+class IntervalEntry(_Model):
+    """The window, half-open, as ``2013-01-01T00:00:00Z``."""
+
+    start: str
+    end: str
+
+
+class Manifest(_Model):
+    """Everything that a version says of itself; field by field as the format defines it."""
+
+    format: int
+    dataset: str
+    interval: IntervalEntry
+    generation: Annotated[int, Field(ge=1)]
+    supersedes: dict[str, Any] | None
+    fingerprint: _Digest
+    content_digest: _Digest
+    empty: bool
+    fields: Annotated[list[dict[str, Any]], Field(alias="schema")]
+    splits: dict[str, SplitEntry]
+    files: list[FileEntry]
+    sources: list[str]
+    inputs: dict[str, dict[str, Any]]
+    gaps: list[dict[str, Any]]
+    late: dict[str, Any]
+    ledger: dict[str, Any]
+    quarantine: dict[str, Any]
+    filtered: dict[str, int]
+    gates: list[dict[str, Any]]
+    waivers: list[dict[str, Any]]
+    code: dict[str, Any]
+    lookups: dict[str, str]
+    libraries: dict[str, str]
+    plan: str
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical JSON."""
+        return canonical.dumps(self.model_dump(by_alias=True))
+
+    def file_digests(self) -> dict[str, tuple[int, str]]:
+        """Return name → (bytes, sha256) of every file that the version must have.
+
+        The manifest's own two files and BUILT.json, which no digest covers, are left out.
+        """
+        shards = [shard for split in self.splits.values() for shard in split.shards]
+        return {entry.name: (entry.bytes, entry.sha256) for entry in [*shards, *self.files]}
+
+    def num_samples(self) -> int:
+        """Samples of all splits."""
+        return sum(split.samples for split in self.splits.values())
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, path: str | None = None) -> Manifest:
+        """Parse a manifest, trusting nothing.
+
+        Raises:
+            FormatError: It is no manifest, or one that a newer version wrote.
+        """
+        value = canonical.loads(data, path=path)
+        if isinstance(value, dict) and value.get("format") != FORMAT:
+            raise FormatError(
+                f"expected a manifest of format {FORMAT}, got {value.get('format')!r};"
+                " a newer trainfeed wrote it",
+                path=path,
+            )
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise FormatError(f"expected a manifest: {place}: {first['msg']}", path=path) from error
+
+    @classmethod
+    def read(cls, folder: Path) -> tuple[Manifest, str]:
+        """Read the manifest of a version and verify its digest.
+
+        Args:
+            folder: The version.
+
+        Returns:
+            The manifest and its SHA-256 in hex.
+
+        Raises:
+            NotFoundError: No version is there.
+            ChecksumError: The manifest is not the one that was published.
+            FormatError: It is no manifest.
+        """
+        path = folder / MANIFEST
+        try:
+            data = path.read_bytes()
+            promised = (folder / MANIFEST_DIGEST).read_text().strip()
+        except FileNotFoundError as error:
+            raise NotFoundError(f"{folder} is no version: {error.filename} is missing") from error
+        actual = hashlib.sha256(data).hexdigest()
+        if actual != promised:
+            raise ChecksumError(
+                f"expected a manifest with SHA-256 {promised}, got {actual}", path=str(path)
+            )
+        return cls.from_bytes(data, path=str(path)), actual
+
+
+def content_digest(
+    schema: Sequence[Mapping[str, Any]], records_sha256: Mapping[str, Sequence[str]]
+) -> str:
+    """Return the digest of what a version means, whatever its codec or library versions.
+
+    Args:
+        schema: The schema as JSON.
+        records_sha256: Per split the digests of its shards' records, in order.
+    """
+    splits = {name: list(digests) for name, digests in records_sha256.items()}
+    return canonical.sha256_of({"schema": list(schema), "splits": splits})

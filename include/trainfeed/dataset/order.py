@@ -1,0 +1,119 @@
+"""Which split and shard a sample belongs to, and in which order samples stand.
+
+Everything here is a pure function of positions and seeds: engine, workers, retries and listing
+order cannot change it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from trainfeed.dataset.identity import Uint64s
+from trainfeed.errors import ConfigError
+
+__all__ = [
+    "LATE_SPLIT",
+    "MILLION",
+    "SplitBounds",
+    "key_order",
+    "num_shards",
+    "shard_name",
+    "shard_of",
+    "shard_starts",
+    "split_seed",
+]
+
+MILLION: Final = 1_000_000
+LATE_SPLIT: Final = "late"
+_MAX_SHARDS: Final = 100_000
+_SHARD_NAME: Final = re.compile(r"^[a-z][a-z0-9_]*-[a-z][a-z0-9_]*-\d{5}-of-\d{5}$")
+
+
+def split_seed(dataset: str) -> int:
+    """Return the seed of the split hash: the same for every interval, so no key changes sides."""
+    return xxhash.xxh3_64_intdigest(f"split:{dataset}".encode())
+
+
+@dataclass(frozen=True)
+class SplitBounds:
+    """The splits of a data set in name order, with the upper bounds of their split hashes.
+
+    Attributes:
+        names: Split names, sorted.
+        bounds: ``bounds[i]`` is above every split hash of ``names[i]``; the last one is 2^64.
+    """
+
+    names: tuple[str, ...]
+    bounds: tuple[int, ...]
+
+    @classmethod
+    def from_shares(cls, millionths: Mapping[str, int]) -> SplitBounds:
+        """Cumulate shares, given in millionths that sum to 1,000,000."""
+        names = tuple(sorted(millionths))
+        sums = tuple(accumulate(millionths[name] for name in names))
+        if not sums or sums[-1] != MILLION or min(millionths.values()) < 0:
+            raise ConfigError(
+                f"expected split shares that sum to {MILLION}, got {dict(millionths)}"
+            )
+        return cls(names, tuple((total << 64) // MILLION for total in sums))
+
+    def assign(self, hashes: Uint64s) -> NDArray[np.intp]:
+        """Return per split hash the index into ``names``, shape (n,)."""
+        # The last bound is 2^64 and fits no uint64; whatever is not below the others is in it.
+        inner = np.array(self.bounds[:-1], dtype=np.uint64)
+        return np.searchsorted(inner, hashes, side="right")
+
+
+def num_shards(planned: int, millionths: int, samples_per_shard: int) -> int:
+    """Return how many shards a split gets, from the plan alone.
+
+    Args:
+        planned: Records that the plan expects (offset span, or bytes // bytes_per_record).
+        millionths: The split's share.
+        samples_per_shard: The size to aim at.
+    """
+    count = max(1, -(-planned * millionths // (MILLION * samples_per_shard)))
+    if count > _MAX_SHARDS:
+        raise ConfigError(
+            f"{planned} planned records give {count} shards, at most {_MAX_SHARDS} have a name;"
+            " raise output.samples_per_shard"
+        )
+    return count
+
+
+def shard_of(keys: Uint64s, shards: int) -> NDArray[np.int64]:
+    """Return ``(key * shards) >> 64`` per key, shape (n,): shards are equal ranges of keys."""
+    n = np.uint64(shards)
+    half = np.uint64(32)
+    low = (keys & np.uint64(0xFFFFFFFF)) * n
+    # 128-bit product in two halves; no intermediate exceeds 64 bits while shards < 2^32.
+    return (((keys >> half) * n + (low >> half)) >> half).astype(np.int64)
+
+
+def key_order(
+    keys: Uint64s, source_hashes: Uint64s, offsets: NDArray[Any], ordinals: NDArray[Any]
+) -> NDArray[np.intp]:
+    """Return the permutation that sorts samples by (key, source_hash, offset, ordinal)."""
+    return np.lexsort((ordinals, offsets, source_hashes, keys))
+
+
+def shard_name(dataset: str, split: str, index: int, shards: int) -> str:
+    """Return ``<dataset>-<split>-aaaaa-of-bbbbb``; bbbbb is the largest index."""
+    name = f"{dataset}-{split}-{index:05d}-of-{shards - 1:05d}"
+    if not _SHARD_NAME.match(name) or not 0 <= index < shards:
+        raise ConfigError(f"{name!r} is no shard name")
+    return name
+
+
+def shard_starts(keys: Uint64s, shards: int) -> Sequence[int]:
+    """Return for sorted ``keys`` the first row of every shard, ``shards`` of them."""
+    first_keys = [((index << 64) + shards - 1) // shards for index in range(shards)]
+    return [int(np.searchsorted(keys, np.uint64(key), side="left")) for key in first_keys]

@@ -1,0 +1,240 @@
+"""A published version, opened and verified: what readers, training and pages look at."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
+from trainfeed.dataset.manifest import Manifest, SplitEntry
+from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError
+from trainfeed.recordio import ChunkInfo, Codec
+from trainfeed.samples import Schema
+
+__all__ = [
+    "BUILT",
+    "CHUNKS",
+    "CHUNKS_SCHEMA",
+    "POSITIONS",
+    "POSITIONS_SCHEMA",
+    "ShardChunk",
+    "Version",
+]
+
+BUILT: Final = "BUILT.json"
+CHUNKS: Final = "CHUNKS.arrow"
+POSITIONS: Final = "POSITIONS.arrow"
+_HASH_BLOCK_BYTES: Final = 4 << 20
+
+CHUNKS_SCHEMA: Final = pa.schema(
+    {
+        "split": pa.utf8(),
+        "shard": pa.int32(),
+        "offset_bytes": pa.int64(),
+        "stored_bytes": pa.int32(),
+        "raw_bytes": pa.int32(),
+        "num_records": pa.int32(),
+        "crc32": pa.uint32(),
+        "codec": pa.int32(),
+        "first_ordinal": pa.int64(),
+    }
+)
+POSITIONS_SCHEMA: Final = pa.schema(
+    {
+        "split": pa.dictionary(pa.int32(), pa.utf8()),
+        "source": pa.int32(),
+        "offset": pa.int64(),
+        "ordinal": pa.int32(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class ShardChunk:
+    """One chunk of a split.
+
+    Attributes:
+        shard: Index of the shard within the split.
+        info: Where the chunk lies in the shard and what it must look like.
+        first_ordinal: Ordinal of its first sample within the split.
+    """
+
+    shard: int
+    info: ChunkInfo
+    first_ordinal: int
+
+
+@dataclass(frozen=True)
+class Version:
+    """One immutable version of a data set.
+
+    Attributes:
+        path: Its folder.
+        manifest: Its manifest, whose digest was verified.
+        manifest_sha256: That digest.
+    """
+
+    path: Path
+    manifest: Manifest
+    manifest_sha256: str
+
+    @classmethod
+    def open(cls, path: Path) -> Version:
+        """Open the version in folder ``path``.
+
+        Raises:
+            NotFoundError: No version is there.
+            ChecksumError: The manifest is not the one that was published.
+            FormatError: It is no manifest.
+        """
+        return cls(path, *Manifest.read(path))
+
+    @classmethod
+    def resolve(
+        cls, folder: DatasetFolder, interval: str, generation: int | None = None
+    ) -> Version:
+        """Open a generation of an interval, the current one unless told otherwise."""
+        number = folder.require_generation(interval) if generation is None else generation
+        return cls.open(folder.version(interval, number))
+
+    @property
+    def name(self) -> str:
+        """``<interval>/<generation>``, as in ``2013-01-01/g0001``."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of its samples."""
+        return Schema.from_json(self.manifest.fields)
+
+    def shard_paths(self, split: str) -> list[Path]:
+        """Return the shard files of a split in order.
+
+        Raises:
+            ConfigError: The version has no such split.
+        """
+        return [self.path / shard.name for shard in self._split(split).shards]
+
+    def num_samples(self, split: str) -> int:
+        """Return how many samples a split holds."""
+        return self._split(split).samples
+
+    def chunks(self, split: str) -> list[ShardChunk]:
+        """Return the chunk index of a split, in order of its samples.
+
+        Raises:
+            ChecksumError: The index is not the one that was published.
+            FormatError: It contradicts the manifest.
+        """
+        table = self._read_arrow(CHUNKS)
+        rows = table.filter(pc.equal(table["split"], split)).to_pylist()
+        chunks = [
+            ShardChunk(
+                row["shard"],
+                ChunkInfo(
+                    offset_bytes=row["offset_bytes"],
+                    stored_bytes=row["stored_bytes"],
+                    raw_bytes=row["raw_bytes"],
+                    num_records=row["num_records"],
+                    crc32=row["crc32"],
+                    codec=Codec(row["codec"]),
+                ),
+                row["first_ordinal"],
+            )
+            for row in rows
+        ]
+        self._check_index(split, chunks)
+        return chunks
+
+    def positions(self) -> pa.Table:
+        """Return source position per sample, in split and shard order (``POSITIONS_SCHEMA``)."""
+        return self._read_arrow(POSITIONS)
+
+    def verify(self) -> None:
+        """Compare the folder with the manifest: exact listing, sizes, digests of every file.
+
+        Raises:
+            ChecksumError: A file is not the one that was published; names it.
+            FormatError: A file is missing, foreign, or no plain file; names it.
+        """
+        for problem in self.problems():
+            raise problem
+
+    def problems(self) -> Iterator[FormatError]:
+        """Yield everything that ``verify`` would raise, all of it."""
+        expected = self.manifest.file_digests()
+        present = set(_listing(self.path))
+        own = {MANIFEST, MANIFEST_DIGEST, BUILT}
+        for name in sorted(expected.keys() - present):
+            yield FormatError(f"file {name!r} of the manifest is missing", path=str(self.path))
+        for name in sorted(present - expected.keys() - own):
+            yield FormatError(f"file {name!r} is not in the manifest", path=str(self.path))
+        for name in sorted(expected.keys() & present):
+            yield from _compare(self.path / name, *expected[name])
+
+    def _split(self, split: str) -> SplitEntry:
+        try:
+            return self.manifest.splits[split]
+        except KeyError:
+            known = ", ".join(sorted(self.manifest.splits))
+            raise ConfigError(f"{self.path} has no split {split!r}, only {known}") from None
+
+    def _check_index(self, split: str, chunks: list[ShardChunk]) -> None:
+        ordinal = 0
+        for chunk in chunks:
+            if chunk.first_ordinal != ordinal:
+                break
+            ordinal += chunk.info.num_records
+        if ordinal != self.num_samples(split):
+            raise FormatError(
+                f"the index accounts for {ordinal} samples of split {split!r}, the manifest for"
+                f" {self.num_samples(split)}",
+                path=str(self.path / CHUNKS),
+            )
+
+    def _read_arrow(self, name: str) -> pa.Table:
+        path = self.path / name
+        entry = self.manifest.file_digests().get(name)
+        if entry is None:
+            raise NotFoundError(f"version {self.path} was published without {name}")
+        data = path.read_bytes()
+        actual = hashlib.sha256(data).hexdigest()
+        if actual != entry[1]:
+            raise ChecksumError(f"expected SHA-256 {entry[1]}, got {actual}", path=str(path))
+        return pa.ipc.open_file(pa.BufferReader(data)).read_all()
+
+
+def _listing(folder: Path) -> Iterator[str]:
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            yield from (f"{entry.name}/{name}" for name in _listing(entry))
+        else:
+            yield entry.name
+
+
+def _compare(path: Path, num_bytes: int, sha256: str) -> Iterator[FormatError]:
+    # O_NONBLOCK: a FIFO in place of a shard must not hang the verification.
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            yield FormatError("expected a plain file with one name", path=str(path))
+            return
+        if status.st_size != num_bytes:
+            yield ChecksumError(f"expected {num_bytes} bytes, got {status.st_size}", path=str(path))
+            return
+        digest = hashlib.sha256()
+        while block := file.read(_HASH_BLOCK_BYTES):
+            digest.update(block)
+        if digest.hexdigest() != sha256:
+            yield ChecksumError(
+                f"expected SHA-256 {sha256}, got {digest.hexdigest()}", path=str(path)
+            )

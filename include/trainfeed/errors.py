@@ -1,0 +1,295 @@
+"""Everything that trainfeed raises on purpose, and what a caller should do about it.
+
+::
+
+    TrainFeedError
+    ├── ConfigError                 FAIL   a setting is missing or contradicts another
+    │   ├── SpecError               FAIL   a dataset.yaml is wrong; says where and what to do
+    │   └── WindowError             FAIL   the interval is no tick of the schedule
+    ├── WindowOpenError             RETRY  the interval has not settled yet; says when it will have
+    ├── CodeChangedError            FAIL   the running code is not the code of the plan
+    ├── PreprocessError             FAIL   a user function raised, or broke its schema
+    ├── MemoryLimitError            FAIL   the work does not fit the memory; names the setting
+    ├── FormatError                 FAIL   bytes on disk are not what their format says
+    │   ├── BadMagicError           FAIL
+    │   ├── ChecksumError           FAIL
+    │   ├── TruncatedError          FAIL
+    │   └── UnsupportedCodecError   FAIL
+    ├── StorageError                RETRY  a file system refused or failed an operation
+    │   ├── NotFoundError           FAIL
+    │   ├── AccessDeniedError       FAIL
+    │   ├── QuotaExceededError      FAIL
+    │   ├── AlreadyPublishedError   SKIP   the same version is already there, byte for byte
+    │   ├── ConflictError           FAIL   another version, or another content, has the name
+    │   ├── NonDeterminismError     FAIL   equal fingerprint, other bytes: impure code
+    │   ├── CommitUnknownError      RETRY  nobody knows whether the commit took place
+    │   └── UnsuitableStoreError    FAIL   the file system cannot hold versions (start-up probe)
+    ├── IngestError                 RETRY  the source refused or failed an operation
+    │   ├── TopicNotFoundError      FAIL
+    │   ├── SourceReplacedError     FAIL   topic or file is not the one that was planned
+    │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
+    │   └── EmptyRangeError         SKIP   nothing to ingest, for callers that need a record
+    ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
+    ├── LoaderError                 FAIL
+    │   └── SampleShapeError        FAIL   samples and schema disagree
+    └── LaunchError                 RETRY  the launcher refused or failed an operation
+        ├── WindowIncompleteError   RETRY  intervals of the training window are not published yet
+        ├── JobRejectedError        FAIL   the job specification is invalid
+        └── JobFailedError          FAIL   the job ran and failed
+
+``outcome`` is policy for whoever schedules the work; trainfeed itself never acts on it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import Enum
+from typing import ClassVar
+
+__all__ = [
+    "AccessDeniedError",
+    "AlreadyPublishedError",
+    "BadMagicError",
+    "ChecksumError",
+    "CodeChangedError",
+    "CommitUnknownError",
+    "ConfigError",
+    "ConflictError",
+    "EmptyRangeError",
+    "FormatError",
+    "GateError",
+    "IngestError",
+    "JobFailedError",
+    "JobRejectedError",
+    "LaunchError",
+    "LoaderError",
+    "MemoryLimitError",
+    "NonDeterminismError",
+    "NotFoundError",
+    "OffsetOutOfRangeError",
+    "Outcome",
+    "PreprocessError",
+    "QuotaExceededError",
+    "SampleShapeError",
+    "SourceReplacedError",
+    "SpecError",
+    "StorageError",
+    "TopicNotFoundError",
+    "TrainFeedError",
+    "TruncatedError",
+    "UnsuitableStoreError",
+    "UnsupportedCodecError",
+    "WindowError",
+    "WindowIncompleteError",
+    "WindowOpenError",
+]
+
+
+class Outcome(Enum):
+    """What a scheduler should do with a task that raised."""
+
+    RETRY = "retry"
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+class TrainFeedError(Exception):
+    """Root of the tree. The message says what, where, what was kept, and what to do."""
+
+    outcome: ClassVar[Outcome] = Outcome.FAIL
+
+
+class ConfigError(TrainFeedError):
+    """A setting is missing or contradicts another."""
+
+
+class SpecError(ConfigError):
+    """A dataset.yaml is wrong."""
+
+
+class WindowError(ConfigError):
+    """The asked interval is no tick of the schedule, or lies outside of it."""
+
+
+class WindowOpenError(TrainFeedError):
+    """The interval cannot be planned yet.
+
+    ``ready_at`` is the aware UTC time from which it can, or None when unknown.
+    """
+
+    outcome = Outcome.RETRY
+    ready_at: datetime | None = None
+
+
+class CodeChangedError(TrainFeedError):
+    """The running code or a library is not the one that the plan was made with."""
+
+
+class PreprocessError(TrainFeedError):
+    """A user function raised, or returned what the schema forbids."""
+
+
+class MemoryLimitError(TrainFeedError):
+    """The work does not fit the configured memory."""
+
+
+class FormatError(TrainFeedError):
+    """Bytes on disk are not what their format says.
+
+    ``path`` and ``offset_bytes`` say where, as far as it is known.
+    """
+
+    path: str | None = None
+    offset_bytes: int | None = None
+
+    def __init__(
+        self, message: str, *, path: str | None = None, offset_bytes: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.path = path
+        self.offset_bytes = offset_bytes
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self.args, self.__dict__
+
+    def __str__(self) -> str:
+        place = [f"in {self.path}"] if self.path is not None else []
+        if self.offset_bytes is not None:
+            place.append(f"at byte {self.offset_bytes}")
+        return " ".join([super().__str__(), *place])
+
+
+class BadMagicError(FormatError):
+    """No chunk starts here."""
+
+
+class ChecksumError(FormatError):
+    """The stored bytes are damaged."""
+
+
+class TruncatedError(FormatError):
+    """The file ends before what it promised."""
+
+
+class UnsupportedCodecError(FormatError):
+    """This build has no decoder for a chunk's codec."""
+
+
+class StorageError(TrainFeedError):
+    """A file system refused or failed an operation."""
+
+    outcome = Outcome.RETRY
+
+
+class NotFoundError(StorageError):
+    """A file or folder is not there."""
+
+    outcome = Outcome.FAIL
+
+
+class AccessDeniedError(StorageError):
+    """The file system denies the operation to this user."""
+
+    outcome = Outcome.FAIL
+
+
+class QuotaExceededError(StorageError):
+    """A quota or the disk is full."""
+
+    outcome = Outcome.FAIL
+
+
+class AlreadyPublishedError(StorageError):
+    """The same version is already there, byte for byte."""
+
+    outcome = Outcome.SKIP
+
+
+class ConflictError(StorageError):
+    """Another version, or another content, has the name."""
+
+    outcome = Outcome.FAIL
+
+
+class NonDeterminismError(StorageError):
+    """Equal fingerprints gave other bytes."""
+
+    outcome = Outcome.FAIL
+
+
+class CommitUnknownError(StorageError):
+    """Nobody can tell whether the commit took place; a retry looks before it acts."""
+
+    outcome = Outcome.RETRY
+
+
+class UnsuitableStoreError(StorageError):
+    """The file system lacks what publication needs."""
+
+    outcome = Outcome.FAIL
+
+
+class IngestError(TrainFeedError):
+    """The source refused or failed an operation."""
+
+    outcome = Outcome.RETRY
+
+
+class TopicNotFoundError(IngestError):
+    """The topic, or a recorded one's folder, is not there."""
+
+    outcome = Outcome.FAIL
+
+
+class SourceReplacedError(IngestError):
+    """A topic or file is not the one that was planned."""
+
+    outcome = Outcome.FAIL
+
+
+class OffsetOutOfRangeError(IngestError):
+    """Records of the range were deleted, or nobody can prove that none was."""
+
+    outcome = Outcome.FAIL
+
+
+class EmptyRangeError(IngestError):
+    """There is nothing to ingest, and the caller asked for at least one record."""
+
+    outcome = Outcome.SKIP
+
+
+class GateError(TrainFeedError):
+    """Ledgers differ, or a quality gate of the spec is broken."""
+
+
+class LoaderError(TrainFeedError):
+    """A reader or loader cannot go on."""
+
+
+class SampleShapeError(LoaderError):
+    """A sample and the schema disagree."""
+
+
+class LaunchError(TrainFeedError):
+    """The launcher refused or failed an operation."""
+
+    outcome = Outcome.RETRY
+
+
+class WindowIncompleteError(LaunchError):
+    """Intervals of the training window are not published yet."""
+
+    outcome = Outcome.RETRY
+
+
+class JobRejectedError(LaunchError):
+    """The job specification is invalid."""
+
+    outcome = Outcome.FAIL
+
+
+class JobFailedError(LaunchError):
+    """The job ran and failed."""
+
+    outcome = Outcome.FAIL

@@ -1,0 +1,141 @@
+"""Launch the training that belongs to an interval, at most once.
+
+A job's name is a function of what it reads and how, so a repeated event, a retry, or a second run
+of one interval finds the job of the first. Whoever launches holds a lock on the job's folder; it
+is gone with the process, and the next one either finds a result or runs the job itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed import faults
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Version, canonical
+from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
+from trainfeed.spec import DatasetSpec, TrainSpec
+from trainfeed.storage import posix
+from trainfeed.training._job import JOB_FILE, JobSpec, JobVersion, describe
+from trainfeed.training._local import run_local
+from trainfeed.window import Interval
+
+__all__ = ["train"]
+
+logger = logging.getLogger(__name__)
+
+_RESULT: Final = "result.json"
+
+
+def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, Any]:
+    """Train on the window of intervals that ends with ``interval``, or adopt the finished job.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        interval: A tick of its schedule.
+
+    Returns:
+        ``job``, ``verdict`` (ran or adopted), ``metrics``, ``intervals``, ``versions``, ``folder``,
+        ``seconds``.
+
+    Raises:
+        WindowIncompleteError: Intervals of the window are not published yet.
+        JobFailedError: The job ran and failed; its log is named.
+        GateError: The job's metric is below the spec's ``train.min``.
+        ConfigError: The data set has no training.
+    """
+    started = time.perf_counter()
+    training = _require_training(spec)
+    folder = DatasetFolder(Path(env.root), spec.name)
+    job = _job(spec, training, interval, _window(spec, training, folder, interval))
+    home = folder.training(interval.name, job.name)
+    home.mkdir(parents=True, exist_ok=True)
+    posix.create_exclusive(home / JOB_FILE, job.to_bytes())
+    faults.point("train.after_create")
+    with posix.file_lock(home / ".lock"):
+        verdict = "adopted" if (home / _RESULT).exists() else "ran"
+        if verdict == "ran":
+            metrics = run_local(JobSpec.read(home / JOB_FILE), home)
+            faults.point("train.before_result")
+            posix.replace_file(home / _RESULT, canonical.dumps(metrics))
+        metrics = canonical.loads((home / _RESULT).read_bytes(), path=str(home / _RESULT))
+    _gate(training, job, metrics)
+    seconds = round(time.perf_counter() - started, 3)
+    logger.info("train %s: %s in %.1f s, %s", job.name, verdict, seconds, metrics)
+    return {
+        **describe(job),
+        "verdict": verdict,
+        "metrics": metrics,
+        "folder": str(home),
+        "seconds": seconds,
+    }
+
+
+def _require_training(spec: DatasetSpec) -> TrainSpec:
+    if spec.train is None:
+        raise ConfigError(f"data set {spec.name!r} has no training; add 'train' to dataset.yaml")
+    return spec.train
+
+
+def _window(
+    spec: DatasetSpec, training: TrainSpec, folder: DatasetFolder, interval: Interval
+) -> list[Version]:
+    names = [i.name for i in spec.schedule_model().previous(interval, training.window)]
+    missing = [name for name in names if folder.current_generation(name) is None]
+    if missing:
+        raise WindowIncompleteError(
+            f"training of {spec.name}/{interval.name} reads {len(names)} intervals, not published"
+            f" yet: {', '.join(missing)}; nothing was started; build them, or wait"
+        )
+    return [Version.resolve(folder, name) for name in names]
+
+
+def _job(
+    spec: DatasetSpec, training: TrainSpec, interval: Interval, versions: list[Version]
+) -> JobSpec:
+    module = spec.folder / f"{training.entry.partition(':')[0]}.py"
+    if not module.is_file():
+        raise ConfigError(f"expected a module {module}, found none; train.entry names it")
+    code = hashlib.sha256(module.read_bytes()).hexdigest()
+    identity = {
+        "dataset": spec.name,
+        "interval": interval.name,
+        "contents": [version.manifest.content_digest for version in versions],
+        "configuration": [training.entry, code, spec.seed, training.ranks],
+    }
+    return JobSpec(
+        name=f"{spec.name}-{interval.name}-{canonical.sha256_of(identity)[:12]}".lower(),
+        dataset=spec.name,
+        interval=interval.name,
+        folder=str(spec.folder),
+        entry=training.entry,
+        code=code,
+        seed=spec.seed,
+        ranks=training.ranks,
+        versions=[
+            JobVersion(
+                interval=version.path.parent.name,
+                generation=version.path.name,
+                path=str(version.path),
+                content_digest=version.manifest.content_digest,
+                manifest_sha256=version.manifest_sha256,
+            )
+            for version in versions
+        ],
+    )
+
+
+def _gate(training: TrainSpec, job: JobSpec, metrics: dict[str, Any]) -> None:
+    if training.metric is None or training.min is None:
+        return
+    value = metrics.get(training.metric)
+    if value is None or value < training.min:
+        raise GateError(
+            f"job {job.name} finished with {training.metric} = {value}, train.min is"
+            f" {training.min}; its result is kept; look at the data of {job.interval} or change"
+            " dataset.yaml"
+        )

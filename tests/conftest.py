@@ -1,0 +1,55 @@
+"""Marks tests by folder and decides what to do when a real service is missing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+SERVICES = {
+    "kafka": "TEST_KAFKA_BOOTSTRAP_SERVERS",
+    "hdfs": "TEST_HDFS_URI",
+    "cephfs": "TEST_CEPHFS_PATH",
+}
+ROOT = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--require",
+        default="",
+        metavar="SERVICE,…",
+        help="fail, instead of skip, tests whose service is missing (CI sets this)",
+    )
+
+
+def _required(config: pytest.Config) -> set[str]:
+    return set(filter(None, config.getoption("--require").split(",")))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # A misspelt name would require nothing, and the tests would be skipped without a word.
+    if unknown := _required(config) - SERVICES.keys():
+        raise pytest.UsageError(f"--require: {sorted(unknown)} not in {sorted(SERVICES)}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        folder, *rest = item.path.relative_to(ROOT).parts
+        if folder in {"unit", "dags"}:
+            item.add_marker("unit")
+        elif folder == "integration":
+            item.add_marker(pytest.mark.integration(rest[0]))
+        elif folder == "e2e":
+            item.add_marker("e2e")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("integration"):
+        (service,) = marker.args
+        if SERVICES[service] not in os.environ:
+            message = f"{service} is not configured: set {SERVICES[service]}"
+            if service in _required(item.config):
+                pytest.fail(message)
+            pytest.skip(message)
