@@ -5,5 +5,6 @@ by whoever runs them, because they pull in numpy and pyarrow.
 """
 
 from trainfeed.build._record import Filtered, Record, Reject
+from trainfeed.build._ref import PlanRef
 
-__all__ = ["Filtered", "Record", "Reject"]
+__all__ = ["Filtered", "PlanRef", "Record", "Reject"]

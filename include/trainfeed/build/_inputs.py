@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.build._boundaries import Boundary, resolve_boundary
@@ -192,6 +193,8 @@ def late_policies(spec: DatasetSpec, inputs: Mapping[str, PlannedInput]) -> dict
 def _topics(spec: DatasetSpec) -> Iterator[tuple[str, str, timedelta]]:
     """Yield connection, topic and believed skew of every topic of the spec."""
     if spec.source.recorded is not None:
-        yield f"{_RECORDED}{spec.source.recorded.path}", "", spec.source.recorded.skew
+        place = spec.source.recorded.path
+        uri = place if "://" in place else str(Path(place).absolute())
+        yield f"{_RECORDED}{uri}", "", spec.source.recorded.skew
     for topic in spec.source.kafka:
         yield topic.connection, topic.topic, topic.skew

@@ -6,12 +6,12 @@ interval share. Every later stage reads it and never plans anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from trainfeed.build._ref import PlanRef
 from trainfeed.dataset import DatasetFolder, canonical
 from trainfeed.dataset.order import shard_name
 from trainfeed.errors import FormatError, NotFoundError
@@ -19,37 +19,12 @@ from trainfeed.storage import posix
 
 __all__ = [
     "Plan",
-    "PlanRef",
     "PlannedInput",
     "PlannedRange",
     "PlannedShard",
     "load_plan",
     "save_plan",
 ]
-
-
-@dataclass(frozen=True)
-class PlanRef:
-    """What stages hand to each other: enough to find the plan.
-
-    Attributes:
-        dataset: Name of the data set.
-        interval: Name of the interval.
-        plan_id: Name of the plan.
-    """
-
-    dataset: str
-    interval: str
-    plan_id: str
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> PlanRef:
-        """Pick the reference out of what ``plan`` returned."""
-        return cls(str(value["dataset"]), str(value["interval"]), str(value["plan_id"]))
-
-    def to_json(self) -> dict[str, str]:
-        """Return the reference as small JSON."""
-        return {"dataset": self.dataset, "interval": self.interval, "plan_id": self.plan_id}
 
 
 class _Model(BaseModel):

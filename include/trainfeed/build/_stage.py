@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.build._code import code_digest, running_libraries
-from trainfeed.build._plan_file import Plan, PlannedShard, PlanRef, load_plan
+from trainfeed.build._plan_file import Plan, PlannedShard, load_plan
+from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.errors import CodeChangedError, ConflictError, TrainFeedError

@@ -13,7 +13,7 @@ from typing import Any
 from trainfeed import faults
 from trainfeed.build._gates import Counts, evaluate, failures
 from trainfeed.build._inputs import late_policies
-from trainfeed.build._plan_file import PlanRef
+from trainfeed.build._ref import PlanRef
 from trainfeed.build._spill import ArrowWithTrailer
 from trainfeed.build._stage import Stage, run_stage
 from trainfeed.config import Environment

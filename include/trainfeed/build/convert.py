@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from trainfeed import faults
-from trainfeed.build._plan_file import PlannedShard, PlanRef
+from trainfeed.build._plan_file import PlannedShard
+from trainfeed.build._ref import PlanRef
 from trainfeed.build._spill import SPILL_SCHEMA, ArrowWithTrailer, concat, write_with_trailer
 from trainfeed.build._stage import Stage, run_stage
 from trainfeed.build._staging import StagedFile

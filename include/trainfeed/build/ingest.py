@@ -15,7 +15,8 @@ import pyarrow as pa
 from trainfeed import faults
 from trainfeed.build._inputs import open_source
 from trainfeed.build._landing import landed_leaf, landing_file, leaf_of
-from trainfeed.build._plan_file import PlannedInput, PlannedRange, PlanRef
+from trainfeed.build._plan_file import PlannedInput, PlannedRange
+from trainfeed.build._ref import PlanRef
 from trainfeed.build._stage import Stage, run_stage
 from trainfeed.config import Environment
 from trainfeed.dataset import Leaf, canonical

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainfeed.build._plan_file import PlanRef
+from trainfeed.build._ref import PlanRef
 from trainfeed.build.check import check
 from trainfeed.build.convert import convert
 from trainfeed.build.ingest import ingest

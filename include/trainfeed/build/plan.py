@@ -26,7 +26,8 @@ from trainfeed.build._inputs import (
 from trainfeed.build._landing import is_landed
 from trainfeed.build._lookups import lookup_digests
 from trainfeed.build._pieces import cut, group_ranges, group_shards
-from trainfeed.build._plan_file import Plan, PlannedInput, PlanRef, load_plan, save_plan
+from trainfeed.build._plan_file import Plan, PlannedInput, load_plan, save_plan
+from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, canonical
 from trainfeed.dataset.layout import generation_name
@@ -171,7 +172,7 @@ class _Planner:
                     "code": {"digest": self._code, "files": self._code_files},
                     "lookups": self._lookups,
                     "libraries": running_libraries(),
-                    "schema": self._spec.schema_json(),
+                    "schema": self._spec.schema_fields(),
                 }
             ),
         )

@@ -19,8 +19,9 @@ from trainfeed.build._code import load_function
 from trainfeed.build._inputs import late_policies
 from trainfeed.build._landing import landing_file, leaf_of
 from trainfeed.build._lookups import load_lookups
-from trainfeed.build._plan_file import PlannedRange, PlanRef
+from trainfeed.build._plan_file import PlannedRange
 from trainfeed.build._record import Filtered, Record, Reject
+from trainfeed.build._ref import PlanRef
 from trainfeed.build._samples import SampleSorter
 from trainfeed.build._spill import QUARANTINE_SCHEMA, write_with_trailer
 from trainfeed.build._stage import Stage, run_stage

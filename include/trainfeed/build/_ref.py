@@ -1,0 +1,33 @@
+"""What stages hand to each other. Light, because a scheduler's task imports it first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["PlanRef"]
+
+
+@dataclass(frozen=True)
+class PlanRef:
+    """What stages hand to each other: enough to find the plan.
+
+    Attributes:
+        dataset: Name of the data set.
+        interval: Name of the interval.
+        plan_id: Name of the plan.
+    """
+
+    dataset: str
+    interval: str
+    plan_id: str
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> PlanRef:
+        """Pick the reference out of what ``plan`` returned."""
+        return cls(str(value["dataset"]), str(value["interval"]), str(value["plan_id"]))
+
+    def to_json(self) -> dict[str, str]:
+        """Return the reference as small JSON."""
+        return {"dataset": self.dataset, "interval": self.interval, "plan_id": self.plan_id}

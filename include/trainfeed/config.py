@@ -1,0 +1,172 @@
+"""Where things are: frozen settings, and the only reader of ``os.environ``.
+
+One ``dataset.yaml`` serves every environment; these settings are what differs. Airflow fills
+them from its connections, everything else from these variables::
+
+    TRAINFEED_DATA       folder of the embedded use, below which the others have their defaults
+    TRAINFEED_ROOT       publication root: a folder of a POSIX file system
+    TRAINFEED_LANDING    folder or URI of the landing files
+    TRAINFEED_WORK       folder or URI of the files between two stages
+    TRAINFEED_KAFKA      host:port[,host:port…], or recorded:<folder or URI of recorded topics>
+    TRAINFEED_DATASETS   folder of the data sets' folders
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainfeed.errors import ConfigError
+
+__all__ = [
+    "KAFKA_CONNECTION",
+    "Environment",
+    "KafkaSettings",
+    "environment_from_environ",
+    "training_environ",
+]
+
+KAFKA_CONNECTION = "kafka_default"
+
+_RECORDED = "recorded:"
+# An Airflow worker's environment holds connections and keys; a training job gets none of it.
+_INHERITED = (
+    "CUDA_VISIBLE_DEVICES",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "OMP_NUM_THREADS",
+    "PATH",
+    "TMPDIR",
+    "TRAINFEED_FAULTS",
+    "TZ",
+)
+_BROKER = re.compile(r"[A-Za-z0-9._-]+:[0-9]{1,5}|\[[0-9A-Fa-f:]+\]:[0-9]{1,5}")
+_SCHEMES = ("file", "hdfs", "webhdfs")
+
+
+@dataclass(frozen=True)
+class KafkaSettings:
+    """How to reach one Kafka cluster, or recorded topics in its place.
+
+    Attributes:
+        client: librdkafka settings; they may hold secrets and are never printed.
+        recorded: Folder or URI whose subfolders are recorded topics; wins over ``client``.
+    """
+
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    recorded: str | None = None
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The places that a build reads and writes.
+
+    Attributes:
+        root: Absolute POSIX path of the publication root.
+        landing: Absolute path or URI of the landing files.
+        work: Absolute path or URI of spills and other files between stages.
+        kafka: Kafka settings by connection id.
+        datasets: Folder that holds one folder per data set.
+    """
+
+    root: str
+    landing: str
+    work: str
+    kafka: Mapping[str, KafkaSettings]
+    datasets: Path
+
+
+def environment_from_environ(
+    *,
+    root: str | None = None,
+    landing: str | None = None,
+    work: str | None = None,
+    kafka: str | None = None,
+    datasets: str | None = None,
+) -> Environment:
+    """The environment of this process; an argument wins over its variable.
+
+    What neither gives lies below ``TRAINFEED_DATA`` (``data`` in the working directory):
+    ``root``, ``landing``, ``work`` and the recorded topics in ``recorded``. The data sets are
+    those of ``include/datasets`` in the working directory.
+
+    Raises:
+        ConfigError: A setting is not what it must be; names the variable.
+    """
+    data = Path(_setting("TRAINFEED_DATA", None, "data")).absolute()
+    return Environment(
+        root=_posix_path("TRAINFEED_ROOT", _setting("TRAINFEED_ROOT", root, data / "root")),
+        landing=_place(
+            "TRAINFEED_LANDING", _setting("TRAINFEED_LANDING", landing, data / "landing")
+        ),
+        work=_place("TRAINFEED_WORK", _setting("TRAINFEED_WORK", work, data / "work")),
+        kafka={
+            KAFKA_CONNECTION: _kafka(
+                _setting("TRAINFEED_KAFKA", kafka, f"{_RECORDED}{data / 'recorded'}")
+            )
+        },
+        datasets=Path(_setting("TRAINFEED_DATASETS", datasets, "include/datasets")).absolute(),
+    )
+
+
+def training_environ(package: str) -> dict[str, str]:
+    """The environment of a training process: what programs need to run, and no credentials.
+
+    Args:
+        package: Folder that holds trainfeed; goes in front of ``PYTHONPATH``.
+    """
+    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+
+
+def _setting(variable: str, given: str | None, default: str | Path) -> str:
+    value = given if given is not None else os.environ.get(variable, str(default))
+    if not value or "\0" in value:
+        raise ConfigError(f"expected {variable} to name a place, got {value!r}; set or unset it")
+    return value
+
+
+def _posix_path(variable: str, value: str) -> str:
+    scheme, separator, rest = value.partition("://")
+    if not separator:
+        return str(Path(value).absolute())
+    if scheme != "file" or not rest.startswith("/"):
+        raise ConfigError(
+            f"expected {variable} to be a folder of a mounted file system, got {value!r};"
+            " publication needs its atomic rename"
+        )
+    return rest
+
+
+def _place(variable: str, value: str) -> str:
+    scheme, separator, _ = value.partition("://")
+    if not separator:
+        return str(Path(value).absolute())
+    if scheme not in _SCHEMES:
+        raise ConfigError(
+            f"expected {variable} to be a path or a URI of {', '.join(_SCHEMES)}, got {value!r}"
+        )
+    return value
+
+
+def _kafka(value: str) -> KafkaSettings:
+    if value.startswith(_RECORDED):
+        recorded = value.removeprefix(_RECORDED)
+        if not recorded:
+            raise ConfigError(
+                "expected TRAINFEED_KAFKA to name a folder after 'recorded:', got none"
+            )
+        return KafkaSettings(recorded=_place("TRAINFEED_KAFKA", recorded))
+    brokers = value.split(",")
+    if not all(_BROKER.fullmatch(broker) for broker in brokers):
+        raise ConfigError(
+            "expected TRAINFEED_KAFKA to be host:port[,host:port…] or recorded:<folder>,"
+            f" got {value!r}"
+        )
+    return KafkaSettings(client={"bootstrap.servers": value})

@@ -1,0 +1,24 @@
+"""Record files: bytes to bytes, no cluster, no schema."""
+
+from trainfeed.recordio._chunk import ChunkBuffers, iter_chunks, read_chunk
+from trainfeed.recordio._format import MAX_RAW_BYTES, ChunkInfo, Codec
+from trainfeed.recordio._framing import split_records
+from trainfeed.recordio._index import RangeScanner, RecordIndex
+from trainfeed.recordio._scanner import RecordScanner
+from trainfeed.recordio._verify import verify_shard
+from trainfeed.recordio._writer import RecordWriter
+
+__all__ = [
+    "MAX_RAW_BYTES",
+    "ChunkBuffers",
+    "ChunkInfo",
+    "Codec",
+    "RangeScanner",
+    "RecordIndex",
+    "RecordScanner",
+    "RecordWriter",
+    "iter_chunks",
+    "read_chunk",
+    "split_records",
+    "verify_shard",
+]

@@ -1,0 +1,231 @@
+"""Chunks: framing to bytes and back, a whole chunk at a time, trusting nothing on the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from isal import isal_zlib
+
+from trainfeed.errors import ChecksumError, FormatError, TruncatedError, UnsupportedCodecError
+from trainfeed.recordio._codecs import compress, decompress_into, raw_bytes_of
+from trainfeed.recordio._files import ReadableFile, Source, open_source
+from trainfeed.recordio._foreign import foreign_layout
+from trainfeed.recordio._format import (
+    HEADER_BYTES,
+    MAX_RAW_BYTES,
+    ChunkInfo,
+    Codec,
+    Header,
+    located,
+)
+from trainfeed.recordio._framing import check_sizes
+
+__all__ = [
+    "ChunkBuffers",
+    "ChunkReader",
+    "EncodedChunk",
+    "encode_chunk",
+    "iter_chunks",
+    "read_chunk",
+    "read_header",
+]
+
+# No codec makes data larger by more than this share, plus a little for its own header.
+_MAX_GROWTH: Final = 4
+_MAX_OVERHEAD_BYTES: Final = 1024
+
+
+class ChunkBuffers:
+    """Memory for one chunk, used again for the next one.
+
+    Fresh memory for every chunk costs more than decompressing it, in page faults. Not for two
+    threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._stored = self._raw = np.empty(0, dtype=np.uint8)
+
+    def stored(self, num_bytes: int) -> memoryview:
+        """Return memory for a chunk as stored."""
+        if self._stored.nbytes < num_bytes:
+            self._stored = np.empty(num_bytes + num_bytes // 8, dtype=np.uint8)
+        return self._stored.data[:num_bytes]
+
+    def raw(self, num_bytes: int) -> memoryview:
+        """Return memory for a chunk after decompression."""
+        if self._raw.nbytes < num_bytes:
+            self._raw = np.empty(num_bytes + num_bytes // 8, dtype=np.uint8)
+        return self._raw.data[:num_bytes]
+
+
+class EncodedChunk(NamedTuple):
+    """A chunk as stored; ``payload`` may be the framing itself, so write it before reusing that."""
+
+    header: Header
+    payload: memoryview
+
+
+def encode_chunk(
+    framing: memoryview, num_records: int, *, codec: Codec, level: int
+) -> EncodedChunk:
+    """Compress a framing; equal input gives equal bytes."""
+    payload = compress(codec, framing, level)
+    crc32 = isal_zlib.crc32(payload)
+    return EncodedChunk(Header(crc32, codec, len(payload), num_records), payload)
+
+
+class ChunkReader:
+    """Reads chunks of one source into one set of buffers, within one limit."""
+
+    def __init__(self, source: Source, buffers: ChunkBuffers, max_raw_bytes: int) -> None:
+        self._source = source
+        self._buffers = buffers
+        self._max_raw_bytes = max_raw_bytes
+
+    def read(self, offset_bytes: int, end_bytes: int) -> tuple[ChunkInfo, memoryview]:
+        """Read the chunk at ``offset_bytes`` of a file of ``end_bytes``."""
+        header = read_header(self._source, offset_bytes, end_bytes)
+        payload = self._fetch(offset_bytes + HEADER_BYTES, header.stored_bytes)
+        framing = self._decode(header, payload)
+        info = ChunkInfo(
+            offset_bytes=offset_bytes,
+            stored_bytes=header.stored_bytes,
+            raw_bytes=len(framing),
+            num_records=header.num_records,
+            crc32=header.crc32,
+            codec=header.codec,
+        )
+        return info, framing
+
+    def read_known(self, info: ChunkInfo) -> memoryview:
+        """Read the chunk that ``info`` describes, in one go."""
+        data = self._fetch(info.offset_bytes, HEADER_BYTES + info.stored_bytes)
+        expected = Header(info.crc32, info.codec, info.stored_bytes, info.num_records)
+        if data[:HEADER_BYTES] != expected.dump():
+            found = Header.parse(data[:HEADER_BYTES])
+            raise FormatError(f"expected the chunk of the index, {expected}, found {found}")
+        framing = self._decode(expected, data[HEADER_BYTES:])
+        if len(framing) != info.raw_bytes:
+            raise FormatError(
+                f"expected {info.raw_bytes} bytes of framing as in the index, got {len(framing)}"
+            )
+        return framing
+
+    def _fetch(self, offset_bytes: int, num_bytes: int) -> memoryview:
+        limit = self._max_raw_bytes + self._max_raw_bytes // _MAX_GROWTH + _MAX_OVERHEAD_BYTES
+        if num_bytes > limit:
+            raise FormatError(
+                f"expected at most {limit} stored bytes in a chunk, got {num_bytes}; raise"
+                " max_raw_bytes if the file can be trusted"
+            )
+        out = self._buffers.stored(num_bytes)
+        if (got := self._source.read_into(offset_bytes, out)) < num_bytes:
+            raise TruncatedError(f"expected {num_bytes} bytes of a chunk, the file has {got}")
+        return out
+
+    def _decode(self, header: Header, payload: memoryview) -> memoryview:
+        # The checksum first: damaged bytes never reach a decompressor.
+        if (crc32 := isal_zlib.crc32(payload)) != header.crc32:
+            raise ChecksumError(f"expected CRC-32 {header.crc32:#010x}, got {crc32:#010x}")
+        raw_bytes = raw_bytes_of(header.codec, payload)
+        check_sizes(header.num_records, raw_bytes, self._max_raw_bytes)
+        if header.codec is Codec.NONE:
+            return payload
+        framing = self._buffers.raw(raw_bytes)
+        decompress_into(header.codec, payload, framing)
+        return framing
+
+
+def iter_chunks(
+    file: ReadableFile,
+    *,
+    max_raw_bytes: int = MAX_RAW_BYTES,
+    buffers: ChunkBuffers | None = None,
+) -> Iterator[tuple[ChunkInfo, memoryview]]:
+    """Read a file chunk by chunk.
+
+    Args:
+        file: A path, a descriptor, or a seekable binary file; read from its first byte.
+        max_raw_bytes: Refuse a chunk whose framing is longer.
+        buffers: Memory to use again and again.
+
+    Yields:
+        Each chunk and its framing, whose checksum and length were verified; whether its records
+        are as many as promised is for who splits it. With ``buffers`` the framing is valid until
+        the next chunk is asked for; else it is the caller's.
+
+    Raises:
+        TruncatedError: The file ends inside a chunk.
+        BadMagicError: No chunk starts where one should.
+        ChecksumError: A payload is damaged.
+        UnsupportedCodecError: This version has no such codec.
+        FormatError: A chunk is larger than allowed, does not decompress to what it announces, or
+            the file is in another layout.
+    """
+    with open_source(file) as source:
+        end_bytes, offset_bytes, number = source.num_bytes(), 0, 0
+        while offset_bytes < end_bytes:
+            reader = ChunkReader(source, buffers or ChunkBuffers(), max_raw_bytes)
+            with located(source.path, offset_bytes, number):
+                info, framing = reader.read(offset_bytes, end_bytes)
+            yield info, framing
+            offset_bytes, number = info.end_bytes, number + 1
+
+
+def read_chunk(
+    file: ReadableFile,
+    info: ChunkInfo,
+    *,
+    max_raw_bytes: int = MAX_RAW_BYTES,
+    buffers: ChunkBuffers | None = None,
+) -> memoryview:
+    """Read one chunk that an index describes.
+
+    Args:
+        file: A path, a descriptor, or a seekable binary file; threads may share a descriptor.
+        info: The chunk. What the file says must agree with it in every number.
+        max_raw_bytes: Refuse a chunk whose framing is longer.
+        buffers: Memory to use again and again.
+
+    Returns:
+        The framing. With ``buffers`` it is valid until they are used again; else it is the
+        caller's.
+
+    Raises:
+        TruncatedError: The file ends inside the chunk.
+        ChecksumError: The payload is damaged.
+        FormatError: The file and ``info`` differ, or the chunk is larger than allowed.
+    """
+    with open_source(file) as source, located(source.path, info.offset_bytes):
+        return ChunkReader(source, buffers or ChunkBuffers(), max_raw_bytes).read_known(info)
+
+
+def read_header(source: Source, offset_bytes: int, end_bytes: int) -> Header:
+    """Read the header at ``offset_bytes`` and compare it with what is left of the file.
+
+    Raises:
+        TruncatedError: The file ends inside the chunk.
+        BadMagicError: No chunk starts here.
+        UnsupportedCodecError: This version has no such codec.
+        FormatError: The file is in another layout.
+    """
+    data = bytearray(HEADER_BYTES)
+    if (got := source.read_into(offset_bytes, memoryview(data))) < HEADER_BYTES:
+        raise TruncatedError(f"expected a chunk header of {HEADER_BYTES} bytes, the file has {got}")
+    try:
+        header = Header.parse(data)
+    except UnsupportedCodecError:
+        if layout := foreign_layout(source, offset_bytes, end_bytes):
+            raise FormatError(
+                f"expected the Go layout of RecordIO, this is the {layout} layout; convert the file"
+                " with the software that wrote it"
+            ) from None
+        raise
+    left_bytes = end_bytes - offset_bytes - HEADER_BYTES
+    if header.stored_bytes > left_bytes:
+        raise TruncatedError(
+            f"expected a chunk payload of {header.stored_bytes} bytes, {left_bytes} are left"
+        )
+    return header

@@ -1,0 +1,48 @@
+"""Recognises two other layouts that use the same name and magic, to say so instead of "damaged".
+
+Both have the words ``magic num_records checksum codec stored_bytes``. The Fluid layout has the same
+CRC-32, the ElasticDL layout CRC-32C.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from isal import isal_zlib
+
+from trainfeed.recordio._files import Source
+
+__all__ = ["foreign_layout"]
+
+_WORDS: Final = Struct("<5I")
+# Fluid chunks hold 1000 records, ElasticDL chunks 1024 bytes; more is not worth reading for a name.
+_MAX_FLUID_BYTES: Final = 64 << 20
+_MAX_ELASTICDL_BYTES: Final = 64 << 10
+_CRC32C_POLYNOMIAL: Final = 0x82F63B78
+
+
+def foreign_layout(source: Source, offset_bytes: int, end_bytes: int) -> str | None:
+    """Return the name of the layout whose checksum fits the chunk here, None if none does."""
+    words = bytearray(_WORDS.size)
+    source.read_into(offset_bytes, memoryview(words))
+    _, _, checksum, _, stored_bytes = _WORDS.unpack(words)
+    left_bytes = end_bytes - offset_bytes - _WORDS.size
+    if not 0 < stored_bytes <= min(left_bytes, _MAX_FLUID_BYTES):
+        return None
+    payload = bytearray(stored_bytes)
+    source.read_into(offset_bytes + _WORDS.size, memoryview(payload))
+    if isal_zlib.crc32(payload) == checksum:
+        return "Fluid"
+    if stored_bytes <= _MAX_ELASTICDL_BYTES and _crc32c(payload) == checksum:
+        return "ElasticDL"
+    return None
+
+
+def _crc32c(data: bytearray) -> int:
+    value = 0xFFFFFFFF
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ (_CRC32C_POLYNOMIAL if value & 1 else 0)
+    return value ^ 0xFFFFFFFF

@@ -1,0 +1,143 @@
+"""The RecordIO file format. All integers are little-endian uint32.
+
+A file is a sequence of chunks and nothing else, so an empty file is valid and files may be
+concatenated::
+
+    file    := chunk*
+    chunk   := header payload
+    header  := magic checksum codec stored_bytes num_records        (20 bytes)
+    payload := codec( framing )                              (stored_bytes bytes)
+    framing := ( length data )*                (per record 4 bytes + length bytes)
+
+``checksum`` is the CRC-32 (ISO-HDLC, as in zlib) of the payload as stored. It covers neither the
+header nor the framing, hence what a reader checks besides: every size against a limit before memory
+is taken for it, and that ``num_records`` records end exactly where the framing ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import Final, NamedTuple
+
+from trainfeed.errors import BadMagicError, FormatError, UnsupportedCodecError
+
+__all__ = [
+    "HEADER_BYTES",
+    "LENGTH",
+    "MAX_RAW_BYTES",
+    "ChunkInfo",
+    "Codec",
+    "Header",
+    "located",
+]
+
+MAGIC: Final = 0x01020304
+LENGTH: Final = Struct("<I")
+_HEADER: Final = Struct("<5I")
+HEADER_BYTES: Final = _HEADER.size
+
+# What a reader takes memory for unless told otherwise. Twice the largest chunk that other writers
+# make by default; our own writer stays below it.
+MAX_RAW_BYTES: Final = 64 << 20
+
+
+class Codec(IntEnum):
+    """How a payload is compressed. The values are stored on disk.
+
+    Files that leave the project use NONE, SNAPPY or GZIP: other implementations know no more.
+    """
+
+    NONE = 0
+    SNAPPY = 1  # the framing format, one stream
+    GZIP = 2  # one member
+    LZ4 = 16  # raw length as uint32, then one block
+    ZSTD = 17  # one frame that states its content size
+
+
+@dataclass(frozen=True)
+class ChunkInfo:
+    """Where a chunk lies in its file, and what it must look like.
+
+    Attributes:
+        offset_bytes: Start of its header.
+        stored_bytes: Length of the payload; the 20 bytes of the header are not counted.
+        raw_bytes: Length of the framing, that is, before compression.
+        num_records: How many records it holds.
+        crc32: Checksum of the payload as stored.
+        codec: How the payload is compressed.
+    """
+
+    offset_bytes: int
+    stored_bytes: int
+    raw_bytes: int
+    num_records: int
+    crc32: int
+    codec: Codec
+
+    @property
+    def end_bytes(self) -> int:
+        """Where the next chunk starts."""
+        return self.offset_bytes + HEADER_BYTES + self.stored_bytes
+
+
+class Header(NamedTuple):
+    """The words of a chunk's header after the magic."""
+
+    crc32: int
+    codec: Codec
+    stored_bytes: int
+    num_records: int
+
+    @classmethod
+    def parse(cls, data: bytes | bytearray | memoryview) -> Header:
+        """Read a header.
+
+        Args:
+            data: ``HEADER_BYTES`` bytes.
+
+        Raises:
+            BadMagicError: No chunk starts here.
+            UnsupportedCodecError: This version has no such codec.
+        """
+        magic, crc32, codec, stored_bytes, num_records = _HEADER.unpack(data)
+        if magic != MAGIC:
+            raise BadMagicError(f"expected magic {MAGIC:#010x}, got {magic:#010x}")
+        return cls(crc32, _codec(codec), stored_bytes, num_records)
+
+    def dump(self) -> bytes:
+        """Return the header's ``HEADER_BYTES`` bytes."""
+        return _HEADER.pack(MAGIC, *self)
+
+
+def _codec(number: int) -> Codec:
+    try:
+        return Codec(number)
+    except ValueError:
+        known = ", ".join(f"{codec.value} {codec.name.lower()}" for codec in Codec)
+        raise UnsupportedCodecError(
+            f"expected one of the codecs {known}; got {number}: the header is damaged, or a newer"
+            " version wrote it"
+        ) from None
+
+
+@contextmanager
+def located(path: str | None, offset_bytes: int, number: int | None = None) -> Iterator[None]:
+    """Add file, byte offset and chunk number to the format errors of a block.
+
+    Args:
+        path: The file, None when unknown.
+        offset_bytes: Start of the chunk in the file.
+        number: Number of the chunk in the file, from 0; None when unknown.
+    """
+    try:
+        yield
+    except FormatError as error:
+        if error.offset_bytes is None:
+            error.path, error.offset_bytes = path, offset_bytes
+            if number is not None:
+                error.args = (f"chunk {number}: {error.args[0]}",)
+        raise

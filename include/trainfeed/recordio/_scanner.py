@@ -1,0 +1,68 @@
+"""All records of one file, or of several, in order."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+
+from trainfeed.errors import NotFoundError
+from trainfeed.recordio._chunk import ChunkBuffers, iter_chunks
+from trainfeed.recordio._files import FilePath
+from trainfeed.recordio._format import MAX_RAW_BYTES, located
+from trainfeed.recordio._framing import split_records
+
+__all__ = ["RecordScanner"]
+
+
+class RecordScanner:
+    """The records of files, one after another; can be iterated again.
+
+    Strict: the first thing that is wrong with a file ends the scan with an error.
+
+    Args:
+        paths: Files, or several separated by commas, or a list of such. Each part of a text may be
+            a glob, whose matches are sorted by name; path objects are taken as they are.
+        max_raw_bytes: Refuse a chunk whose framing is longer.
+
+    Raises:
+        NotFoundError: A part matches no file; names the part.
+    """
+
+    def __init__(
+        self, paths: FilePath | Sequence[FilePath], *, max_raw_bytes: int = MAX_RAW_BYTES
+    ) -> None:
+        parts = [paths] if isinstance(paths, str | os.PathLike) else paths
+        self.paths = [path for part in parts for path in _expand(part)]
+        self._max_raw_bytes = max_raw_bytes
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Read all files.
+
+        Raises:
+            TruncatedError: A file ends inside a chunk.
+            BadMagicError: No chunk starts where one should.
+            ChecksumError: A payload is damaged.
+            UnsupportedCodecError: This version has no codec of a chunk.
+            FormatError: A chunk does not hold what it promises, or is larger than allowed.
+        """
+        buffers = ChunkBuffers()
+        for path in self.paths:
+            chunks = iter_chunks(path, max_raw_bytes=self._max_raw_bytes, buffers=buffers)
+            for number, (info, framing) in enumerate(chunks):
+                with located(path, info.offset_bytes, number):
+                    records = split_records(framing, info.num_records)
+                yield from map(bytes, records)
+
+
+def _expand(part: FilePath) -> list[str]:
+    if not isinstance(part, str):
+        return [os.fspath(part)]
+    return [path for pattern in part.split(",") for path in _matches(pattern)]
+
+
+def _matches(pattern: str) -> list[str]:
+    matches = sorted(glob.glob(pattern))  # noqa: PTH207 (pathlib refuses absolute patterns)
+    if not matches:
+        raise NotFoundError(f"no file matches {pattern!r}")
+    return matches

@@ -1,0 +1,37 @@
+"""Reads all of a shard and says what is wrong with it."""
+
+from __future__ import annotations
+
+from trainfeed.recordio._chunk import ChunkBuffers, iter_chunks
+from trainfeed.recordio._files import FilePath
+from trainfeed.recordio._format import MAX_RAW_BYTES, located
+from trainfeed.recordio._framing import split_records
+from trainfeed.recordio._index import RecordIndex
+
+__all__ = ["verify_shard"]
+
+
+def verify_shard(path: FilePath, *, max_raw_bytes: int = MAX_RAW_BYTES) -> RecordIndex:
+    """Read a file to its last record, in memory for one chunk.
+
+    Args:
+        path: The file.
+        max_raw_bytes: Refuse a chunk whose framing is longer.
+
+    Returns:
+        Its index; every number in it was verified.
+
+    Raises:
+        TruncatedError: The file ends inside a chunk.
+        BadMagicError: No chunk starts where one should.
+        ChecksumError: A payload is damaged.
+        UnsupportedCodecError: This version has no codec of a chunk.
+        FormatError: A chunk does not hold what it promises, or is larger than allowed.
+    """
+    infos = []
+    chunks = iter_chunks(path, max_raw_bytes=max_raw_bytes, buffers=ChunkBuffers())
+    for number, (info, framing) in enumerate(chunks):
+        with located(str(path), info.offset_bytes, number):
+            split_records(framing, info.num_records)
+        infos.append(info)
+    return RecordIndex(tuple(infos))

@@ -1,0 +1,148 @@
+"""What the Kafka client's errors mean here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.errors import (
+    ConfigError,
+    IngestError,
+    OffsetOutOfRangeError,
+    SourceReplacedError,
+    TopicNotFoundError,
+    TrainFeedError,
+)
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+__all__ = ["ClientErrors", "is_passing"]
+
+# By name, because the client is not imported before it is used. What is not named is an
+# IngestError: tried again.
+_MEANING: Final[dict[type[TrainFeedError], tuple[str, ...]]] = {
+    TopicNotFoundError: (
+        "TOPIC_EXCEPTION",
+        "UNKNOWN_TOPIC_OR_PART",
+        "_UNKNOWN_PARTITION",
+        "_UNKNOWN_TOPIC",
+    ),
+    SourceReplacedError: ("INCONSISTENT_TOPIC_ID", "UNKNOWN_TOPIC_ID"),
+    OffsetOutOfRangeError: ("OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET", "_LOG_TRUNCATION"),
+    ConfigError: (
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "GROUP_AUTHORIZATION_FAILED",
+        "ILLEGAL_SASL_STATE",
+        "SASL_AUTHENTICATION_FAILED",
+        "SECURITY_DISABLED",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "UNSUPPORTED_SASL_MECHANISM",
+        "UNSUPPORTED_VERSION",
+        "_AUTHENTICATION",
+        "_INVALID_ARG",
+        "_NOT_IMPLEMENTED",
+        "_SSL",
+        "_UNSUPPORTED_FEATURE",
+    ),
+}
+_REMEDY: Final[dict[type[TrainFeedError], str]] = {
+    TopicNotFoundError: "create the topic, or change its name in dataset.yaml",
+    SourceReplacedError: "start the run anew to build from the new topic",
+    OffsetOutOfRangeError: "restore the records, or accept the loss with --allow-gap WHY",
+    ConfigError: "change the settings of the connection, or what the broker allows its user",
+    IngestError: "the task can be tried again; look at the brokers if it goes on",
+}
+# The client goes on by itself after these; only too long a silence ends a read.
+_PASSING: Final = frozenset(
+    {
+        "BROKER_NOT_AVAILABLE",
+        "FENCED_LEADER_EPOCH",
+        "KAFKA_STORAGE_ERROR",
+        "LEADER_NOT_AVAILABLE",
+        "NETWORK_EXCEPTION",
+        "NOT_LEADER_FOR_PARTITION",
+        "OFFSET_NOT_AVAILABLE",
+        "PREFERRED_LEADER_NOT_AVAILABLE",
+        "REPLICA_NOT_AVAILABLE",
+        "REQUEST_TIMED_OUT",
+        "UNKNOWN_LEADER_EPOCH",
+        "_ALL_BROKERS_DOWN",
+        "_RESOLVE",
+        "_TIMED_OUT",
+        "_TRANSPORT",
+    }
+)
+
+
+def is_passing(error: KafkaError) -> bool:
+    """Return whether the client recovers from ``error`` by itself."""
+    return error.name() in _PASSING
+
+
+class ClientErrors:
+    """Collects what a client reports beside its answers, and turns errors into ours.
+
+    A client that cannot connect says so only to ``collect``; the call itself just times out. The
+    reason of a time-out is therefore what was collected last.
+
+    Args:
+        servers: The brokers' addresses, for messages.
+        secrets: Texts that may stand in no message.
+    """
+
+    def __init__(self, servers: str, secrets: tuple[str, ...]) -> None:
+        self._servers = servers
+        self._secrets = secrets
+        self._last: KafkaError | None = None
+
+    def collect(self, error: KafkaError) -> None:
+        """Keep ``error`` as the reason of a later time-out; a client calls this."""
+        if self._last is None or error.name() != "_ALL_BROKERS_DOWN":
+            self._last = error
+
+    def clear(self) -> None:
+        """Forget what was collected: the client got an answer."""
+        self._last = None
+
+    def to_ours(self, error: KafkaError | None, where: str) -> TrainFeedError:
+        """Return the error of ours that ``error`` means; None is a time-out.
+
+        Args:
+            error: What the client said.
+            where: Topic, and the range if there is one.
+        """
+        if self._last is not None and (error is None or is_passing(error)):
+            error = self._last
+        name = error.name() if error is not None else "_TIMED_OUT"
+        said = error.str() if error is not None else "no answer in time"
+        kind = _meaning().get(name, IngestError)
+        for secret in self._secrets:
+            said = said.replace(secret, "***")
+        return kind(
+            f"{where} at brokers {self._servers}: {said} ({name}); nothing of this call was kept;"
+            f" {_REMEDY[kind]}"
+        )
+
+    @contextmanager
+    def map_errors(self, where: str) -> Iterator[None]:
+        """Raise what the client raises inside as an error of ours.
+
+        Args:
+            where: Topic, and the range if there is one.
+        """
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except KafkaException as error:
+            raise self.to_ours(error.args[0], where) from error
+        except TimeoutError as error:
+            raise self.to_ours(None, where) from error
+
+
+@cache
+def _meaning() -> dict[str, type[TrainFeedError]]:
+    return {name: kind for kind, names in _MEANING.items() for name in names}

@@ -1,0 +1,216 @@
+"""A recorded topic: landing files in a folder, read as if a broker served them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+
+from trainfeed.errors import (
+    FormatError,
+    NotFoundError,
+    SourceReplacedError,
+    TopicNotFoundError,
+)
+from trainfeed.sources._landing_file import LandingFile
+from trainfeed.sources._landing_format import partition_folder
+from trainfeed.sources._record import TOPIC_FILE
+from trainfeed.sources._topic import (
+    OffsetRange,
+    TopicIdentity,
+    check_available,
+    check_topic_name,
+)
+from trainfeed.storage import Location
+
+__all__ = ["RecordedTopic"]
+
+_CLUSTER: Final = "recorded"
+_MAX_TOPIC_FILE_BYTES: Final = 1 << 20
+_FILE_NAME = re.compile(r"(\d{20})-(\d{20})\.arrow")
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """What TOPIC.json says."""
+
+    identity: TopicIdentity
+    ranges: tuple[tuple[int, int], ...]
+
+
+class _File(NamedTuple):
+    start: int
+    end: int
+    location: Location
+
+
+class RecordedTopic:
+    """A topic in a folder of landing files; see ``record_topic``.
+
+    A file's digest is verified before the first of its records is given away.
+
+    Args:
+        location: The folder that holds ``TOPIC.json``.
+    """
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._files: dict[int, list[_File]] = {}
+        self._latest_ms: dict[Location, int] = {}
+        self._verified: set[Location] = set()
+
+    @property
+    def identity(self) -> TopicIdentity:
+        """Which topic this is."""
+        return self._recording.identity
+
+    def partitions(self) -> list[int]:
+        """Return the numbers of the partitions, ascending."""
+        return list(range(len(self._recording.ranges)))
+
+    def log_range(self, partition: int) -> tuple[int, int]:
+        """Return the first recorded offset, and the one behind the last."""
+        ranges = self._recording.ranges
+        if not 0 <= partition < len(ranges):
+            raise TopicNotFoundError(
+                f"topic {self.identity.topic!r} in {self._location.uri} has partitions 0 to"
+                f" {len(ranges) - 1}, got {partition}"
+            )
+        return ranges[partition]
+
+    def offset_at(self, partition: int, timestamp_ms: int) -> int | None:
+        """Return the offset of the first record stamped at or after ``timestamp_ms``."""
+        for file in self._partition_files(partition):
+            if self._latest_stamp(file) < timestamp_ms:
+                continue
+            with LandingFile.open(file.location) as landing:
+                for offsets, stamps in landing.iter_stamps():
+                    hits = np.flatnonzero(stamps >= timestamp_ms)
+                    if len(hits):
+                        return int(offsets[hits[0]])
+        return None
+
+    def leader_epoch(self, partition: int) -> int | None:  # noqa: ARG002 - the protocol's
+        """Return None: nobody leads a recorded partition."""
+        return None
+
+    def iter_stamps(self, partition: int, start: int) -> Iterator[tuple[int, int]]:
+        """Yield ``(offset, timestamp in ms)`` of every record from ``start`` on."""
+        log_start, log_end = self.log_range(partition)
+        span = self._span(partition, start, max(start, log_end))
+        check_available(span, log_start, log_end)
+        for file in self._overlapping(span):
+            with LandingFile.open(file.location) as landing:
+                for offsets, stamps in landing.iter_stamps():
+                    rows = offsets >= start
+                    yield from zip(offsets[rows].tolist(), stamps[rows].tolist(), strict=True)
+
+    def iter_batches(self, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """Yield every record of ``[start, end)`` by ascending offset; see ``Topic``."""
+        span = self._span(partition, start, end)
+        check_available(span, *self.log_range(partition))
+        for file in self._overlapping(span):
+            yield from self._iter_file(file, span)
+        if _load(self._location) != self._recording:
+            raise SourceReplacedError(
+                f"{span}: {TOPIC_FILE} in {self._location.uri} changed while it was read; nothing"
+                " of this range was kept; start the run anew"
+            )
+
+    def close(self) -> None:
+        """Do nothing: files are open only while they are read."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @cached_property
+    def _recording(self) -> _Recording:
+        return _load(self._location)
+
+    def _span(self, partition: int, start: int, end: int) -> OffsetRange:
+        return OffsetRange(self.identity.topic, partition, start, end)
+
+    def _partition_files(self, partition: int) -> list[_File]:
+        """Return the files of a partition; they cover its range without a hole."""
+        if partition not in self._files:
+            start, end = self.log_range(partition)
+            folder = self._location / partition_folder(partition)
+            files = sorted(_list_files(folder)) if start < end else []
+            edges = [start, *(file.end for file in files)]
+            if [file.start for file in files] != edges[:-1] or edges[-1] != end:
+                raise FormatError(
+                    f"expected landing files that cover offsets [{start}, {end}) without a hole,"
+                    f" got {[file.location.uri for file in files]}",
+                    path=folder.uri,
+                )
+            self._files[partition] = files
+        return self._files[partition]
+
+    def _overlapping(self, span: OffsetRange) -> Iterator[_File]:
+        for file in self._partition_files(span.partition):
+            if file.start < span.end and span.start < file.end:
+                yield file
+
+    def _latest_stamp(self, file: _File) -> int:
+        if file.location not in self._latest_ms:
+            with LandingFile.open(file.location) as landing:
+                latest = [int(stamps.max()) for _, stamps in landing.iter_stamps() if len(stamps)]
+            self._latest_ms[file.location] = max(latest, default=-1)
+        return self._latest_ms[file.location]
+
+    def _iter_file(self, file: _File, span: OffsetRange) -> Iterator[pa.RecordBatch]:
+        with LandingFile.open(file.location) as landing:
+            if file.location not in self._verified:
+                landing.verify()
+                self._verified.add(file.location)
+            for index, (offsets, _) in enumerate(landing.iter_stamps()):
+                first, behind = np.searchsorted(offsets, (span.start, span.end))
+                if first < behind:
+                    yield landing.read_batch(index).slice(first, behind - first)
+
+
+def _list_files(folder: Location) -> Iterator[_File]:
+    for info in folder.list():
+        if match := _FILE_NAME.fullmatch(info.name):
+            yield _File(int(match[1]), int(match[2]), folder / info.name)
+
+
+def _load(location: Location) -> _Recording:
+    path = location / TOPIC_FILE
+    try:
+        data = path.read_bytes(max_bytes=_MAX_TOPIC_FILE_BYTES)
+    except NotFoundError as error:
+        raise TopicNotFoundError(
+            f"expected a recorded topic, found no {path.uri}; record it, or change the folder"
+        ) from error
+    try:
+        return _parse(json.loads(data))
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(
+            f"expected {{topic, uuid, partitions: [{{start, end}}]}}, got {error!r}", path=path.uri
+        ) from error
+
+
+def _parse(value: Any) -> _Recording:
+    identity = TopicIdentity(
+        check_topic_name(value["topic"]), check_topic_name(value["uuid"]), _CLUSTER
+    )
+    ranges = tuple((int(entry["start"]), int(entry["end"])) for entry in value["partitions"])
+    if any(not 0 <= start <= end for start, end in ranges):
+        raise ValueError(ranges)
+    return _Recording(identity, ranges)

@@ -1,0 +1,134 @@
+"""The rules that look at more than one field of a specification, or at its folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from trainfeed.errors import ConfigError, SpecError, WindowError
+from trainfeed.spec._input import FieldSpec
+from trainfeed.spec._model import DatasetSpec
+from trainfeed.spec._output import NullRatioCheck, QualityCheck, RangeCheck
+from trainfeed.spec._problems import Place, did_you_mean
+from trainfeed.spec._values import MILLIONTHS, check_name
+from trainfeed.window import Schedule
+
+__all__ = ["Contradiction", "contradictions"]
+
+_RESERVED_SPLITS = ("late", "quarantine")
+
+
+class Contradiction(NamedTuple):
+    """What does not fit: the field's place, and what to say."""
+
+    place: Place
+    text: str
+
+
+def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
+    """Everything in ``spec`` that does not fit together."""
+    yield from _name(spec)
+    yield from _ticks(spec)
+    yield from _topics(spec)
+    yield from _modules(spec)
+    yield from _split_names(spec.split.millionths)
+    yield from _shares(spec.split.millionths)
+    yield from _split_by(spec)
+    for number, check in enumerate(spec.quality):
+        yield from _checked_field(spec, check, ("quality", number, "field"))
+
+
+def _name(spec: DatasetSpec) -> Iterator[Contradiction]:
+    folder = spec.folder.name
+    if spec.name != folder:
+        text = f"expected the name of its folder, {folder!r}, got {spec.name!r}; rename one"
+        yield Contradiction(("name",), text)
+
+
+def _ticks(spec: DatasetSpec) -> Iterator[Contradiction]:
+    field = "start"
+    try:
+        Schedule(spec.schedule, spec.start)
+        field = "end"
+        spec.schedule_model()
+    except WindowError as error:
+        yield Contradiction((field,), str(error))
+    except ConfigError as error:
+        yield Contradiction(("schedule",), str(error))
+
+
+def _topics(spec: DatasetSpec) -> Iterator[Contradiction]:
+    for topic, count in Counter(topic.topic for topic in spec.source.kafka).items():
+        if count > 1:
+            text = (
+                f"expected every topic once, got {topic!r} {count} times; positions are named by"
+                " topic, so one data set cannot have it from two clusters"
+            )
+            yield Contradiction(("source", "kafka"), text)
+
+
+def _modules(spec: DatasetSpec) -> Iterator[Contradiction]:
+    entries: dict[Place, str] = {("preprocess", "function"): spec.preprocess.module}
+    if spec.train is not None:
+        entries["train", "entry"] = spec.train.module
+    for place, module in entries.items():
+        if not (spec.folder / f"{module}.py").is_file():
+            there = sorted(path.stem for path in spec.folder.glob("*.py"))
+            hint = did_you_mean(module, there) if there else "add it"
+            text = f"expected the file {module}.py beside the specification, got none; {hint}"
+            yield Contradiction(place, text)
+
+
+def _split_names(names: Mapping[str, int]) -> Iterator[Contradiction]:
+    for name in names:
+        try:
+            check_name(name, what="split")
+        except SpecError as error:
+            yield Contradiction(("split", name), str(error))
+        if name in _RESERVED_SPLITS:
+            text = f"expected a split name that is not reserved, got {name!r}; choose another"
+            yield Contradiction(("split", name), text)
+
+
+def _shares(shares: Mapping[str, int]) -> Iterator[Contradiction]:
+    if (total := sum(shares.values())) != MILLIONTHS:
+        terms = " + ".join(f"{name} {_decimal(share)}" for name, share in shares.items())
+        text = f"expected shares that sum to 1, got {_decimal(total)} ({terms or 'no split'})"
+        yield Contradiction(("split",), text)
+
+
+def _split_by(spec: DatasetSpec) -> Iterator[Contradiction]:
+    for number, name in enumerate(spec.split.by or ()):
+        place: Place = ("split", "by", number)
+        field = spec.fields.get(name)
+        if field is None:
+            yield _unknown_field(spec.fields, name, place)
+        elif None in field.shape:
+            text = f"expected a field of fixed shape, got {name!r} of any length; choose another"
+            yield Contradiction(place, text)
+
+
+def _checked_field(spec: DatasetSpec, check: QualityCheck, place: Place) -> Iterator[Contradiction]:
+    if not isinstance(check, NullRatioCheck | RangeCheck):
+        return
+    name = check.field
+    field = spec.fields.get(name)
+    if field is None:
+        yield _unknown_field(spec.fields, name, place)
+    elif isinstance(check, NullRatioCheck) and not field.optional:
+        text = f"expected an optional field, got {name!r}, which is never absent; drop the check"
+        yield Contradiction(place, text)
+    elif isinstance(check, RangeCheck) and not field.is_numeric:
+        text = f"expected a numeric field, got {name!r} of dtype {field.dtype}; choose another"
+        yield Contradiction(place, text)
+
+
+def _unknown_field(fields: Mapping[str, FieldSpec], name: str, place: Place) -> Contradiction:
+    hint = did_you_mean(name, fields)
+    return Contradiction(place, f"expected a field of the schema, got {name!r}; {hint}")
+
+
+def _decimal(millionths: int) -> str:
+    whole, rest = divmod(millionths, MILLIONTHS)
+    return f"{whole}.{rest:06d}".rstrip("0").rstrip(".")

@@ -1,0 +1,187 @@
+"""What goes into a data set: source, function, schema and splits.
+
+Fields are checked one by one here; rules across them live in ``_checks``.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from trainfeed.spec._part import Part
+from trainfeed.spec._values import (
+    Connection,
+    Duration,
+    EntryPoint,
+    Millionths,
+    Name,
+    Text,
+    Topic,
+    WrongValueError,
+)
+
+__all__ = [
+    "FieldSpec",
+    "KafkaSourceSpec",
+    "PreprocessSpec",
+    "RecordedSourceSpec",
+    "SourceSpec",
+    "SplitSpec",
+]
+
+_MAX_VALUES = 1 << 26  # of one field of one sample; a typing mistake, not a sample, has more
+
+Late: TypeAlias = Literal["keep", "separate", "fail"]
+
+
+class KafkaSourceSpec(Part):
+    """One Kafka topic.
+
+    Attributes:
+        connection: Names the Kafka settings of the environment.
+        topic: Name of the topic.
+        settle: How long after its end an interval is planned at the earliest.
+        late: What becomes of records that are older than the interval of their offset.
+        skew: How far after a boundary's time the record may be stamped that marks it. It only
+            guides the search: the offsets that were found determine the content.
+    """
+
+    connection: Connection = "kafka_default"
+    topic: Topic
+    settle: Duration = timedelta(minutes=10)
+    late: Late = "keep"
+    skew: Duration = timedelta(days=1)
+
+
+class RecordedSourceSpec(Part):
+    """A recorded topic: a folder of landing files. Fields as in ``KafkaSourceSpec``.
+
+    Attributes:
+        path: Path or URI of the folder; a relative path starts at the working directory.
+    """
+
+    path: Text
+    settle: Duration = timedelta(0)
+    late: Late = "keep"
+    skew: Duration = timedelta(days=1)
+
+
+def _as_list(value: Any) -> Any:
+    return (value,) if isinstance(value, dict) else value
+
+
+class SourceSpec(Part):
+    """Where the records come from: Kafka topics, or one recorded topic.
+
+    Exactly one of ``kafka`` (in the file a mapping or a list of mappings) and ``recorded``.
+    """
+
+    kafka: Annotated[
+        tuple[KafkaSourceSpec, ...], BeforeValidator(_as_list), Field(min_length=1)
+    ] = ()
+    recorded: RecordedSourceSpec | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_one_that_exists(cls, value: Any) -> Any:
+        if isinstance(value, dict) and (len(value) != 1 or value.keys() - cls.model_fields):
+            got = ", ".join(value) or "none"
+            raise WrongValueError(
+                f"exactly one source that this version builds from, kafka or recorded, got {got}",
+                shows_got=False,
+            )
+        return value
+
+    @property
+    def topics(self) -> tuple[KafkaSourceSpec | RecordedSourceSpec, ...]:
+        """All topics, whichever kind they are; at least one."""
+        return self.kafka if self.recorded is None else (self.recorded,)
+
+    @property
+    def settle(self) -> timedelta:
+        """The longest ``settle`` of all topics: what the interval as a whole waits for."""
+        return max(topic.settle for topic in self.topics)
+
+
+class PreprocessSpec(Part):
+    """The user's function, ``module:name`` of a module in the data set's folder."""
+
+    function: EntryPoint
+    input: Literal["record"] = "record"
+    engine: Literal["local"] = "local"
+
+    @property
+    def module(self) -> str:
+        """Name of the module, without ``.py``."""
+        return self.function.partition(":")[0]
+
+    @property
+    def function_name(self) -> str:
+        """Name of the function in its module."""
+        return self.function.partition(":")[2]
+
+
+class FieldSpec(Part):
+    """One field of a sample; a None in ``shape`` is a first dimension of any length."""
+
+    dtype: Literal[
+        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+        "float16", "float32", "float64", "bytes", "str",
+    ]  # fmt: skip
+    shape: tuple[Annotated[int, Field(ge=1)] | None, ...] = ()
+    optional: bool = False
+
+    @field_validator("shape")
+    @classmethod
+    def _is_storable(
+        cls, shape: tuple[int | None, ...], info: ValidationInfo
+    ) -> tuple[int | None, ...]:
+        if shape and info.data.get("dtype") in {"bytes", "str"}:
+            raise WrongValueError(f"no shape beside dtype {info.data['dtype']}", "leave it out")
+        if None in shape[1:]:
+            raise WrongValueError("null, a variable length, as the first dimension only")
+        values = 1
+        for length in shape:
+            values *= length or 1
+        if values > _MAX_VALUES:
+            raise WrongValueError(f"at most {_MAX_VALUES} values in one sample")
+        return shape
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether its values have an order, so that a range means something."""
+        return self.dtype not in {"bytes", "str"}
+
+
+def _by_fields(value: Any) -> Any:
+    if value == "record":
+        return None
+    if isinstance(value, tuple) and value and len({repr(name) for name in value}) == len(value):
+        return value
+    raise WrongValueError("record, or a list of different schema fields")
+
+
+class SplitSpec(Part):
+    """Shares of the splits by name, and what keeps records together.
+
+    ``by`` is None for single records, or the fields whose equal values stay in one split.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Millionths]
+
+    by: Annotated[tuple[Name, ...] | None, BeforeValidator(_by_fields)] = None
+
+    @property
+    def millionths(self) -> dict[str, int]:
+        """Share of each split in millionths, in name order; they sum to 1,000,000."""
+        return dict(sorted(self.__pydantic_extra__.items()))

@@ -1,0 +1,79 @@
+"""The model of a whole ``dataset.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, PrivateAttr
+
+from trainfeed.spec._input import FieldSpec, PreprocessSpec, SourceSpec, SplitSpec
+from trainfeed.spec._output import (
+    OutputSpec,
+    QualityCheck,
+    ResourceSpec,
+    RetentionSpec,
+    TrainSpec,
+)
+from trainfeed.spec._part import Part
+from trainfeed.spec._values import Name, RelativeFile, UtcTime
+from trainfeed.window import Schedule
+
+__all__ = ["DatasetSpec"]
+
+_WHOLE = {"train": 1}
+
+
+class DatasetSpec(Part):
+    """One data set: a schedule, a source, a function, a schema, and how it is published.
+
+    Attributes:
+        schedule: Cron expression or preset, read in UTC.
+        start: First tick, aware UTC.
+        end: Last tick, inclusive, aware UTC; None for a set that goes on.
+        seed: Orders the samples; 64 bits.
+        lookups: Name → path of a file, relative to ``folder``.
+        fields: The schema in its order (``schema`` in the file).
+    """
+
+    name: Name
+    description: str = ""
+    schedule: str
+    start: UtcTime
+    end: UtcTime | None = None
+    catchup: bool = False
+    seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
+    source: SourceSpec
+    preprocess: PreprocessSpec
+    lookups: Mapping[Name, RelativeFile] = Field(default_factory=dict)
+    fields: Annotated[Mapping[Name, FieldSpec], Field(min_length=1)] = Field(alias="schema")
+    split: SplitSpec = Field(default_factory=lambda: SplitSpec.model_validate(_WHOLE))
+    output: OutputSpec = Field(default_factory=OutputSpec)
+    quality: tuple[QualityCheck, ...] = ()
+    train: TrainSpec | None = None
+    retention: RetentionSpec = Field(default_factory=RetentionSpec)
+    resources: ResourceSpec = Field(default_factory=ResourceSpec)
+
+    _folder: Path = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        """Keep the folder that the validation context names."""
+        self._folder = context["folder"]
+
+    @property
+    def folder(self) -> Path:
+        """The data set's folder: specification, user code and lookups."""
+        return self._folder
+
+    def schedule_model(self) -> Schedule:
+        """The schedule with its first and last tick."""
+        return Schedule(self.schedule, self.start, self.end)
+
+    def schema_fields(self) -> list[dict[str, Any]]:
+        """The schema as stored in manifests: a list of name, dtype, shape and ``optional``."""
+        return [
+            {"name": name, "dtype": field.dtype, "shape": list(field.shape)}
+            | ({"optional": True} if field.optional else {})
+            for name, field in self.fields.items()
+        ]

@@ -1,0 +1,159 @@
+"""The scalar values of a ``dataset.yaml``: names, durations, sizes, shares, times.
+
+A validator raises ``WrongValueError``: what was expected and what to do. Whoever reports it adds
+the place and what was there instead.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from trainfeed.errors import SpecError, WindowError
+from trainfeed.window import parse_time
+
+__all__ = [
+    "MILLIONTHS",
+    "Connection",
+    "Duration",
+    "EntryPoint",
+    "Millionths",
+    "Name",
+    "Number",
+    "RelativeFile",
+    "Size",
+    "Text",
+    "Topic",
+    "UtcTime",
+    "WrongValueError",
+    "check_name",
+]
+
+MILLIONTHS: Final = 1_000_000
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_NAME_RULE = "lower-case letters, digits and _, a letter first, at most 63 characters"
+_DURATION = re.compile(r"([0-9]{1,6})(s|m|h|d)")
+_DURATION_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_SIZE = re.compile(r"([0-9]{1,9})(B|KiB|MiB|GiB)")
+_SIZE_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_ENTRY_POINT = re.compile(r"[a-z_][a-z0-9_]*:[A-Za-z_][A-Za-z0-9_]*")
+_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_CONNECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
+
+
+class WrongValueError(ValueError):
+    """A value that a field refuses.
+
+    Attributes:
+        expected: What the field takes, to be read after "expected".
+        remedy: What to do about it, or empty.
+        shows_got: Whether the value itself belongs into the message.
+    """
+
+    def __init__(self, expected: str, remedy: str = "", *, shows_got: bool = True) -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.remedy = remedy
+        self.shows_got = shows_got
+
+
+def check_name(text: str, *, what: str = "data set") -> str:
+    """``text`` when it may name a ``what``: names become folder, file and DAG names.
+
+    Raises:
+        SpecError: It may not.
+    """
+    if _NAME.fullmatch(text) is None:
+        raise SpecError(f"expected a {what} name ({_NAME_RULE}), got {text[:80]!r}")
+    return text
+
+
+def _matching(pattern: re.Pattern[str], expected: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if pattern.fullmatch(text) is None:
+            raise WrongValueError(expected)
+        return text
+
+    return AfterValidator(check)
+
+
+def _duration(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise WrongValueError("a duration: digits and one of s, m, h, d, like 30m, 2h or 1d")
+    return timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])})
+
+
+def _size(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise WrongValueError("a size: digits and one of B, KiB, MiB, GiB, like 64KiB or 1MiB")
+    return int(match[1]) * _SIZE_UNITS[match[2]]
+
+
+def _millionths(value: Any) -> int:
+    # Exact: the decimal text of the file, never its nearest binary fraction.
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise WrongValueError("a share between 0 and 1, like 0.9")
+    millionths = Fraction(value) * MILLIONTHS
+    if not 0 < millionths <= MILLIONTHS:
+        raise WrongValueError("a share above 0 and at most 1", "shares of 0 are left out")
+    if millionths.denominator != 1:
+        raise WrongValueError(
+            "a whole number of millionths", "give at most 6 digits after the point"
+        )
+    return millionths.numerator
+
+
+def _number(value: Any) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise WrongValueError("a number")
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _time(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value
+    try:
+        return parse_time(value if isinstance(value, str) else "")
+    except WindowError:
+        raise WrongValueError(
+            "a UTC date or time, like 2013-01-01 or 2013-01-01T05:00:00Z"
+        ) from None
+
+
+def _relative_file(text: str) -> str:
+    path = PurePosixPath(text)
+    if str(path) != text or path.is_absolute() or ".." in path.parts or path == PurePosixPath():
+        raise WrongValueError("the relative path of a file inside the data set's folder")
+    if not text.isprintable() or "\\" in text:
+        raise WrongValueError("a path without control characters and backslashes")
+    return text
+
+
+Name = Annotated[str, _matching(_NAME, f"a name ({_NAME_RULE})")]
+Text = Annotated[str, Field(min_length=1)]
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
+Size = Annotated[int, BeforeValidator(_size)]
+Millionths = Annotated[int, BeforeValidator(_millionths)]
+Number = Annotated[int | float, BeforeValidator(_number)]
+UtcTime = Annotated[datetime, BeforeValidator(_time)]
+RelativeFile = Annotated[str, AfterValidator(_relative_file)]
+EntryPoint = Annotated[
+    str, _matching(_ENTRY_POINT, "'module:name', a module of the data set's folder and a function")
+]
+Topic = Annotated[str, _matching(_TOPIC, "a topic name (letters, digits, '.', '_' and '-')")]
+Connection = Annotated[
+    str, _matching(_CONNECTION, "a connection id (letters, digits, '.', '_' and '-')")
+]

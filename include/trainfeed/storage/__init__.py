@@ -1,0 +1,12 @@
+"""Files and folders, wherever they are: one protocol over local paths, HDFS and WebHDFS.
+
+Work files go through a ``Location``. Versions are published with ``trainfeed.storage.posix``, which
+needs a mounted file system.
+"""
+
+from __future__ import annotations
+
+from trainfeed.storage._base import FileInfo, FileSystem
+from trainfeed.storage._location import Location
+
+__all__ = ["FileInfo", "FileSystem", "Location"]

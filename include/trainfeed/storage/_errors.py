@@ -1,0 +1,70 @@
+"""From the operating system's errors to ours: one table, used for every POSIX path."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from trainfeed.errors import (
+    AccessDeniedError,
+    ConflictError,
+    NotFoundError,
+    QuotaExceededError,
+    StorageError,
+    UnsuitableStoreError,
+)
+
+__all__ = ["ERRNO_KINDS", "kind_of_errno", "map_os_errors", "storage_error"]
+
+# What is missing here is a plain StorageError: another try may get past it.
+ERRNO_KINDS: Final[dict[int, type[StorageError]]] = {
+    errno.ENOENT: NotFoundError,
+    errno.ENOTDIR: NotFoundError,
+    errno.EACCES: AccessDeniedError,
+    errno.EPERM: AccessDeniedError,
+    errno.EROFS: AccessDeniedError,
+    errno.ELOOP: AccessDeniedError,  # a symbolic link where none is followed
+    errno.EEXIST: ConflictError,
+    errno.ENOTEMPTY: ConflictError,
+    errno.EISDIR: ConflictError,
+    errno.ENOSPC: QuotaExceededError,
+    errno.EDQUOT: QuotaExceededError,
+    errno.EFBIG: QuotaExceededError,
+    errno.EXDEV: UnsuitableStoreError,
+    errno.EINVAL: UnsuitableStoreError,
+    errno.EMLINK: UnsuitableStoreError,
+    errno.ENAMETOOLONG: UnsuitableStoreError,
+    errno.ENOSYS: UnsuitableStoreError,
+    errno.EOPNOTSUPP: UnsuitableStoreError,
+}
+
+_REMEDIES: Final[dict[type[StorageError], str]] = {
+    AccessDeniedError: "let the user of this process in, or run as another",
+    QuotaExceededError: "free space or raise the quota",
+    UnsuitableStoreError: "use another file system or another name",
+    StorageError: "retry when the file system answers again",
+}
+
+
+def storage_error(kind: type[StorageError], place: str, reason: str) -> StorageError:
+    """An error of ``kind`` that says where, why and, as far as the kind tells, what to do."""
+    remedy = _REMEDIES.get(kind)
+    return kind(f"{place}: {reason}" + (f"; {remedy}" if remedy else ""))
+
+
+def kind_of_errno(number: int | None) -> type[StorageError]:
+    """The class for an errno; ``StorageError`` itself for those that mean nothing definite."""
+    return ERRNO_KINDS.get(number or 0, StorageError)
+
+
+@contextmanager
+def map_os_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise an ``OSError`` of the block as the ``StorageError`` that it means for ``path``."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error) or type(error).__name__).lower()
+        raise storage_error(kind_of_errno(error.errno), os.fspath(path), reason) from error

@@ -1,0 +1,120 @@
+"""Whether a file system can hold versions, tried out before anything depends on it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from trainfeed.errors import StorageError, UnsuitableStoreError
+from trainfeed.storage._errors import kind_of_errno, storage_error
+
+__all__ = ["probe"]
+
+_CONTENT: Final = b"probe\n"
+# These say nothing against the file system: make the folder, let the user in, free space.
+_NOT_ITS_FAULT: Final = {errno.ENOENT, errno.EACCES, errno.ENOSPC, errno.EDQUOT}
+
+
+def probe(root: str | os.PathLike[str], *, into: str | os.PathLike[str] | None = None) -> None:
+    """Try all that publication relies on; leave nothing behind.
+
+    Tried are: creation that refuses a taken name, hard links that do, renaming a folder onto one
+    that holds something (must be refused), renaming a folder from ``root`` into ``into``, and the
+    syncing of files and folders. It takes some milliseconds and may run beside publications.
+
+    Args:
+        root: Folder that must exist: a publication root, or a data set's staging folder.
+        into: Folder that must exist and that versions are renamed into, if that is another one.
+            Quotas make a difference that only the real pair shows.
+
+    Raises:
+        UnsuitableStoreError: Says what failed. Versions must not be published there.
+        NotFoundError: A folder is not there.
+        AccessDeniedError: This user may not write there.
+        QuotaExceededError: A quota or the disk is full.
+    """
+    root, into = Path(root), Path(into if into is not None else root)
+    scratch = root / f".probe-{uuid.uuid4()}"
+    moved = into / f"{scratch.name}.moved"
+    try:
+        with _required(root, "a folder that can be written"):
+            scratch.mkdir(0o700)
+        _probe_creation(scratch)
+        _probe_links(scratch)
+        _probe_sync(scratch)
+        _probe_commit(scratch, moved)
+    finally:
+        for folder in (scratch, moved):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _probe_creation(scratch: Path) -> None:
+    file = scratch / "created"
+    with _required(scratch, "exclusive creation (O_EXCL) of a file"):
+        file.touch(exist_ok=False)
+        _must_refuse(lambda: file.touch(exist_ok=False))
+
+
+def _probe_links(scratch: Path) -> None:
+    file, link = scratch / "linked", scratch / "link"
+    with _required(scratch, "hard links that refuse a taken name"):
+        file.write_bytes(_CONTENT)
+        link.hardlink_to(file)
+        _must_refuse(lambda: link.hardlink_to(file))
+
+
+def _probe_sync(scratch: Path) -> None:
+    with _required(scratch, "fsync of a file and of a folder"):
+        for path in (scratch / "created", scratch):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _probe_commit(scratch: Path, moved: Path) -> None:
+    first, second = scratch / "first", scratch / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / "file").write_bytes(_CONTENT)
+    with _required(moved.parent, f"renaming a folder from {scratch.parent} to here"):
+        first.rename(moved)
+        if (moved / "file").read_bytes() != _CONTENT:
+            raise OSError(errno.EIO, "the renamed folder has another content")
+    with _required(moved.parent, "renaming a folder onto one that holds something to be refused"):
+        _must_refuse(lambda: second.rename(moved))
+
+
+def _must_refuse(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except OSError as error:
+        if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
+            raise
+    else:
+        raise OSError(errno.EOPNOTSUPP, "it was not refused")
+
+
+@contextmanager
+def _required(place: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _verdict(error, place, what) from error
+
+
+def _verdict(error: OSError, place: Path, what: str) -> StorageError:
+    reason = (error.strerror or str(error)).lower()
+    if error.errno in _NOT_ITS_FAULT:
+        return storage_error(kind_of_errno(error.errno), str(place), reason)
+    return UnsuitableStoreError(
+        f"{place}: expected {what}, got: {reason}; nothing was published; use a file system with"
+        " POSIX renames and links, mounted for writing, in one quota realm"
+    )

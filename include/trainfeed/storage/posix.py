@@ -1,0 +1,263 @@
+"""Publication on a mounted POSIX file system: what makes a version visible, whole, and once.
+
+Versions are published by renaming a folder that is finished and synced. These are the steps for
+it, in the order of use: ``probe`` at start-up, ``sync_file`` and ``sync_dir`` before the rename,
+``rename_directory`` as the commit, ``sync_dir`` again as its confirmation; ``create_exclusive`` for
+plans and boundaries, ``replace_file`` under a ``file_lock`` for pointers.
+
+A function raises errors of the ``StorageError`` tree only. No flag of ``renameat2`` is used: some
+clients of network file systems take it and ignore it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from trainfeed.errors import (
+    CommitUnknownError,
+    ConflictError,
+    NotFoundError,
+    StorageError,
+    UnsuitableStoreError,
+)
+from trainfeed.storage._atomic import temporary_path
+from trainfeed.storage._errors import kind_of_errno, map_os_errors, storage_error
+from trainfeed.storage._probe import probe
+
+__all__ = [
+    "StrPath",
+    "create_exclusive",
+    "file_lock",
+    "map_errors",
+    "probe",
+    "remove_tree",
+    "rename_directory",
+    "replace_file",
+    "sync_dir",
+    "sync_file",
+]
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+map_errors = map_os_errors
+
+_NEW_FILE: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK_FILE: Final = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+_PUBLIC_MODE: Final = 0o644
+# A lock is held for one pointer's update, some milliseconds.
+_LOCK_POLL_S: Final = 0.01
+
+
+def sync_file(path: StrPath) -> None:
+    """Return when the bytes of a file are on disk.
+
+    A file system tells a lost write to those who had the file open then. Whoever writes a file
+    therefore syncs it through the descriptor that wrote; this is for files that others wrote.
+    """
+    _sync(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def sync_dir(path: StrPath) -> None:
+    """Return when the names that a folder holds are on disk, renames into and out of it included."""
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def rename_directory(source: StrPath, target: StrPath) -> None:
+    """Give a folder a name that nobody has: the commit.
+
+    Of any number of callers, on any number of clients, one succeeds. The kernel refuses a target
+    that holds something. It would replace an *empty* folder without a word, so that one is looked
+    for first, and nobody may make the target beforehand: a folder made empty between the look and
+    the rename is still replaced, which loses nothing but its emptiness.
+
+    The name is durable after ``sync_dir`` of the target's parent.
+
+    Raises:
+        ConflictError: The target exists. Nothing was moved.
+        NotFoundError: There is no such folder to rename (a link is none), or no parent of the
+            target.
+        CommitUnknownError: Nobody can tell whether it took place; look, from a new mount if this
+            one is broken. Also when the source is gone and the target is there.
+        UnsuitableStoreError: Source and target are on different file systems or quota realms.
+    """
+    source, target = Path(source), Path(target)
+    _check_source(source, target)
+    if _lexists(target):
+        raise ConflictError(f"{target}: the name is taken; {source} was left as it is")
+    try:
+        source.rename(target)
+    except OSError as error:
+        raise _rename_error(error, source, target) from error
+
+
+def create_exclusive(path: StrPath, data: bytes) -> bool:
+    """Make a durable file of this content, unless the name is taken.
+
+    The content is complete and synced before it gets the name, so a kill at any time leaves the
+    name free or the file whole. The parent must exist.
+
+    Returns:
+        True if this call made the file; False if the name was taken, whatever has it. The name is
+        durable in both cases.
+    """
+    path = Path(path)
+    with map_errors(path), _temporary(path, data) as temporary:
+        created = _claim(temporary, path)
+    sync_dir(path.parent)
+    return created
+
+
+def replace_file(path: StrPath, data: bytes) -> None:
+    """Give a file this content, durably; whoever reads it gets the old bytes or the new ones.
+
+    Raises:
+        ConflictError: The name is a folder's.
+    """
+    path = Path(path)
+    with map_errors(path), _temporary(path, data) as temporary:
+        temporary.replace(path)
+    sync_dir(path.parent)
+
+
+def remove_tree(path: StrPath) -> None:
+    """Delete a folder with all that it holds, or a file; fine if it is not there.
+
+    Symbolic links are deleted, never followed, also when somebody swaps them in meanwhile.
+    """
+    path = Path(path)
+    with map_errors(path), suppress(FileNotFoundError):
+        if stat.S_ISDIR(path.lstat().st_mode):
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@contextmanager
+def file_lock(path: StrPath, *, timeout_s: float = 60.0) -> Iterator[None]:
+    """Hold the exclusive lock of a file, which is made if needed and never deleted.
+
+    The kernel drops the lock of a process that dies. It does not nest: a holder that asks again
+    waits for itself.
+
+    Raises:
+        StorageError: Somebody else held it for ``timeout_s``.
+    """
+    with map_errors(path):
+        descriptor = os.open(path, _LOCK_FILE, _PUBLIC_MODE)
+    try:
+        with map_errors(path):
+            _lock(descriptor, path, time.monotonic() + timeout_s)
+        yield
+    finally:
+        # Unlocked by name: a child forked meanwhile has the descriptor too and would keep it.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def _sync(path: StrPath, flags: int) -> None:
+    with map_errors(path):
+        descriptor = os.open(path, flags)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _check_source(source: Path, target: Path) -> None:
+    try:
+        with map_errors(source):
+            found = source.lstat()
+    except NotFoundError as error:
+        if not _lexists(target):
+            raise
+        raise CommitUnknownError(
+            f"{source} is gone and {target} is there: another try, or a repeated request, may have"
+            " renamed it; nothing was changed; retry: it looks before it acts"
+        ) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotFoundError(f"{source}: expected a folder, got another kind of file")
+
+
+def _lexists(path: Path) -> bool:
+    with map_errors(path), suppress(FileNotFoundError):
+        path.lstat()
+        return True
+    return False
+
+
+def _rename_error(error: OSError, source: Path, target: Path) -> StorageError:
+    place = f"{source} -> {target}"
+    reason = (error.strerror or str(error)).lower()
+    # A file at the target is "not a directory"; so is one among its parents.
+    taken = error.errno == errno.ENOTDIR and _is_taken(target)
+    kind = ConflictError if taken else kind_of_errno(error.errno)
+    if kind is UnsuitableStoreError and error.errno == errno.EXDEV:
+        return kind(
+            f"{place}: {reason}; staging and versions must lie on one file system, in one subvolume"
+            " and one quota realm; nothing was moved"
+        )
+    if kind is StorageError:
+        return CommitUnknownError(
+            f"{place}: {reason}; the rename may have taken place; nothing was deleted; look from a"
+            " client that works, or retry: it looks before it acts"
+        )
+    return storage_error(kind, place, reason)
+
+
+def _is_taken(target: Path) -> bool:
+    try:
+        return _lexists(target)
+    except StorageError:
+        return False
+
+
+@contextmanager
+def _temporary(path: Path, data: bytes) -> Iterator[Path]:
+    temporary = Path(temporary_path(str(path)))
+    try:
+        with os.fdopen(os.open(temporary, _NEW_FILE, _PUBLIC_MODE), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        # Gone already after a rename; else the error on its way out says more than this one.
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _claim(temporary: Path, path: Path) -> bool:
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        # When an answer is lost, a network client asks again and is told that the name is taken:
+        # by its own first request, if it is the same file.
+        return os.path.samestat(path.lstat(), temporary.lstat())
+    return True
+
+
+def _lock(descriptor: int, path: StrPath, deadline_s: float) -> None:
+    never = threading.Event()
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline_s:
+                raise StorageError(
+                    f"{os.fspath(path)}: another process holds this lock and does not let go;"
+                    " retry when it has ended"
+                ) from None
+            never.wait(_LOCK_POLL_S)
+        else:
+            return

@@ -1,0 +1,18 @@
+"""Intervals: the half-open UTC windows of a schedule, their names, and who asked for which."""
+
+from __future__ import annotations
+
+from trainfeed.window._request import WindowRequest, ready_at, resolve_interval
+from trainfeed.window._schedule import PRESETS, Interval, Schedule
+from trainfeed.window._time import format_time, parse_time
+
+__all__ = [
+    "PRESETS",
+    "Interval",
+    "Schedule",
+    "WindowRequest",
+    "format_time",
+    "parse_time",
+    "ready_at",
+    "resolve_interval",
+]

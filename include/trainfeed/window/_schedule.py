@@ -1,0 +1,240 @@
+"""A cron schedule cuts the time line into intervals; nothing here reads a clock.
+
+The interval of a tick is half-open and ends at the next tick. Its name is the UTC start, as
+short as the schedule allows: ``2013-01-01`` where a day has one tick at most, ``2013-01-01T05``
+where an hour has, ``2013-01-01T0510`` otherwise. Names therefore sort like the intervals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import takewhile
+from types import MappingProxyType
+from typing import Final
+
+from croniter import croniter
+from croniter.croniter import CroniterBadDateError, CroniterError
+
+from trainfeed.errors import ConfigError, WindowError
+from trainfeed.window._time import format_time, parse_time, to_utc
+
+__all__ = ["PRESETS", "Interval", "Schedule", "expand_cron"]
+
+PRESETS: Final = MappingProxyType(
+    {
+        "@hourly": "0 * * * *",
+        "@daily": "0 0 * * *",
+        "@weekly": "0 0 * * 0",
+        "@monthly": "0 0 1 * *",
+        "@quarterly": "0 0 1 */3 *",
+        "@yearly": "0 0 1 1 *",
+    }
+)
+
+_DAY, _HOUR, _MINUTE = "%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H%M"
+# croniter draws these at random, or from a hash: no two processes would agree on the ticks.
+_DRAWN = re.compile(r"(?:^|[\s,])[hr](?=$|[\s,/(])", re.IGNORECASE)
+# croniter spends seconds on a long list of ranges; no real schedule needs more.
+_MAX_CRON_CHARS = 200
+
+
+def expand_cron(text: str) -> str:
+    """The five cron fields that ``text``, a cron expression or a preset, stands for.
+
+    Raises:
+        ConfigError: ``text`` is neither, or has fields that this package refuses.
+    """
+    cron = " ".join(PRESETS.get(text, text[:_MAX_CRON_CHARS]).split())
+    problem = _cron_problem(cron) if len(text) <= _MAX_CRON_CHARS else "it is too long"
+    if problem is not None:
+        raise ConfigError(
+            "expected five cron fields (minute, hour, day, month, weekday) or one of"
+            f" {', '.join(PRESETS)}, got {text[:_MAX_CRON_CHARS]!r}: {problem}"
+        )
+    return cron
+
+
+def _cron_problem(cron: str) -> str | None:
+    if len(cron.split()) != 5:
+        return f"the number of its fields is {len(cron.split())}"
+    if _DRAWN.search(cron):
+        return "H and R stand for other times in every process"
+    try:
+        croniter(cron, 0).get_next()
+    except CroniterBadDateError:
+        return "no date matches it"
+    except CroniterError as error:
+        return str(error)
+    return None
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One window ``[start, end)`` of a schedule, aware UTC, and the name of its folder."""
+
+    start: datetime
+    end: datetime
+    name: str
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The ticks of ``cron`` from ``first`` to ``last``, both inclusive.
+
+    Args:
+        cron: Five cron fields or a preset; read in UTC, kept as five fields.
+        first: Start of the first interval; a tick.
+        last: Start of the last interval; a tick, or None for a schedule that goes on.
+
+    Raises:
+        ConfigError: ``cron`` is no cron expression.
+        WindowError: ``first`` or ``last`` is no tick, or they are in the wrong order.
+    """
+
+    cron: str
+    first: datetime
+    last: datetime | None = None
+    _name_format: str = field(init=False, repr=False, compare=False, default=_DAY)
+
+    def __post_init__(self) -> None:
+        cron = expand_cron(self.cron)
+        object.__setattr__(self, "cron", cron)
+        object.__setattr__(self, "first", to_utc(self.first))
+        object.__setattr__(self, "_name_format", _name_format(cron))
+        self._require_tick(self.first)
+        if self.last is None:
+            return
+        object.__setattr__(self, "last", last := to_utc(self.last))
+        self._require_tick(last)
+        if last < self.first:
+            raise WindowError(
+                f"the last interval {self._name(last)} lies before the first,"
+                f" {self._name(self.first)}; swap them or leave the last one out"
+            )
+
+    def interval_starting(self, start: datetime) -> Interval:
+        """The interval that starts at ``start``.
+
+        Raises:
+            WindowError: ``start`` is naive, no tick, or outside the schedule.
+        """
+        tick = to_utc(start)
+        self._require_inside(tick)
+        self._require_tick(tick)
+        return self._interval(tick)
+
+    def interval_named(self, name: str) -> Interval:
+        """The interval whose folder is called ``name``.
+
+        Raises:
+            WindowError: No interval of the schedule has that name.
+        """
+        time = parse_time(name)
+        if time.strftime(self._name_format) != name:
+            raise WindowError(
+                f"expected an interval name like {self._name(self.first)} for the schedule"
+                f" {self.cron!r}, got {name!r}"
+            )
+        # The tick that a name means need not be on the hour, or at midnight: it is the first
+        # one that is not before it.
+        tick = self._tick_after(time - timedelta(seconds=1))
+        if self._name(tick) != name:
+            self._require_inside(time)
+            self._require_tick(time)
+        return self.interval_starting(tick)
+
+    def interval_at(self, text: str) -> Interval:
+        """The interval with the name ``text``, or that starts at the ISO 8601 time ``text``.
+
+        Raises:
+            WindowError: There is none.
+        """
+        time = parse_time(text)
+        if time.strftime(self._name_format) == text:
+            return self.interval_named(text)
+        return self.interval_starting(time)
+
+    def previous(self, interval: Interval, count: int) -> list[Interval]:
+        """The last ``count`` intervals up to and with ``interval``, in order of time.
+
+        Fewer at the beginning of the schedule; ``count`` is at least 1.
+        """
+        ticks = [interval.start]
+        backwards = croniter(self.cron, interval.start)
+        while len(ticks) < count and ticks[-1] > self.first:
+            ticks.append(_move(backwards.get_prev))
+        return [self._interval(tick) for tick in reversed(ticks)]
+
+    def intervals(
+        self, first: datetime | None = None, last: datetime | None = None
+    ) -> Iterator[Interval]:
+        """Intervals that start in ``[first, last]``, in order of time, lazily.
+
+        Args:
+            first: Earliest start; the schedule's own first when None or earlier.
+            last: Latest start; the schedule's own last when None or later. Both None: endless.
+        """
+        begin = self.first if first is None else max(self.first, to_utc(first))
+        bounds = [to_utc(bound) for bound in (self.last, last) if bound is not None]
+        return takewhile(
+            lambda interval: all(interval.start <= bound for bound in bounds),
+            self._intervals_from(begin),
+        )
+
+    def _intervals_from(self, begin: datetime) -> Iterator[Interval]:
+        start = begin if self._is_tick(begin) else self._tick_after(begin)
+        ticks = croniter(self.cron, start)
+        while True:
+            end = _move(ticks.get_next)
+            yield Interval(start, end, self._name(start))
+            start = end
+
+    def _interval(self, tick: datetime) -> Interval:
+        return Interval(tick, self._tick_after(tick), self._name(tick))
+
+    def _name(self, tick: datetime) -> str:
+        return tick.strftime(self._name_format)
+
+    def _is_tick(self, time: datetime) -> bool:
+        whole = time.replace(microsecond=0)
+        return time == whole == self._tick_after(whole - timedelta(seconds=1))
+
+    def _tick_after(self, time: datetime) -> datetime:
+        return _move(croniter(self.cron, time).get_next)
+
+    def _require_inside(self, time: datetime) -> None:
+        if time < self.first:
+            raise WindowError(
+                f"{format_time(time)} lies before the first interval, {self._name(self.first)};"
+                " ask for a later one or move the schedule's start"
+            )
+        if self.last is not None and time >= self._tick_after(self.last):
+            raise WindowError(
+                f"{format_time(time)} lies after the last interval, {self._name(self.last)};"
+                " ask for an earlier one or move the schedule's end"
+            )
+
+    def _require_tick(self, time: datetime) -> None:
+        if not self._is_tick(time):
+            before = _move(croniter(self.cron, time).get_prev)
+            raise WindowError(
+                f"{format_time(time)} is no tick of the schedule {self.cron!r}; the nearest are"
+                f" {format_time(before)} and {format_time(self._tick_after(time))}"
+            )
+
+
+def _move(step: Callable[[type[datetime]], datetime]) -> datetime:
+    try:
+        return step(datetime)
+    except (ValueError, OverflowError):  # croniter's own errors are ValueErrors, too
+        raise WindowError("expected a tick in the years 1970 to 9998, got past them") from None
+
+
+def _name_format(cron: str) -> str:
+    minutes, hours, *_ = croniter.expand(cron)[0]
+    if len(minutes) > 1 or minutes == ["*"]:
+        return _MINUTE
+    return _HOUR if len(hours) > 1 or hours == ["*"] else _DAY

@@ -1,0 +1,56 @@
+"""Times as this package reads and writes them: aware, UTC, whole seconds in text."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from trainfeed.errors import WindowError
+
+__all__ = ["format_time", "parse_time", "to_utc"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What people and Airflow write, and interval names; fromisoformat() takes much more than that.
+_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"([T ][0-9]{2}(:?[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
+)
+_END = datetime(9999, 1, 1, tzinfo=UTC)  # leaves room for the arithmetic of intervals
+
+
+def to_utc(time: datetime) -> datetime:
+    """The same moment as a plain ``datetime`` in UTC, whatever subclass or zone came in.
+
+    Raises:
+        WindowError: ``time`` is naive, so nobody can tell which moment it means, or not in the
+            years 1970 to 9998.
+    """
+    if time.utcoffset() is None:
+        raise WindowError(
+            f"expected a time with a zone, got {time.isoformat()}; add one, UTC is +00:00"
+        )
+    # A sum with a plain datetime is a plain one; pendulum's own conversion would not be.
+    utc = _EPOCH + (time - _EPOCH)
+    if not _EPOCH <= utc < _END:
+        raise WindowError(f"expected a time in the years 1970 to 9998, got {utc.isoformat()}")
+    return utc
+
+
+def format_time(time: datetime) -> str:
+    """``2013-01-01T00:00:00Z``; a fraction of a second is written only where there is one."""
+    return to_utc(time).isoformat().replace("+00:00", "Z")
+
+
+def parse_time(text: str) -> datetime:
+    """The moment that ISO 8601 ``text`` means; a date is its midnight, no zone means UTC.
+
+    Raises:
+        WindowError: ``text`` is no ISO 8601 date or time.
+    """
+    try:
+        time = datetime.fromisoformat(text if _TIME.fullmatch(text) else "")
+        return to_utc(time if time.tzinfo else time.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        raise WindowError(
+            f"expected a UTC time like 2013-01-01 or 2013-01-01T05:00:00Z, got {text[:40]!r}"
+        ) from None

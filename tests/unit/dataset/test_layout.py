@@ -1,0 +1,64 @@
+"""Which generation readers and writers see."""
+
+import pytest
+
+from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset.layout import parse_generation
+from trainfeed.errors import ConfigError, NotFoundError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return DatasetFolder(tmp_path, "flights")
+
+
+def make(folder, *names):
+    for name in names:
+        path = folder.interval("2013-01-01") / name
+        path.mkdir(parents=True)
+        (path / "MANIFEST.json").touch()
+
+
+def test_without_a_pointer_the_newest_generation_counts(folder):
+    make(folder, "g0001", "g0002", "g0010")
+    assert folder.require_generation("2013-01-01") == 10
+
+
+def test_readers_follow_the_pointer(folder):
+    make(folder, "g0001", "g0002")
+    (folder.interval("2013-01-01") / "CURRENT").write_text("g0001\n")
+    assert folder.require_generation("2013-01-01") == 1
+    assert folder.current_generation("2013-01-01") == 2
+
+
+@pytest.mark.parametrize("content", ["", "g0009\n", "../g0001", "g0001.withdrawn", "\x00"])
+def test_a_torn_dangling_or_hostile_pointer_is_ignored(folder, content):
+    make(folder, "g0001", "g0002")
+    (folder.interval("2013-01-01") / "CURRENT").write_text(content)
+    assert folder.require_generation("2013-01-01") == 2
+
+
+def test_a_withdrawn_generation_is_not_read_and_its_number_not_used_again(folder):
+    make(folder, "g0001", "g0002")
+    (folder.interval("2013-01-01") / "CURRENT").write_text("g0002\n")
+    (folder.interval("2013-01-01") / "g0002.withdrawn").touch()
+    assert folder.require_generation("2013-01-01") == 1
+    assert folder.last_generation("2013-01-01") == 2
+
+
+def test_an_unpublished_interval_says_how_to_build_it(folder):
+    with pytest.raises(NotFoundError, match=r"trainfeed build flights --interval 2013-01-01"):
+        folder.require_generation("2013-01-01")
+
+
+@pytest.mark.parametrize("name", ["..", ".snap", "a/b", "", "-rf", "a\0b", "x" * 201, "$(id)"])
+def test_names_that_could_leave_the_folder_are_refused(folder, name):
+    with pytest.raises(ConfigError):
+        folder.interval(name)
+
+
+@pytest.mark.parametrize("name", ["g1", "0001", "g0001.removed", "g0001/..", "gabcd"])
+def test_only_generation_names_are_generations(name):
+    with pytest.raises(ConfigError):
+        parse_generation(name)
+    assert parse_generation("g0012") == 12

@@ -1,0 +1,90 @@
+"""Splits, shards and their names."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainfeed.dataset.order import (
+    SplitBounds,
+    key_order,
+    num_shards,
+    shard_name,
+    shard_of,
+    shard_starts,
+    split_seed,
+)
+from trainfeed.errors import ConfigError
+
+UINT64 = st.integers(0, (1 << 64) - 1)
+
+
+@given(st.lists(UINT64, min_size=1, max_size=50), st.integers(1, 99_999))
+def test_a_key_belongs_to_the_shard_of_its_128_bit_product(keys, shards):
+    assert shard_of(np.array(keys, np.uint64), shards).tolist() == [(k * shards) >> 64 for k in keys]
+
+
+@given(st.lists(UINT64, max_size=50), st.integers(1, 60))
+def test_shard_starts_cut_sorted_keys_where_shard_of_changes(keys, shards):
+    ordered = np.array(sorted(keys), dtype=np.uint64)
+    starts = [*shard_starts(ordered, shards), len(ordered)]
+    for shard in range(shards):
+        mine = ordered[starts[shard] : starts[shard + 1]]
+        assert all((int(key) * shards) >> 64 == shard for key in mine)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 7])
+def test_the_first_key_of_a_shard_is_in_it_and_the_one_before_is_not(shards):
+    edges = [((index << 64) + shards - 1) // shards for index in range(1, shards)]
+    keys = np.array([key for edge in edges for key in (edge - 1, edge)], np.uint64)
+    found = shard_of(keys, shards).tolist()
+    assert found == [shard for edge in range(1, shards) for shard in (edge - 1, edge)]
+
+
+@given(UINT64)
+def test_a_record_is_in_the_first_split_whose_bound_is_above_its_hash(value):
+    bounds = SplitBounds.from_shares({"train": 900_000, "eval": 100_000})
+    assert bounds.names == ("eval", "train")
+    assert bounds.bounds == ((100_000 << 64) // 1_000_000, 1 << 64)
+    expected = 0 if value < bounds.bounds[0] else 1
+    assert bounds.assign(np.array([value], np.uint64)).tolist() == [expected]
+
+
+def test_a_hash_equal_to_a_bound_is_in_the_next_split():
+    bounds = SplitBounds.from_shares({"a": 500_000, "b": 500_000})
+    edge = np.array([bounds.bounds[0] - 1, bounds.bounds[0], (1 << 64) - 1], np.uint64)
+    assert bounds.assign(edge).tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("shares", [{}, {"a": 999_999}, {"a": 1_000_001, "b": -1}])
+def test_shares_that_are_no_whole_are_refused(shares):
+    with pytest.raises(ConfigError, match="sum to 1000000"):
+        SplitBounds.from_shares(shares)
+
+
+def test_equal_keys_are_ordered_by_source_then_offset_then_ordinal():
+    keys = np.array([5, 5, 5, 5, 1], np.uint64)
+    sources = np.array([2, 1, 1, 1, 9], np.uint64)
+    offsets, ordinals = np.array([0, 7, 3, 3, 0]), np.array([0, 0, 1, 0, 0])
+    assert key_order(keys, sources, offsets, ordinals).tolist() == [4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("planned", "share", "per_shard", "expected"),
+    [(0, 900_000, 100, 1), (1000, 900_000, 100, 9), (1001, 900_000, 100, 10), (10, 0, 1, 1)],
+)
+def test_the_plan_alone_decides_how_many_shards_there_are(planned, share, per_shard, expected):
+    assert num_shards(planned, share, per_shard) == expected
+
+
+def test_more_shards_than_names_are_refused_with_the_setting():
+    with pytest.raises(ConfigError, match=r"output\.samples_per_shard"):
+        num_shards(10_000_000, 1_000_000, 1)
+
+
+def test_a_shard_name_ends_with_the_largest_index():
+    assert shard_name("flights", "train", 3, 128) == "flights-train-00003-of-00127"
+
+
+def test_the_split_seed_depends_on_the_name_alone():
+    assert split_seed("flights") == split_seed("flights") != split_seed("digits")

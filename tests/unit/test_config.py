@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+
+from trainfeed.config import (
+    Environment,
+    KafkaSettings,
+    environment_from_environ,
+    training_environ,
+)
+from trainfeed.errors import ConfigError
+
+VARIABLES = ("DATA", "ROOT", "LANDING", "WORK", "KAFKA", "DATASETS")
+
+
+@pytest.fixture(autouse=True)
+def _empty_environ(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variable in VARIABLES:
+        monkeypatch.delenv(f"TRAINFEED_{variable}", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_settings_everything_lies_below_the_working_directory(tmp_path: Path) -> None:
+    assert environment_from_environ() == Environment(
+        root=str(tmp_path / "data/root"),
+        landing=str(tmp_path / "data/landing"),
+        work=str(tmp_path / "data/work"),
+        kafka={"kafka_default": KafkaSettings(recorded=str(tmp_path / "data/recorded"))},
+        datasets=tmp_path / "include/datasets",
+    )
+
+
+def test_one_variable_moves_all_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRAINFEED_DATA", "/mnt/feed")
+    environment = environment_from_environ()
+    assert (environment.root, environment.work) == ("/mnt/feed/root", "/mnt/feed/work")
+    assert environment.kafka["kafka_default"].recorded == "/mnt/feed/recorded"
+    assert environment.datasets == tmp_path / "include/datasets"
+
+
+def test_every_place_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in {
+        "ROOT": "/mnt/cephfs/sets",
+        "LANDING": "hdfs://namenode:8020/landing",
+        "WORK": "webhdfs://hdfs@namenode:9870/work",
+        "KAFKA": "one:9092,two:9092",
+        "DATASETS": "/srv/datasets",
+    }.items():
+        monkeypatch.setenv(f"TRAINFEED_{variable}", value)
+    assert environment_from_environ() == Environment(
+        root="/mnt/cephfs/sets",
+        landing="hdfs://namenode:8020/landing",
+        work="webhdfs://hdfs@namenode:9870/work",
+        kafka={"kafka_default": KafkaSettings(client={"bootstrap.servers": "one:9092,two:9092"})},
+        datasets=Path("/srv/datasets"),
+    )
+
+
+def test_an_argument_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in VARIABLES:
+        monkeypatch.setenv(f"TRAINFEED_{variable}", "/elsewhere")
+    environment = environment_from_environ(
+        root="/r", landing="/l", work="/w", kafka="localhost:9092", datasets="/d"
+    )
+    assert (environment.root, environment.landing, environment.work) == ("/r", "/l", "/w")
+    assert environment.kafka["kafka_default"].client == {"bootstrap.servers": "localhost:9092"}
+    assert environment.datasets == Path("/d")
+
+
+def test_relative_places_become_absolute(tmp_path: Path) -> None:
+    environment = environment_from_environ(root="a", landing="b", work="c", kafka="recorded:d")
+    assert (environment.root, environment.landing) == (str(tmp_path / "a"), str(tmp_path / "b"))
+    assert environment.kafka["kafka_default"].recorded == str(tmp_path / "d")
+
+
+def test_a_file_uri_is_a_root() -> None:
+    assert environment_from_environ(root="file:///mnt/sets").root == "/mnt/sets"
+
+
+def test_recorded_topics_may_lie_anywhere() -> None:
+    settings = environment_from_environ(kafka="recorded:hdfs://namenode:8020/recorded").kafka
+    assert settings["kafka_default"].recorded == "hdfs://namenode:8020/recorded"
+
+
+@pytest.mark.parametrize("kafka", ["[::1]:9092", "kafka-0.kafka:9092", "10.0.0.1:9092,b:1"])
+def test_brokers_are_hosts_and_ports(kafka: str) -> None:
+    assert environment_from_environ(kafka=kafka).kafka["kafka_default"].recorded is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("ROOT", "", "expected TRAINFEED_ROOT to name a place, got ''; set or unset it"),
+        ("WORK", "a\0b", "expected TRAINFEED_WORK to name a place, got 'a\\x00b'; set or unset it"),
+        (
+            "ROOT",
+            "hdfs://namenode:8020/sets",
+            (
+                "expected TRAINFEED_ROOT to be a folder of a mounted file system, got"
+                " 'hdfs://namenode:8020/sets'; publication needs its atomic rename"
+            ),
+        ),
+        (
+            "LANDING",
+            "ftp://host/landing",
+            (
+                "expected TRAINFEED_LANDING to be a path or a URI of file, hdfs, webhdfs, got"
+                " 'ftp://host/landing'"
+            ),
+        ),
+        (
+            "KAFKA",
+            "localhost",
+            (
+                "expected TRAINFEED_KAFKA to be host:port[,host:port…] or recorded:<folder>, got"
+                " 'localhost'"
+            ),
+        ),
+        (
+            "KAFKA",
+            "a:1, b:2",
+            (
+                "expected TRAINFEED_KAFKA to be host:port[,host:port…] or recorded:<folder>, got"
+                " 'a:1, b:2'"
+            ),
+        ),
+        (
+            "KAFKA",
+            "recorded:",
+            "expected TRAINFEED_KAFKA to name a folder after 'recorded:', got none",
+        ),
+    ],
+)
+def test_a_wrong_setting_names_its_variable(variable: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        environment_from_environ(**{variable.lower(): value})
+    assert str(error.value) == message
+
+
+def test_settings_never_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        environment_from_environ().root = "/"  # type: ignore[misc]
+
+
+def test_client_settings_are_never_printed() -> None:
+    settings = KafkaSettings(client={"sasl.password": "canary"})
+    environment = Environment("/r", "/l", "/w", {"kafka_default": settings}, Path("/d"))
+    assert "canary" not in repr(environment)
+
+
+def test_a_training_job_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "canary")
+    monkeypatch.setenv("PATH", "/bin")
+    environ = training_environ("/srv/package")
+    assert "canary" not in environ.values()
+    assert (environ["PATH"], environ["PYTHONPATH"].split(":")[0]) == ("/bin", "/srv/package")

@@ -1,0 +1,72 @@
+"""What is public is exact, documented, light to import, and installable without Airflow."""
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import trainfeed
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("numpy", "pyarrow", "pydantic", "confluent_kafka", "hdfs", "airflow", "pandas")
+MODULES = sorted(
+    info.name
+    for info in pkgutil.walk_packages(trainfeed.__path__, "trainfeed.")
+    if info.name != "trainfeed.__main__"
+)
+SOURCES = sorted(
+    path
+    for folder in ("include", "operators", "dags", "plugins", "examples")
+    for path in (ROOT / folder).rglob("*.py")
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_all_is_exact_and_everything_in_it_is_documented(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    for public in module.__all__:
+        value = getattr(module, public)
+        if callable(value) and getattr(value, "__module__", "").startswith("trainfeed"):
+            assert value.__doc__, f"{name}.{public} has no docstring"
+
+
+def test_importing_trainfeed_pulls_in_nothing_heavy():
+    code = f"import sys, trainfeed; print([m for m in {HEAVY} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(ROOT / "include")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_private_modules_stay_private(path):
+    for module in imported(path):
+        *package, last = module.split(".")
+        private = last.startswith("_") and not last.startswith("__")
+        if private and package[:1] in (["trainfeed"], ["operators"], ["dags"]):
+            home = Path(*package)
+            assert home in [Path(*path.parent.parts[-i:]) for i in range(1, 4)], module
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "include/datasets").rglob("*.py")), ids=str)
+def test_data_sets_know_no_airflow_and_no_private_module(path):
+    for module in imported(path):
+        assert not module.startswith("airflow")
+        assert "._" not in module
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
