@@ -46,12 +46,15 @@ QUARANTINE_SCHEMA: Final = pa.schema(
 
 def write_with_trailer(file: BinaryIO, table: pa.Table, trailer: Mapping[str, Any]) -> None:
     """Write ``table`` in batches of ``BATCH_ROWS`` rows, then ``trailer`` as JSON metadata."""
+    # One batch first: batch i of the file must start at row i * BATCH_ROWS, and all batches must
+    # share their dictionaries, the last one included.
+    columns = [column.combine_chunks() for column in table.columns]
+    whole = pa.RecordBatch.from_arrays(columns, schema=table.schema)
     with pa.ipc.new_file(file, table.schema, options=_OPTIONS) as writer:
-        # combine_chunks: batch i must start at row i * BATCH_ROWS, wherever the table came from.
-        writer.write_table(table.combine_chunks(), max_chunksize=BATCH_ROWS)
+        for start in range(0, len(whole), BATCH_ROWS):
+            writer.write_batch(whole.slice(start, BATCH_ROWS))
         metadata = {_KEY: canonical.dumps(trailer).decode()}
-        empty = pa.RecordBatch.from_pylist([], schema=table.schema)
-        writer.write_batch(empty, custom_metadata=metadata)
+        writer.write_batch(whole.slice(0, 0), custom_metadata=metadata)
 
 
 class ArrowWithTrailer:

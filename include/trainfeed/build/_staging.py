@@ -8,20 +8,24 @@ file, not even one of a try that nobody knows of any more.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import uuid
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import check_name
 from trainfeed.storage import posix
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 __all__ = ["StagedFile", "stage_bytes"]
 
 
-class StagedFile:
+class StagedFile(io.RawIOBase):
     """A binary file that gets its name in the staging folder when it is whole.
 
     Use as a context manager; leaving it with an exception removes what was written.
@@ -40,7 +44,8 @@ class StagedFile:
     def __init__(self, folder: DatasetFolder, plan_id: str, name: str, *, mode: int) -> None:
         tmp = folder.staging / "tmp"
         tmp.mkdir(parents=True, exist_ok=True)
-        self._target = folder.staged(plan_id).joinpath(*map(check_name, name.split("/")))
+        self._staged = folder.staged(plan_id)
+        self._target = self._staged.joinpath(*map(check_name, name.split("/")))
         self._tmp = tmp / f"{plan_id}.{uuid.uuid4().hex}.tmp"
         self._mode = mode
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -53,7 +58,15 @@ class StagedFile:
         """Digest of what was written so far, in hex."""
         return self._digest.hexdigest()
 
-    def write(self, data: bytes | bytearray | memoryview) -> int:
+    def writable(self) -> bool:
+        """Whether ``write`` works: always."""
+        return True
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self.num_bytes
+
+    def write(self, data: Buffer) -> int:
         """Append ``data``."""
         self._digest.update(data)
         written = self._file.write(data)
@@ -85,6 +98,9 @@ class StagedFile:
             os.fsync(self._file.fileno())
             self._file.close()
             faults.point("staging.before_rename")
+            if self._target.parent != self._staged:
+                # Without its parents: a staging folder that was published must not come back.
+                self._target.parent.mkdir(exist_ok=True)
             self._tmp.rename(self._target)
 
 

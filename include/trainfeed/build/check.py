@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, BinaryIO
 
 from trainfeed import faults
 from trainfeed.build._gates import Counts, evaluate, failures
@@ -60,7 +60,6 @@ def _check(stage: Stage) -> dict[str, Any]:
             f" {'; '.join(blocked)}; landing files are kept; mend the source, the function or the"
             " gate in dataset.yaml, then start the run anew"
         )
-    faults.point("check.before_verdict")
     data = canonical.dumps(verdict)
     stage.verdict_file.write_atomic(lambda file: _write(file, data))
     return {
@@ -72,8 +71,9 @@ def _check(stage: Stage) -> dict[str, Any]:
     }
 
 
-def _write(file: Any, data: bytes) -> None:
+def _write(file: BinaryIO, data: bytes) -> None:
     file.write(data)
+    faults.point("check.before_rename")
 
 
 def _spill_trailers(stage: Stage) -> Iterator[Mapping[str, Any]]:

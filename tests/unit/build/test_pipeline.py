@@ -15,7 +15,7 @@ from trainfeed.errors import (
     TopicNotFoundError,
 )
 from trainfeed.readers import open_dataset
-from tests.unit.build.conftest import DAY_MS, START_MS, batch, day, event
+from tests.unit.build.clicks import DAY_MS, START_MS, batch, day, event
 
 
 def digests(version):
