@@ -141,11 +141,19 @@ class KafkaTopic:
             with errors.map_errors(str(span)):
                 yield from iter_records(consumer, span, errors, first=first)
         except IngestError:
-            # Often the client only notices that something is missing; the cluster knows why.
-            self._check(span)
+            self._raise_cause(span)
             raise
         finally:
             consumer.close()
+
+    def _raise_cause(self, span: OffsetRange) -> None:
+        """Ask the cluster why a read failed: the client often only misses an answer."""
+        try:
+            self._check(span)
+        except IngestError as cause:
+            # The cluster does not answer either; the failed read says more about that.
+            if type(cause) is not IngestError:
+                raise
 
     def _consumer(self, span: OffsetRange, errors: ClientErrors) -> Consumer:
         from confluent_kafka import Consumer, TopicPartition

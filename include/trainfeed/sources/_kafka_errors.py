@@ -34,7 +34,6 @@ _MEANING: Final[dict[type[TrainFeedError], tuple[str, ...]]] = {
     OffsetOutOfRangeError: ("OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET", "_LOG_TRUNCATION"),
     ConfigError: (
         "CLUSTER_AUTHORIZATION_FAILED",
-        "GROUP_AUTHORIZATION_FAILED",
         "ILLEGAL_SASL_STATE",
         "SASL_AUTHENTICATION_FAILED",
         "SECURITY_DISABLED",
@@ -55,9 +54,13 @@ _REMEDY: Final[dict[type[TrainFeedError], str]] = {
     ConfigError: "change the settings of the connection, or what the broker allows its user",
     IngestError: "the task can be tried again; look at the brokers if it goes on",
 }
+# The client looks up who coordinates the group it is named after, and never joins that group: a
+# user who may read the topic needs no right to the group.
+_GROUP_DENIED: Final = "GROUP_AUTHORIZATION_FAILED"
 # The client goes on by itself after these; only too long a silence ends a read.
 _PASSING: Final = frozenset(
     {
+        _GROUP_DENIED,
         "BROKER_NOT_AVAILABLE",
         "FENCED_LEADER_EPOCH",
         "KAFKA_STORAGE_ERROR",
@@ -100,7 +103,9 @@ class ClientErrors:
 
     def collect(self, error: KafkaError) -> None:
         """Keep ``error`` as the reason of a later time-out; a client calls this."""
-        if self._last is None or error.name() != "_ALL_BROKERS_DOWN":
+        name = error.name()
+        summary = name == "_ALL_BROKERS_DOWN" and self._last is not None
+        if name != _GROUP_DENIED and not summary:
             self._last = error
 
     def clear(self) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -87,7 +88,7 @@ def _record_partition(
         start = offsets[0].as_py() if first is None else end
         first = start if first is None else first
         end = _check_ascending(offsets, start)
-        (folder / landing_name(start, end)).write_atomic(lambda file, t=table: _write(file, t))
+        (folder / landing_name(start, end)).write_atomic(partial(_write, table=table))
     return (first or 0), end
 
 

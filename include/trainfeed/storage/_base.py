@@ -1,7 +1,7 @@
 """What every file system promises, whatever its scheme.
 
-Paths are absolute, separated by ``/``, without empty, ``.`` or ``..`` components, and mean what they
-say: nothing is percent-decoded, no wildcard is expanded. ``Location`` makes such paths.
+Paths are absolute, separated by ``/``, without empty, ``.`` or ``..`` components, and mean what
+they say: nothing is percent-decoded, no wildcard is expanded. ``Location`` makes such paths.
 
 Methods, and the files they open, raise errors of the ``StorageError`` tree only. Any of them may
 raise these; a method's ``Raises`` lists what comes on top:
@@ -79,8 +79,8 @@ class FileSystem(Protocol):
     def open_write(self, path: str) -> BinaryIO:
         """Create a file and open it for writing, buffered and without seek.
 
-        Missing parent folders are made. ``close`` returns when the bytes are on disk and their
-        number was checked; until then, and after an error, the file's content is undefined.
+        Missing parent folders are made. ``close`` returns when all bytes are on disk; until then,
+        and after an error, the file holds any part of them.
 
         Raises:
             ConflictError: The name is taken; of two writers at once, one may hear it only from

@@ -5,19 +5,178 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, TypeVar, cast
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
-from trainfeed.errors import ConflictError, NotFoundError
+from trainfeed.errors import NotFoundError
 from trainfeed.storage import posix
-from trainfeed.storage._atomic import claim_by_rename
-from trainfeed.storage._base import (
-    FILE_MODE,
-    FOLDER_MODE,
-    FileInfo,
-    FileInfos,
-    refuse_root,
-)
+from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
 from trainfeed.storage._errors import map_os_errors
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+__all__ = ["LocalFileSystem"]
+
+_BUFFER_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class LocalFileSystem:
+    """Paths of this machine; see ``FileSystem`` for what the methods promise."""
+
+    scheme: ClassVar[str] = "file"
+
+    def uri(self, path: str) -> str:
+        """``file://`` and the path as it is."""
+        return f"file://{path}"
+
+    def open_read(self, path: str) -> BinaryIO:
+        """Open a file for reading."""
+        with map_os_errors(path):
+            try:
+                return io.BufferedReader(_Source(path, "rb"), _BUFFER_BYTES)
+            except IsADirectoryError as error:
+                raise NotFoundError(f"{path}: expected a file, got a folder") from error
+
+    def open_write(self, path: str) -> BinaryIO:
+        """Create a file; ``close`` syncs it and its folder."""
+        with map_os_errors(path):
+            try:
+                target = _new_file(path)
+            except FileNotFoundError:
+                self.make_dir(str(Path(path).parent))
+                target = _new_file(path)
+        return io.BufferedWriter(target, _BUFFER_BYTES)
+
+    def stat(self, path: str) -> FileInfo:
+        """Look at a file or folder."""
+        with map_os_errors(path):
+            return _file_info(path, Path(path).stat())
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder."""
+        try:
+            self.stat(path)
+        except NotFoundError:
+            return False
+        return True
+
+    def list(self, path: str) -> FileInfos:
+        """What a folder holds."""
+        infos = []
+        with map_os_errors(path):
+            for child in Path(path).iterdir():
+                try:
+                    infos.append(_file_info(str(child), child.stat()))
+                except FileNotFoundError:  # deleted since, or a link to nothing
+                    continue
+        return sorted(infos, key=lambda info: info.name)
+
+    def make_dir(self, path: str) -> None:
+        """Make a folder and its missing parents."""
+        with map_os_errors(path):
+            Path(path).mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file or folder a name that nobody has."""
+        with map_os_errors(source):
+            is_dir = stat.S_ISDIR(Path(source).lstat().st_mode)
+        if is_dir:
+            posix.rename_directory(source, target)
+        else:
+            # A rename would replace a file. A kill between the two leaves both names.
+            with map_os_errors(target):
+                Path(target).hardlink_to(source)
+                Path(source).unlink()
+        posix.sync_dir(Path(target).parent)
+
+    def replace(self, source: str, target: str) -> None:
+        """Give a file a name that a file may have."""
+        with map_os_errors(target):
+            Path(source).replace(target)
+        posix.sync_dir(Path(target).parent)
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        """Delete a file or folder."""
+        refuse_root(path)
+        if recursive:
+            posix.remove_tree(path)
+            return
+        try:
+            with map_os_errors(path):
+                _delete_one(Path(path))
+        except NotFoundError:
+            return
+
+    def create_exclusive(self, path: str, data: bytes) -> bool:
+        """Make a file of this content, unless the name is taken."""
+        self.make_dir(str(Path(path).parent))
+        return posix.create_exclusive(path, data, mode=FILE_MODE)
+
+    def free_bytes(self, path: str) -> int | None:
+        """Bytes that an ordinary user can still write; a quota may leave less."""
+        place = Path(path)
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        with map_os_errors(path):
+            usage = os.statvfs(place)
+        return usage.f_bavail * usage.f_frsize
+
+
+class _Source(io.FileIO):
+    """A file whose read errors say what and where."""
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        with map_os_errors(str(self.name)):
+            return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        with map_os_errors(str(self.name)):
+            return super().readall()
+
+
+class _Target(io.FileIO):
+    """A file whose write errors say what and where, and that is on disk once it is closed."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        with map_os_errors(str(self.name)):
+            return super().write(data)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        with map_os_errors(str(self.name)):
+            try:
+                # A second fsync after a failed one would succeed and lie, so there is none.
+                os.fsync(self.fileno())
+            finally:
+                super().close()
+        posix.sync_dir(Path(str(self.name)).parent)
+
+
+def _new_file(path: str) -> _Target:
+    return _Target(path, "xb", opener=_open_new)
+
+
+def _open_new(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+
+
+def _file_info(path: str, found: os.stat_result) -> FileInfo:
+    is_dir = stat.S_ISDIR(found.st_mode)
+    return FileInfo(
+        name=Path(path).name,
+        path=path,
+        size_bytes=0 if is_dir else found.st_size,
+        modified_ms=found.st_mtime_ns // 1_000_000,
+        is_dir=is_dir,
+    )
+
+
+def _delete_one(path: Path) -> None:
+    if stat.S_ISDIR(path.lstat().st_mode):
+        path.rmdir()
+    else:
+        path.unlink()

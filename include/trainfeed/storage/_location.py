@@ -150,7 +150,8 @@ class Location:
     def _same_fs(self, target: Location) -> str:
         if target.fs != self.fs:
             raise ConfigError(
-                f"expected {target.uri} to be in the file system of {self.uri}; copy the file instead"
+                f"expected {target.uri} to be in the file system of {self.uri};"
+                " copy the file instead"
             )
         return target.path
 

@@ -81,10 +81,10 @@ def _probe_sync(scratch: Path) -> None:
 
 def _probe_commit(scratch: Path, moved: Path) -> None:
     first, second = scratch / "first", scratch / "second"
-    for folder in (first, second):
-        folder.mkdir()
-        (folder / "file").write_bytes(_CONTENT)
     with _required(moved.parent, f"renaming a folder from {scratch.parent} to here"):
+        for folder in (first, second):
+            folder.mkdir()
+            (folder / "file").write_bytes(_CONTENT)
         first.rename(moved)
         if (moved / "file").read_bytes() != _CONTENT:
             raise OSError(errno.EIO, "the renamed folder has another content")

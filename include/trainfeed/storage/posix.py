@@ -68,7 +68,7 @@ def sync_file(path: StrPath) -> None:
 
 
 def sync_dir(path: StrPath) -> None:
-    """Return when the names that a folder holds are on disk, renames into and out of it included."""
+    """Return when the names in a folder are on disk, renames into and out of it included."""
     _sync(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
@@ -100,7 +100,7 @@ def rename_directory(source: StrPath, target: StrPath) -> None:
         raise _rename_error(error, source, target) from error
 
 
-def create_exclusive(path: StrPath, data: bytes) -> bool:
+def create_exclusive(path: StrPath, data: bytes, *, mode: int = _PUBLIC_MODE) -> bool:
     """Make a durable file of this content, unless the name is taken.
 
     The content is complete and synced before it gets the name, so a kill at any time leaves the
@@ -111,7 +111,7 @@ def create_exclusive(path: StrPath, data: bytes) -> bool:
         durable in both cases.
     """
     path = Path(path)
-    with map_errors(path), _temporary(path, data) as temporary:
+    with map_errors(path), _temporary(path, data, mode) as temporary:
         created = _claim(temporary, path)
     sync_dir(path.parent)
     return created
@@ -124,7 +124,7 @@ def replace_file(path: StrPath, data: bytes) -> None:
         ConflictError: The name is a folder's.
     """
     path = Path(path)
-    with map_errors(path), _temporary(path, data) as temporary:
+    with map_errors(path), _temporary(path, data, _PUBLIC_MODE) as temporary:
         temporary.replace(path)
     sync_dir(path.parent)
 
@@ -223,10 +223,10 @@ def _is_taken(target: Path) -> bool:
 
 
 @contextmanager
-def _temporary(path: Path, data: bytes) -> Iterator[Path]:
+def _temporary(path: Path, data: bytes, mode: int) -> Iterator[Path]:
     temporary = Path(temporary_path(str(path)))
     try:
-        with os.fdopen(os.open(temporary, _NEW_FILE, _PUBLIC_MODE), "wb") as file:
+        with os.fdopen(os.open(temporary, _NEW_FILE, mode), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -1,0 +1,1 @@
+"""When and in what order: one file per family of DAGs. Imports nothing, on purpose."""

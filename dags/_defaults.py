@@ -1,0 +1,58 @@
+"""What all DAGs share: retries, time limits, tags, assets.
+
+Assets are made here and nowhere else: Airflow refuses, at run time, a task whose asset URI is
+known under a second name.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from airflow.sdk import Asset, Param
+
+from trainfeed.spec import DatasetSpec
+
+__all__ = [
+    "DEFAULT_ARGS",
+    "MAPPED_LIMIT",
+    "SINGLE_LIMIT",
+    "TAGS",
+    "TRAINING_LIMIT",
+    "dataset_asset",
+    "window_param",
+]
+
+RETRY_DELAY: Final = timedelta(seconds=5)
+RETRY_BACKOFF: Final = 6.0  # second try within 10 s, for a flake; third one after 30 to 60 s more
+
+SINGLE_LIMIT: Final = timedelta(hours=1)
+MAPPED_LIMIT: Final = timedelta(hours=3)
+TRAINING_LIMIT: Final = timedelta(hours=12)
+
+DEFAULT_ARGS: Final[dict[str, Any]] = {
+    "owner": "trainfeed",
+    "retries": 2,
+    "retry_delay": RETRY_DELAY,
+    "retry_exponential_backoff": RETRY_BACKOFF,
+    "execution_timeout": SINGLE_LIMIT,
+}
+TAGS: Final = ("trainfeed",)
+
+
+def dataset_asset(dataset: str) -> Asset:
+    """The asset of a data set; its events carry the interval's name as partition key."""
+    return Asset(name=dataset, uri=f"trainfeed://{dataset}")
+
+
+def window_param(spec: DatasetSpec) -> Param:
+    """The parameter that sends a triggered run to one interval."""
+    schedule = spec.schedule_model()
+    example = schedule.interval_starting(schedule.first).name
+    return Param(
+        None,
+        type=["null", "string"],
+        title="Window start",
+        description=f"Start of the interval: a tick of the schedule, such as {example}. Leave it"
+        " empty in a backfill, where the dates of the backfill decide.",
+    )

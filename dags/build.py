@@ -1,0 +1,87 @@
+"""
+One DAG `build.<data set>` per folder of `include/datasets`: source → published version.
+
+A run builds one interval of the data set's schedule: the one of the parameter `window_start`, or
+else the one of its data interval. Publishing emits an event of the asset `trainfeed://<data set>`
+with the interval's name as partition key; so does a run that finds the version published already,
+lest a training is lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, chain
+
+from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS, dataset_asset, window_param
+from dags._specs import dag_specs, spec_doc
+from operators.check import CheckOperator
+from operators.kafka_to_hdfs import KafkaToHdfsOperator
+from operators.plan_interval import PlanIntervalOperator
+from operators.preprocess import PreprocessOperator
+from operators.recordio_to_cephfs import RecordIOToCephFSOperator
+from operators.samples_to_recordio import SamplesToRecordIOOperator
+from trainfeed.spec import DatasetSpec
+
+UNIT_LABEL: Final = "unit {{ task.unit }}"
+REASONS: Final = {
+    "rebuild": Param(
+        None,
+        type=["null", "string"],
+        minLength=3,
+        title="Rebuild: why",
+        description="Make a further generation of the interval, although it has one; the reason"
+        " is recorded.",
+    ),
+    "allow_gap": Param(
+        None,
+        type=["null", "string"],
+        minLength=3,
+        title="Allow a gap: why",
+        description="Build although the source has deleted records of the interval; the reason"
+        " and the missing offsets are recorded.",
+    ),
+}
+
+
+def build_dag(spec: DatasetSpec) -> DAG:
+    """The DAG that builds the intervals of one data set."""
+    schedule = spec.schedule_model()
+    with DAG(
+        dag_id=f"build.{spec.name}",
+        description=spec.description or None,
+        doc_md=spec_doc(spec),
+        schedule=CronDataIntervalTimetable(schedule.cron, timezone="UTC"),
+        start_date=schedule.first,
+        end_date=schedule.last,
+        catchup=spec.catchup,
+        max_active_runs=spec.resources.max_active_runs,
+        params={"window_start": window_param(spec), **REASONS},
+        default_args=DEFAULT_ARGS,
+        tags=[*TAGS, spec.name],
+    ) as dag:
+        _stages(spec)
+    return dag
+
+
+def _stages(spec: DatasetSpec) -> None:
+    source_pool = spec.resources.pool or "default_pool"
+    plan = PlanIntervalOperator(task_id="plan", dataset=spec.name, pool=source_pool)
+    of_plan: dict[str, Any] = {"dataset": spec.name, "plan": plan.plan}
+    of_unit = {**of_plan, "execution_timeout": MAPPED_LIMIT, "map_index_template": UNIT_LABEL}
+    ingest = KafkaToHdfsOperator.partial(task_id="ingest", pool=source_pool, **of_unit)
+    preprocess = PreprocessOperator.partial(task_id="preprocess", **of_unit)
+    convert = SamplesToRecordIOOperator.partial(task_id="convert", **of_unit)
+    mapped = [stage.expand(unit=plan.output) for stage in (ingest, preprocess, convert)]
+    check = CheckOperator(task_id="check", **of_plan)
+    publish = RecordIOToCephFSOperator(
+        task_id="publish",
+        training_dag_id=f"train.{spec.name}" if spec.train else None,
+        outlets=[dataset_asset(spec.name)],
+        **of_plan,
+    )
+    chain(plan, *mapped, check, publish)
+
+
+for _spec in dag_specs("build"):
+    build_dag(_spec)

@@ -1,0 +1,1 @@
+"""Worked examples: real data, all the way from a topic to a model."""

@@ -1,0 +1,85 @@
+"""``python -m examples.daily``: what ``make run``, ``make run-services`` and ``make ui`` start."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from examples.daily import places, report, runs
+from services._home import REPOSITORY
+from services._process import ServiceError
+from services.airflow import AirflowOptions, AirflowStack
+
+_FIRST: Final = date(2013, 1, 1)
+_DATA: Final = REPOSITORY / "data"
+# What every task of a build imports: done once, before the tasks are forked.
+_PRELOAD: Final = ("numpy", "pyarrow", "pydantic", "operators.recordio_to_cephfs")
+
+console = Console(width=None if Console().is_terminal else 200)
+
+
+def main(
+    *,
+    days: Annotated[int, typer.Option(min=1, help="How many days from 2013-01-01 on.")] = 3,
+    services: Annotated[bool, typer.Option(help="Use a real Kafka and HDFS.")] = False,
+    ui: Annotated[bool, typer.Option(help="Only open Airflow on what was built.")] = False,
+) -> None:
+    """Build days of flights through Airflow, train, and print what came of it."""
+    started = time.monotonic()
+    data = _DATA / "services" if services else _DATA
+    console.print("making the lookup files and the events of 2013")
+    places.make_lookups()
+    place = places.real(data, _FIRST, days) if services else places.embedded(data)
+    stack = AirflowStack(
+        place.home, environ=place.environ, options=AirflowOptions(preload=_PRELOAD)
+    )
+    console.print(f"starting Airflow ({place.title})")
+    try:
+        stack.start()
+        stack.wait()
+        stack.wait_for_dags([f"build.{places.DATASET}", f"train.{places.DATASET}"])
+        if ui:
+            _serve(stack)
+        else:
+            _run(stack, place, days, data / "run.json")
+            console.print(f"done in {time.monotonic() - started:.0f} s")
+    except ServiceError as error:
+        console.print(str(error), markup=False, style="red")
+        raise typer.Exit(1) from error
+    finally:
+        stack.stop()
+
+
+def _run(stack: AirflowStack, place: places.Places, days: int, results: Path) -> None:
+    console.print(f"backfilling {days} days of {places.DATASET}; Airflow is at {stack.url}")
+    done = runs.backfill(stack.client, places.DATASET, _FIRST, days, report.Progress(console))
+    builds = [runs.collect(stack.client, day) for day in done]
+    report.write(results, builds)
+    report.show(console, builds)
+    console.print(
+        f"versions: {place.root}/{places.DATASET}/versions; this table for scripts: {results}\n"
+        "next: 'make ui' opens Airflow with these runs in it; 'make run' again finds every day"
+        " identical; read a version with trainfeed.open_dataset (README.md)"
+    )
+
+
+def _serve(stack: AirflowStack) -> None:
+    password = stack.home / "passwords.json"
+    console.print(
+        f"Airflow: {stack.url}  user: admin, password in {password}\nCtrl-C ends it", markup=False
+    )
+    ended = threading.Event()
+    try:
+        stack.supervise(ended)
+    except KeyboardInterrupt:
+        ended.set()
+
+
+if __name__ == "__main__":
+    typer.run(main)

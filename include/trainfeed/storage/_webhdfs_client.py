@@ -1,0 +1,71 @@
+"""The client behind ``webhdfs://`` and what its errors mean."""
+
+from __future__ import annotations
+
+import http.client
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
+from typing import Any, Final
+
+from trainfeed.errors import ConfigError, StorageError
+from trainfeed.storage._errors import storage_error
+from trainfeed.storage._hadoop import hadoop_error
+
+__all__ = ["READ_TIMEOUT_S", "connect", "map_errors"]
+
+# Between two signs of life; a DataNode that replaces a dead one in its pipeline takes a while.
+READ_TIMEOUT_S: Final = 60.0
+_CONNECT_TIMEOUT_S: Final = 5.0
+
+
+@cache
+def connect(address: str, user: str | None) -> Any:
+    """The client for ``host:port`` and a user, made once per process and side of a fork."""
+    timeouts = (_CONNECT_TIMEOUT_S, READ_TIMEOUT_S)
+    client = _package().InsecureClient(f"http://{address}", user=user, timeout=timeouts)
+    client.resolve = str  # else it expands "#LATEST" in a path
+    client._session.trust_env = False  # noqa: SLF001
+    client._session.max_redirects = 1  # noqa: SLF001
+    return client
+
+
+# Both sides of a fork would send their requests over the same sockets.
+os.register_at_fork(before=connect.cache_clear)
+
+
+def _package() -> ModuleType:
+    try:
+        import hdfs
+    except ImportError as error:
+        raise ConfigError(
+            f"expected hdfs for webhdfs:// locations, got: {error}; install trainfeed[hdfs]"
+        ) from error
+    return hdfs  # type: ignore[no-any-return]
+
+
+@contextmanager
+def map_errors(place: str) -> Iterator[None]:
+    """Raise what the package or a connection raised as the ``StorageError`` that it means."""
+    hdfs_error: type[Exception] = _package().HdfsError
+    try:
+        yield
+    except hdfs_error as error:
+        raise _mapped(error, place) from error
+    except (OSError, http.client.HTTPException) as error:  # all of requests' are an OSError
+        raise storage_error(StorageError, place, str(error) or type(error).__name__) from error
+    except (KeyError, TypeError) as error:
+        raise storage_error(
+            StorageError, place, f"the answer is not one of WebHDFS: {error!r}"
+        ) from error
+
+
+def _mapped(error: Any, place: str) -> StorageError:
+    message = error.message
+    text = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
+    exception: str | None = error.exception
+    if exception is None and text.startswith("Authentication failure"):
+        exception = "AuthenticationException"
+    return hadoop_error(place, exception, text)

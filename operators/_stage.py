@@ -1,0 +1,87 @@
+"""What the operators of a build share: the plan they work on, and one call of one stage."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseOperator
+
+from operators._connections import environment_from_connections
+from operators._outcome import airflow_outcome
+from operators.datasets import datasets_folder
+from trainfeed.spec import KafkaSourceSpec, load_spec
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from trainfeed.build import PlanRef
+    from trainfeed.config import Environment
+    from trainfeed.spec import DatasetSpec
+
+__all__ = ["StageOperator", "UnitOperator", "open_dataset"]
+
+
+def open_dataset(name: str) -> tuple[DatasetSpec, Environment]:
+    """The specification of a data set, and the places that its tasks read and write.
+
+    Raises:
+        SpecError: The specification is wrong.
+        ConfigError: A connection is missing or incomplete.
+    """
+    spec = load_spec(datasets_folder() / name)
+    topics = [topic for topic in spec.source.topics if isinstance(topic, KafkaSourceSpec)]
+    return spec, environment_from_connections(sorted({topic.connection for topic in topics}))
+
+
+class StageOperator(BaseOperator):
+    """One stage of a build, as one task.
+
+    Running it again is safe: a stage looks for its own result before it works.
+
+    Args:
+        dataset: Name of the data set.
+        plan: What the task ``plan`` found (its XCom).
+    """
+
+    template_fields: Sequence[str] = ("plan",)
+    stage: ClassVar[str]
+
+    def __init__(self, *, dataset: str, plan: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dataset = dataset
+        self.plan = plan
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Run the stage and return its report: small JSON."""
+        from trainfeed.build import PlanRef
+
+        with airflow_outcome():
+            spec, env = open_dataset(self.dataset)
+            return self.run_stage(spec, env, PlanRef.from_json(self.plan))
+
+    @abstractmethod
+    def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+        """Call the stage."""
+
+
+class UnitOperator(StageOperator):
+    """One unit of a stage that is mapped over the units of the plan.
+
+    All mapped stages of a run have the same number of tasks, because Airflow knows one length
+    per task to map over. A stage with fewer units leaves the surplus tasks nothing to do.
+
+    Args:
+        unit: Number of the unit, from 0.
+    """
+
+    def __init__(self, *, unit: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.unit = unit
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Run the unit and return its report, or say that there is no such unit."""
+        if self.unit >= len(self.plan[self.stage]):
+            return {"stage": self.stage, "unit": self.unit, "verdict": "idle", "source_reads": 0}
+        return super().execute(context)

@@ -1,0 +1,26 @@
+"""Staged shards → proof of completeness and quality."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from operators._stage import StageOperator
+
+if TYPE_CHECKING:
+    from trainfeed.build import PlanRef
+    from trainfeed.config import Environment
+    from trainfeed.spec import DatasetSpec
+
+__all__ = ["CheckOperator"]
+
+
+class CheckOperator(StageOperator):
+    """Recompute the ledger from what was written and apply the quality gates."""
+
+    stage: ClassVar = "check"
+
+    def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+        """Check the staged version."""
+        from trainfeed.build.check import check
+
+        return check(spec, env, ref)

@@ -1,0 +1,26 @@
+"""Planned offset ranges of Kafka topics → landing files on HDFS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from operators._stage import UnitOperator
+
+if TYPE_CHECKING:
+    from trainfeed.build import PlanRef
+    from trainfeed.config import Environment
+    from trainfeed.spec import DatasetSpec
+
+__all__ = ["KafkaToHdfsOperator"]
+
+
+class KafkaToHdfsOperator(UnitOperator):
+    """Land the offset ranges of one unit; complete landing files are adopted, not read again."""
+
+    stage: ClassVar = "ingest"
+
+    def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+        """Land the unit."""
+        from trainfeed.build.ingest import ingest
+
+        return ingest(spec, env, ref, self.unit)

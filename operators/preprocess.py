@@ -1,0 +1,26 @@
+"""Landing files → samples in order, and quarantine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from operators._stage import UnitOperator
+
+if TYPE_CHECKING:
+    from trainfeed.build import PlanRef
+    from trainfeed.config import Environment
+    from trainfeed.spec import DatasetSpec
+
+__all__ = ["PreprocessOperator"]
+
+
+class PreprocessOperator(UnitOperator):
+    """Run the data set's function over the records of one unit."""
+
+    stage: ClassVar = "preprocess"
+
+    def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+        """Preprocess the unit."""
+        from trainfeed.build.preprocess import preprocess
+
+        return preprocess(spec, env, ref, self.unit)

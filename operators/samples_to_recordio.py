@@ -1,0 +1,26 @@
+"""Samples in order → RecordIO shards in the run's staging folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from operators._stage import UnitOperator
+
+if TYPE_CHECKING:
+    from trainfeed.build import PlanRef
+    from trainfeed.config import Environment
+    from trainfeed.spec import DatasetSpec
+
+__all__ = ["SamplesToRecordIOOperator"]
+
+
+class SamplesToRecordIOOperator(UnitOperator):
+    """Write the shards of one unit."""
+
+    stage: ClassVar = "convert"
+
+    def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+        """Write the unit's shards."""
+        from trainfeed.build.convert import convert
+
+        return convert(spec, env, ref, self.unit)

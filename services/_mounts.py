@@ -1,0 +1,32 @@
+"""Mounts of FUSE file systems: is one there, does it answer, and away with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+__all__ = ["answers", "unmount"]
+
+
+def answers(path: Path) -> bool:
+    """Say whether a file system that knows its size is mounted at ``path``."""
+    try:
+        return _is_mounted(path) and os.statvfs(path).f_blocks > 0
+    except OSError:
+        return False
+
+
+def unmount(path: Path) -> None:
+    """Detach what is mounted at ``path``, also when it is in use or its server has died."""
+    if not _is_mounted(path):
+        return
+    busy = subprocess.run(["umount", path], capture_output=True, check=False).returncode
+    if busy:
+        subprocess.run(["umount", "-l", path], capture_output=True, check=False)
+
+
+def _is_mounted(path: Path) -> bool:
+    # Not os.path.ismount: it says no when the server has died.
+    points = (line.split()[1] for line in Path("/proc/mounts").read_text().splitlines())
+    return str(path) in {point.replace("\\040", " ") for point in points}

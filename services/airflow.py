@@ -1,0 +1,228 @@
+"""The embedded Airflow: its four processes and a PostgreSQL of their own, on the loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+
+from services._airflow_config import (
+    ADMIN,
+    PARTS,
+    AirflowOptions,
+    admin_password,
+    write_config,
+)
+from services._home import REPOSITORY, default_home, remembered_ports
+from services._postgres import Postgres
+from services._process import Daemon, ServiceError, run_tool, stop_daemons, wait_until
+from services.airflow_client import AirflowClient, AirflowRequestError
+
+__all__ = ["AirflowOptions", "AirflowStack"]
+
+_PACKAGES = ("airflow", "asyncpg", "psycopg2")
+# Health by name, and the part that reports it.
+_REPORTS: Mapping[str, str] = MappingProxyType(
+    {"scheduler": "scheduler", "dag_processor": "dag-processor"}
+)
+_SUPERVISE_S = 2.0
+
+
+class AirflowStack:
+    """Airflow with LocalExecutor and one user, ``admin``.
+
+    Args:
+        home: State directory of the services; ``AIRFLOW_HOME`` is ``<home>/airflow``.
+        port: Of the API server; chosen and remembered when None.
+        environ: Added to the environment of every process and task; ``AIRFLOW__…`` settings in
+            it win over ours. Those in the environment of this process are left out.
+        parallelism: How many tasks run at once.
+        options: Where the DAGs are, and how they are treated.
+    """
+
+    name = "airflow"
+    PORTS: Mapping[str, int] = MappingProxyType({"api": 8080})
+
+    def __init__(
+        self,
+        home: Path | None = None,
+        *,
+        port: int | None = None,
+        environ: Mapping[str, str] = MappingProxyType({}),
+        parallelism: int = 8,
+        options: AirflowOptions | None = None,
+    ) -> None:
+        self.home = (home or default_home()).resolve() / self.name
+        self._port = port
+        self._extra = environ
+        self._parallelism = parallelism
+        self._options = options or AirflowOptions()
+        self._database = Postgres(self.home)
+        self._launcher = Daemon("launcher", self.home)
+        self._parts = {part: Daemon(part, self.home) for part in PARTS}
+
+    @property
+    def port(self) -> int:
+        """Port of the API server and the pages, the same at every start of this home."""
+        return self._port or remembered_ports(self.home, self.PORTS)["api"]
+
+    @property
+    def url(self) -> str:
+        """Where the pages are."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @cached_property
+    def client(self) -> AirflowClient:
+        """The REST API as ``admin``; the stack must have been started once."""
+        return AirflowClient(self.port, ADMIN, admin_password(self.home))
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Environment in which ``airflow`` commands talk to this stack."""
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")}
+        local = ",".join(filter(None, [os.environ.get("NO_PROXY"), "127.0.0.1", "localhost"]))
+        return {
+            **inherited,
+            "AIRFLOW_HOME": str(self.home),
+            "NO_PROXY": local,
+            "no_proxy": local,
+            "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "include")]),
+            **self._extra,
+        }
+
+    def unavailable(self) -> str | None:
+        """Say why Airflow cannot run here, or None."""
+        missing = [package for package in _PACKAGES if find_spec(package) is None]
+        if missing:
+            return f"Python packages not installed: {', '.join(missing)}"
+        return self._database.unavailable()
+
+    def install(self) -> None:
+        """Do nothing: Airflow and PostgreSQL are Python packages."""
+
+    def migrate(self) -> None:
+        """Bring the database to this Airflow's version and wait; :meth:`start` does it as well."""
+        self._prepare()
+        self._airflow("db", "migrate")
+
+    def start(self, *, fresh: bool = False) -> None:
+        """Start the parts that do not run; the first start makes the database.
+
+        Returns before they are healthy: see :meth:`wait`.
+        """
+        if fresh or self._database.daemon.pid() is None:
+            self.stop()  # parts whose database has gone are about to die
+        if fresh:
+            self._database.drop()
+            shutil.rmtree(self.home / "task-logs", ignore_errors=True)
+        down = [part for part, daemon in self._parts.items() if daemon.pid() is None]
+        if not down or self._launcher.pid() is not None:
+            return
+        self._prepare()
+        options = ["--home", str(self.home)]
+        if len(down) == len(self._parts):
+            options.append("--migrate")
+        for module in self._options.preload:
+            options += ["--preload", module]
+        command = [sys.executable, "-m", "services._airflow_parts", *options, *down]
+        self._launcher.spawn(command, environ=self.environ)
+
+    def wait(self, timeout_s: float = 120.0) -> None:
+        """Wait until the API answers, and scheduler and DAG processor report themselves healthy."""
+        deadline_s = time.monotonic() + timeout_s
+        while self._launcher.pid() is not None and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        try:
+            left_s = deadline_s - time.monotonic()
+            wait_until(self._healthy, self._parts.values(), what=self.name, timeout_s=left_s)
+        except ServiceError as error:
+            raise ServiceError(f"{error}\n{self._launcher.log_tail()}") from error
+
+    def wait_for_dags(self, dag_ids: Collection[str], timeout_s: float = 60.0) -> None:
+        """Wait until all of ``dag_ids`` are known.
+
+        Raises:
+            ServiceError: Some are not in time; the message holds the errors of the import.
+        """
+        known: set[str] = set()
+
+        def complete() -> bool:
+            known.update(self.client.dags())
+            return known.issuperset(dag_ids)
+
+        try:
+            wait_until(complete, self._parts.values(), what="a DAG", timeout_s=timeout_s)
+        except ServiceError as error:
+            missing = ", ".join(sorted(set(dag_ids) - known))
+            errors = "\n".join(self.client.import_errors().values())
+            raise ServiceError(f"{error}\nmissing: {missing}\n{errors}") from error
+
+    def reserialize(self) -> None:
+        """Read all DAG files again now, without the DAG processor; takes about 5 s."""
+        self._prepare()
+        self._airflow("dags", "reserialize")
+
+    def supervise(self, until: threading.Event) -> None:
+        """Start again whatever dies, until the event is set; blocks."""
+        while not until.wait(_SUPERVISE_S):
+            self.start()
+
+    def status(self) -> dict[str, int | None]:
+        """Pid of the database server and of each part."""
+        daemons = [self._database.daemon, *self._parts.values()]
+        return {daemon.name: daemon.pid() for daemon in daemons}
+
+    def stop(self) -> None:
+        """End all parts, their running tasks too, then the database server."""
+        self._launcher.sweep()
+        # The triggerer waits 10 s for a child that has gone, the scheduler for its tasks, and the
+        # API server for its connections, unless they are asked twice.
+        stop_daemons(self._parts.values(), grace_s=10.0, insist_s=1.0)
+        stop_daemons([self._database.daemon])
+
+    def kill(self, daemon: str) -> None:
+        """End a part or ``postgres`` with SIGKILL; children of it live on until the next start."""
+        {**self._parts, "postgres": self._database.daemon}[daemon].kill()
+
+    def exports(self) -> dict[str, str]:
+        """Where tests find the API, and ``airflow`` commands this Airflow."""
+        return {"TEST_AIRFLOW_URL": self.url, "AIRFLOW_HOME": str(self.home)}
+
+    def _prepare(self) -> None:
+        write_config(
+            self.home,
+            self._database,
+            self._options,
+            port=self.port,
+            parallelism=self._parallelism,
+        )
+        self._database.start()
+
+    def _airflow(self, *command: str) -> None:
+        run_tool([sys.executable, "-m", "airflow", *command], what=self.name, environ=self.environ)
+
+    def _healthy(self) -> bool:
+        try:
+            health = self.client.health()
+        except AirflowRequestError:
+            return False  # not listening yet
+        states = [health["metadatabase"]["status"]]
+        for report, part in _REPORTS.items():
+            heartbeat = health[report][f"latest_{report}_heartbeat"]
+            started_at = self._parts[part].started_at()
+            # Right after a restart the last word may still be that of the process before.
+            stale = not (heartbeat and started_at) or _time(heartbeat) < started_at
+            states.append("stale" if stale else health[report]["status"])
+        return set(states) == {"healthy"}
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

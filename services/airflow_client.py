@@ -1,0 +1,314 @@
+"""What tests and demos ask of a running Airflow, over its REST API."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+from urllib.parse import quote, urlencode
+
+from services._process import ServiceError
+
+__all__ = ["AirflowClient", "AirflowRequestError", "DagRun", "TaskInstance"]
+
+_PAGE = 100
+_POLL_S = 0.2
+_ENDED = frozenset({"success", "failed"})
+
+
+class AirflowRequestError(ServiceError):
+    """The API refused a request; ``status`` is that of HTTP, 0 when nobody answered."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class DagRun:
+    """A run of a DAG as it was when it was asked for. Times are aware UTC."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    run_type: str
+    logical_date: datetime | None
+    data_interval: tuple[datetime, datetime] | None
+    partition_key: str | None
+    conf: Mapping[str, Any]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has succeeded or failed."""
+        return self.state in _ENDED
+
+
+@dataclass(frozen=True)
+class TaskInstance:
+    """A task of a run; ``map_index`` is -1 for one that is not mapped."""
+
+    task_id: str
+    map_index: int
+    state: str | None
+    try_number: int
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class AirflowClient:
+    """A user of the REST API of an Airflow on the loopback; it logs in at the first request.
+
+    Args:
+        port: Of the API server.
+        user: Name of the user.
+        password: Its password.
+    """
+
+    def __init__(self, port: int, user: str, password: str) -> None:
+        self._port = port
+        self._credentials = {"username": user, "password": password}
+        self._token: str | None = None
+
+    def health(self) -> dict[str, Any]:
+        """State of the parts as they report it, by name; no login needed."""
+        return dict(self._send("GET", "/api/v2/monitor/health", None, {}))
+
+    def dags(self) -> dict[str, bool]:
+        """Known DAGs; the value says whether one is paused."""
+        return {dag["dag_id"]: dag["is_paused"] for dag in self._pages("/dags", "dags")}
+
+    def import_errors(self) -> dict[str, str]:
+        """Traceback by file, for files of DAGs that could not be imported."""
+        errors = self._pages("/importErrors", "import_errors")
+        return {error["filename"]: error["stack_trace"] for error in errors}
+
+    def unpause(self, dag_id: str) -> None:
+        """Let the DAG run."""
+        self._call("PATCH", f"/dags/{_quoted(dag_id)}", {"is_paused": False})
+
+    def pause(self, dag_id: str) -> None:
+        """Start no further task of the DAG."""
+        self._call("PATCH", f"/dags/{_quoted(dag_id)}", {"is_paused": True})
+
+    def trigger(
+        self,
+        dag_id: str,
+        conf: Mapping[str, Any] | None = None,
+        *,
+        logical_date: datetime | None = None,
+        data_interval: tuple[datetime, datetime] | None = None,
+        partition_key: str | None = None,
+    ) -> DagRun:
+        """Make a run of the DAG.
+
+        Args:
+            dag_id: The DAG; while it is paused the run waits.
+            conf: Its parameters.
+            logical_date: Its date, or None for a run without one.
+            data_interval: ``[start, end)``; the start is the logical date when there is none.
+            partition_key: For a DAG that is scheduled on partitions.
+        """
+        body: dict[str, Any] = {"conf": dict(conf or {}), "partition_key": partition_key}
+        if data_interval is not None:
+            start, end = data_interval
+            body |= {"data_interval_start": _text(start), "data_interval_end": _text(end)}
+            logical_date = logical_date or start
+        body["logical_date"] = None if logical_date is None else _text(logical_date)
+        return _dag_run(self._call("POST", f"/dags/{_quoted(dag_id)}/dagRuns", body))
+
+    def backfill(
+        self,
+        dag_id: str,
+        first: datetime,
+        last: datetime,
+        *,
+        max_active_runs: int = 10,
+        reprocess: Literal["none", "failed", "completed"] = "none",
+    ) -> int:
+        """Make the runs whose logical dates lie in ``[first, last]``; returns the backfill's id.
+
+        Args:
+            dag_id: The DAG; it has no other active backfill.
+            first: First logical date.
+            last: Last logical date, not in the future.
+            max_active_runs: How many of them run at once, whatever the DAG says.
+            reprocess: Which existing runs run again: none, those that failed, all that ended.
+        """
+        body = {
+            "dag_id": dag_id,
+            "from_date": _text(first),
+            "to_date": _text(last),
+            "max_active_runs": max_active_runs,
+            "reprocess_behavior": reprocess,
+        }
+        return int(self._call("POST", "/backfills", body)["id"])
+
+    def dag_runs(self, dag_id: str) -> list[DagRun]:
+        """All runs of a DAG, oldest first."""
+        path = f"/dags/{_quoted(dag_id)}/dagRuns"
+        return [_dag_run(run) for run in self._pages(path, "dag_runs", order_by="id")]
+
+    def wait_for(
+        self,
+        runs: Iterable[DagRun],
+        timeout_s: float,
+        on_progress: Callable[[Sequence[DagRun]], None] | None = None,
+    ) -> list[DagRun]:
+        """Wait until all ``runs`` have succeeded or failed; returns them as they are then.
+
+        Args:
+            runs: At least one.
+            timeout_s: How long to wait.
+            on_progress: Called a few times a second with the runs as they are.
+
+        Raises:
+            ServiceError: Some did not end in time; the message says which tasks they were at.
+        """
+        wanted = {(run.dag_id, run.run_id) for run in runs}
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            every = [run for dag_id in {d for d, _ in wanted} for run in self.dag_runs(dag_id)]
+            found = [run for run in every if (run.dag_id, run.run_id) in wanted]
+            if on_progress is not None:
+                on_progress(found)
+            if len(found) == len(wanted) and all(run.ended for run in found):
+                return found
+            if time.monotonic() > deadline_s:
+                raise ServiceError(self._unended(found, timeout_s))
+            threading.Event().wait(_POLL_S)
+
+    def task_instances(self, dag_id: str, run_id: str) -> list[TaskInstance]:
+        """The tasks of a run, each index of a mapped one on its own."""
+        path = f"{_run_path(dag_id, run_id)}/taskInstances"
+        return [_task_instance(task) for task in self._pages(path, "task_instances")]
+
+    def xcom(
+        self, run: DagRun, task_id: str, map_index: int = -1, *, key: str = "return_value"
+    ) -> Any:
+        """What a task of a run returned, or left under another key."""
+        path = f"{_run_path(run.dag_id, run.run_id)}/taskInstances/{_quoted(task_id)}"
+        query = urlencode({"map_index": map_index, "deserialize": "true"})
+        return self._call("GET", f"{path}/xcomEntries/{_quoted(key)}?{query}")["value"]
+
+    def log(self, dag_id: str, run_id: str, task: TaskInstance) -> str:
+        """What a task wrote in its last try."""
+        path = f"{_run_path(dag_id, run_id)}/taskInstances/{_quoted(task.task_id)}"
+        query = urlencode({"map_index": task.map_index, "full_content": "true"})
+        lines = self._call("GET", f"{path}/logs/{task.try_number}?{query}")["content"]
+        return "\n".join(line["event"] if isinstance(line, dict) else line for line in lines)
+
+    def clear(
+        self, dag_id: str, run_id: str, *, task_ids: Sequence[str] = (), only_failed: bool = False
+    ) -> int:
+        """Run tasks of a run once more; returns how many there are.
+
+        Args:
+            dag_id: The DAG.
+            run_id: The run.
+            task_ids: Which of its tasks; all when empty.
+            only_failed: Leave those that succeeded.
+        """
+        body: dict[str, Any] = {"dag_run_id": run_id, "only_failed": only_failed, "dry_run": False}
+        if task_ids:
+            body["task_ids"] = list(task_ids)
+        cleared = self._call("POST", f"/dags/{_quoted(dag_id)}/clearTaskInstances", body)
+        return int(cleared["total_entries"])
+
+    def asset_events(self, dag_id: str | None = None) -> list[dict[str, Any]]:
+        """Events of assets, oldest first: ``uri``, ``partition_key``, ``extra``, ``source_run_id``.
+
+        Args:
+            dag_id: Only those that tasks of this DAG made.
+        """
+        query = {"order_by": "timestamp"} | ({} if dag_id is None else {"source_dag_id": dag_id})
+        return list(self._pages("/assets/events", "asset_events", **query))
+
+    def _unended(self, runs: Iterable[DagRun], timeout_s: float) -> str:
+        lines = [f"runs did not end within {timeout_s:g} s"]
+        for run in runs:
+            if not run.ended:
+                tasks = self.task_instances(run.dag_id, run.run_id)
+                at = [f"{task.task_id}[{task.map_index}]={task.state}" for task in tasks]
+                lines.append(f"{run.dag_id} {run.run_id} is {run.state}: {', '.join(at)}")
+        return "\n".join(lines)
+
+    def _pages(self, path: str, key: str, **query: str) -> Iterator[dict[str, Any]]:
+        offset = 0
+        while True:
+            asked = urlencode({"limit": _PAGE, "offset": offset, **query})
+            page = self._call("GET", f"{path}?{asked}")[key]
+            yield from page
+            if len(page) < _PAGE:
+                return
+            offset += _PAGE
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        if self._token is None:
+            self._token = self._send("POST", "/auth/token", self._credentials, {})["access_token"]
+        return self._send(
+            method, f"/api/v2{path}", body, {"Authorization": f"Bearer {self._token}"}
+        )
+
+    def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]
+    ) -> Any:
+        server = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        try:
+            text = None if body is None else json.dumps(body)
+            server.request(method, path, text, {"Content-Type": "application/json", **headers})
+            answer = server.getresponse()
+            said = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise AirflowRequestError(f"{method} {path}: no answer: {error}", status=0) from error
+        finally:
+            server.close()
+        if answer.status >= http.HTTPStatus.BAD_REQUEST:
+            message = f"{method} {path}: {answer.status} {said.decode(errors='replace')}"
+            raise AirflowRequestError(message, status=answer.status)
+        return json.loads(said) if said else None
+
+
+def _dag_run(run: Mapping[str, Any]) -> DagRun:
+    start, end = _time(run["data_interval_start"]), _time(run["data_interval_end"])
+    return DagRun(
+        dag_id=run["dag_id"],
+        run_id=run["dag_run_id"],
+        state=run["state"],
+        run_type=run["run_type"],
+        logical_date=_time(run["logical_date"]),
+        data_interval=None if start is None or end is None else (start, end),
+        partition_key=run["partition_key"],
+        conf=run["conf"] or {},
+    )
+
+
+def _task_instance(task: Mapping[str, Any]) -> TaskInstance:
+    return TaskInstance(
+        task_id=task["task_id"],
+        map_index=task["map_index"],
+        state=task["state"],
+        try_number=task["try_number"],
+        started_at=_time(task["start_date"]),
+        ended_at=_time(task["end_date"]),
+    )
+
+
+def _run_path(dag_id: str, run_id: str) -> str:
+    return f"/dags/{_quoted(dag_id)}/dagRuns/{_quoted(run_id)}"
+
+
+def _quoted(part: str) -> str:
+    return quote(part, safe="")
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

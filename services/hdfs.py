@@ -1,0 +1,152 @@
+"""HDFS: one NameNode and one DataNode, reached by RPC and by WebHDFS."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from types import MappingProxyType
+from typing import Any
+
+from services._home import default_home, remembered_ports
+from services._java import JavaProgram
+from services._process import Daemon, run_tool, stop_daemons, wait_until
+
+__all__ = ["Hdfs"]
+
+_CONFIG = Path(__file__).parent / "config" / "hdfs"
+_SUPERUSER = "hdfs"
+_NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+_DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
+_LOGGING = (f"-Dlog4j.configuration=file:{_CONFIG / 'log4j.properties'}",)
+
+
+class Hdfs:
+    """An HDFS with simple authentication; permissions are on, the superuser is ``hdfs``.
+
+    Args:
+        home: State directory of the services; that of HDFS is ``<home>/hdfs``.
+        ports: All of :attr:`PORTS`; chosen and remembered when missing.
+    """
+
+    name = "hdfs"
+    PORTS: Mapping[str, int] = MappingProxyType(
+        {
+            "namenode": 18020,
+            "namenode_http": 19870,
+            "datanode": 19866,
+            "datanode_ipc": 19867,
+            "datanode_http": 19864,
+        }
+    )
+
+    def __init__(self, home: Path | None = None, *, ports: Mapping[str, int] | None = None) -> None:
+        self.home = (home or default_home()).resolve() / self.name
+        self._ports = ports
+        self._java = JavaProgram(self.name, _CONFIG / "pom.xml", resources=self.home / "resources")
+        self._namenode = Daemon("namenode", self.home)
+        self._datanode = Daemon("datanode", self.home)
+
+    @property
+    def ports(self) -> Mapping[str, int]:
+        """Port by name, the same at every start of this home."""
+        return self._ports or remembered_ports(self.home, self.PORTS)
+
+    def unavailable(self) -> str | None:
+        """Say why HDFS cannot run here, or None."""
+        return self._java.unavailable()
+
+    def install(self) -> None:
+        """Fetch Java, Maven and the jars of HDFS as far as they are missing."""
+        self._java.install()
+
+    def start(self, *, fresh: bool = False) -> None:
+        """Start what does not run; the first start formats the name space."""
+        if fresh:
+            self.stop()
+            shutil.rmtree(self._data, ignore_errors=True)
+        arguments = ["-conf", str(self._write_site())]
+        if not self._formatted.exists():
+            self._format(arguments)
+        for daemon, main in ((self._namenode, _NAMENODE), (self._datanode, _DATANODE)):
+            if daemon.pid() is None:
+                command = self._java.command(main, *arguments, heap_mb=256, flags=_LOGGING)
+                daemon.spawn(command, environ=_environ())
+
+    def wait(self, timeout_s: float = 60.0) -> None:
+        """Wait until the NameNode has left safe mode and has a live DataNode."""
+        daemons = [self._namenode, self._datanode]
+        wait_until(self._usable, daemons, what="hdfs", timeout_s=timeout_s)
+
+    def status(self) -> dict[str, int | None]:
+        """Pid of each node."""
+        return {daemon.name: daemon.pid() for daemon in (self._namenode, self._datanode)}
+
+    def stop(self) -> None:
+        """End both nodes."""
+        stop_daemons([self._datanode, self._namenode])
+
+    def kill(self, daemon: str) -> None:
+        """End ``namenode`` or ``datanode`` with SIGKILL."""
+        {"namenode": self._namenode, "datanode": self._datanode}[daemon].kill()
+
+    def exports(self) -> dict[str, str]:
+        """Where tests find HDFS, and as whom they act."""
+        return {
+            "TEST_HDFS_URI": f"hdfs://127.0.0.1:{self.ports['namenode']}",
+            "TEST_WEBHDFS_URI": f"webhdfs://{_SUPERUSER}@127.0.0.1:{self.ports['namenode_http']}",
+            "HADOOP_USER_NAME": _SUPERUSER,
+        }
+
+    @property
+    def _data(self) -> Path:
+        return self.home / "data"
+
+    @property
+    def _formatted(self) -> Path:
+        return self._data / ".formatted"
+
+    def _usable(self) -> bool:
+        try:
+            state = self._bean("namenode_http", "NameNode", "FSNamesystemState")
+            info = self._bean("namenode_http", "NameNode", "NameNodeInfo")
+            # The NameNode counts a DataNode that died as live for 14 s: ask the DataNode too.
+            actors = self._bean("datanode_http", "DataNode", "DataNodeInfo")["BPServiceActorInfo"]
+        except (OSError, http.client.HTTPException, ValueError, LookupError):
+            return False  # not listening yet, or its metrics are not complete yet
+        registered = all(actor["ActorState"] == "RUNNING" for actor in json.loads(actors))
+        alive = state["NumLiveDataNodes"] >= 1 and state["NumStaleDataNodes"] == 0
+        return bool(registered and alive and info["Safemode"] == "")
+
+    def _bean(self, port: str, service: str, name: str) -> dict[str, Any]:
+        server = http.client.HTTPConnection("127.0.0.1", self.ports[port], timeout=5)
+        try:
+            server.request("GET", f"/jmx?qry=Hadoop:service={service},name={name}")
+            bean: dict[str, Any] = json.load(server.getresponse())["beans"][0]
+        finally:
+            server.close()
+        return bean
+
+    def _write_site(self) -> Path:
+        template = Template((_CONFIG / "site.xml").read_text())
+        site = self.home / "site.xml"
+        # The jars hold no web pages, and both nodes refuse to start without these folders.
+        for folder in ("hdfs", "datanode", "static"):
+            (self.home / "resources" / "webapps" / folder).mkdir(parents=True, exist_ok=True)
+        site.write_text(template.substitute(self.ports, data=self._data))
+        return site
+
+    def _format(self, arguments: list[str]) -> None:
+        shutil.rmtree(self._data, ignore_errors=True)  # what an interrupted try left
+        arguments = [*arguments, "-format", "-nonInteractive"]
+        command = self._java.command(_NAMENODE, *arguments, heap_mb=128, flags=_LOGGING)
+        run_tool(command, what="formatting hdfs", environ=_environ())
+        self._formatted.touch()
+
+
+def _environ() -> dict[str, str]:
+    return {**os.environ, "HADOOP_USER_NAME": _SUPERUSER}

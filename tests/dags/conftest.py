@@ -1,0 +1,67 @@
+"""Airflow without a database, and folders of data sets for it to make DAGs from."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+# Airflow reads these when it is first imported, which the test modules do.
+os.environ["AIRFLOW_HOME"] = str(Path(tempfile.gettempdir()) / f"trainfeed-airflow-{os.getpid()}")
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = """\
+name: {name}
+description: Will the user click?
+schedule: "@daily"
+start: 2026-01-01
+end: 2026-01-03
+catchup: true
+source: {{kafka: {{topic: {name}}}}}
+preprocess: {{function: "preprocess:clicks"}}
+schema: {{label: {{dtype: int64}}}}
+resources: {{pool: kafka_reads, max_active_runs: 3}}
+"""
+TRAIN = 'train: {entry: "train:main", window: 3}\n'
+
+
+@pytest.fixture
+def datasets(tmp_path, monkeypatch):
+    """An empty folder of data sets, and the one that Airflow will look into."""
+    folder = tmp_path / "datasets"
+    folder.mkdir()
+    monkeypatch.setenv("TRAINFEED_DATASETS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def add(datasets):
+    """Add a data set: name, further lines, and texts to replace."""
+
+    def add_one(name, extra=TRAIN, **replaced):
+        text = SPEC.format(name=name) + extra
+        for old, new in replaced.items():
+            assert old in text
+            text = text.replace(old, new)
+        folder = datasets / name
+        folder.mkdir()
+        (folder / "dataset.yaml").write_text(text)
+        for module in ("preprocess", "train"):
+            (folder / f"{module}.py").touch()
+        return folder
+
+    return add_one
+
+
+@pytest.fixture
+def load():
+    """Load the repository, or one of its files, as the DAG processor does."""
+
+    def load_path(path=""):
+        return DagBag(ROOT / path, load_op_links=False)
+
+    return load_path

@@ -1,0 +1,243 @@
+"""The DAG files: what they make of the specifications, and what they cost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from airflow.sdk import Asset
+from airflow.serialization.serialized_objects import DagSerialization
+
+import dags
+import operators
+from operators.datasets import datasets_folder
+from trainfeed.spec import DatasetSpec, load_spec, load_specs
+
+# Airflow's own reading of .airflowignore.
+pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
+
+ROOT = Path(__file__).resolve().parents[2]
+STAGES = ["plan", "ingest", "preprocess", "convert", "check", "publish"]
+HEAVY = [
+    "confluent_kafka",
+    "hdfs",
+    "hdfs_native",
+    "kubernetes",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "requests",
+]
+
+
+def round_trip(dag):
+    return DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+
+
+def ticks(dag):
+    """The data intervals that the scheduler would make runs for, were it the year 2027."""
+    dag = round_trip(dag)
+    restriction = dag._time_restriction
+    if restriction.latest is None:
+        restriction = restriction._replace(latest=datetime(2027, 1, 1, tzinfo=UTC))
+    info, found = None, []
+    while info := dag.timetable.next_dagrun_info_v2(last_dagrun_info=info, restriction=restriction):
+        found.append((info.data_interval.start, info.data_interval.end))
+    return found
+
+
+def test_the_repository_makes_a_dag_for_each_of_its_own_data_sets(load, monkeypatch):
+    monkeypatch.delenv("TRAINFEED_DATASETS", raising=False)
+    specs = load_specs(datasets_folder())
+    assert specs
+    assert all(isinstance(spec, DatasetSpec) for spec in specs)
+    bag = load()
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {f"build.{spec.name}" for spec in specs} | {
+        f"train.{spec.name}" for spec in specs if spec.train
+    }
+
+
+@pytest.mark.parametrize("bundle", ["", "dags"], ids=["repository", "dags"])
+def test_every_file_defines_its_dags(add, load, bundle):
+    add("views", extra="")
+    add("clicks")
+    bag = load(bundle)
+    assert bag.import_errors == {}
+    files = {Path(s.file).name: sorted(eval(s.dags)) for s in bag.dagbag_stats}
+    assert files == {
+        "build.py": ["build.clicks", "build.views"],
+        "train.py": ["train.clicks"],
+        "spec_errors.py": [],
+    }
+
+
+def test_every_dag_survives_serialization(add, load):
+    add("clicks")
+    for dag in load().dags.values():
+        assert round_trip(dag).task_ids == dag.task_ids
+
+
+def test_a_build_is_one_chain_of_stages(add, load):
+    add("clicks")
+    dag = load("dags/build.py").dags["build.clicks"]
+    assert dag.task_ids == STAGES
+    for stage, following in pairwise(STAGES):
+        assert following in dag.get_task(stage).downstream_task_ids
+    assert [task.is_mapped for task in dag.tasks] == [False, True, True, True, False, False]
+
+
+def test_the_ticks_are_those_of_the_specification(add, load):
+    spec = load_spec(add("clicks"))
+    dag = load("dags/build.py").dags["build.clicks"]
+    assert (dag.catchup, dag.max_active_runs) == (True, 3)
+    expected = [(each.start, each.end) for each in spec.schedule_model().intervals()]
+    assert ticks(dag) == expected
+    assert len(expected) == 3
+
+
+def test_a_set_that_goes_on_has_no_last_tick(add, load):
+    add("clicks", **{"end: 2026-01-03\n": ""})
+    found = ticks(load("dags/build.py").dags["build.clicks"])
+    assert len(found) == 366
+
+
+def test_odd_schedules_have_the_same_ticks_in_both(add, load):
+    odd = {
+        '"@daily"': '"20 */7 * * 1-5"',
+        "start: 2026-01-01": "start: 2026-01-01T00:20:00Z",
+        "end: 2026-01-03": "end: 2026-01-08T14:20:00Z",
+    }
+    spec = load_spec(add("clicks", **odd))
+    expected = [(each.start, each.end) for each in spec.schedule_model().intervals()]
+    assert ticks(load("dags/build.py").dags["build.clicks"]) == expected
+    assert len(expected) > 10
+
+
+def test_publishing_feeds_the_asset_that_training_listens_to(add, load):
+    add("clicks")
+    bag = load()
+    asset = Asset(name="clicks", uri="trainfeed://clicks")
+    assert bag.dags["build.clicks"].get_task("publish").outlets == [asset]
+    timetable = bag.dags["train.clicks"].timetable
+    assert type(timetable).__name__ == "PartitionedAssetTimetable"
+    assert timetable.asset_condition == asset
+
+
+def test_retries_and_limits_are_set_on_purpose(add, load):
+    add("clicks")
+    for dag in load().dags.values():
+        for task in dag.tasks:
+            assert task.retries == 2
+            assert timedelta(seconds=1) <= task.retry_delay <= timedelta(seconds=30)
+            assert task.execution_timeout is not None
+
+
+def test_only_tasks_that_read_the_source_use_its_pool(add, load):
+    add("clicks")
+    add("views", **{"pool: kafka_reads, ": ""})
+    bag = load("dags/build.py")
+    pools = {task.task_id: task.pool for task in bag.dags["build.clicks"].tasks}
+    assert [stage for stage in STAGES if pools[stage] == "kafka_reads"] == ["plan", "ingest"]
+    assert {task.pool for task in bag.dags["build.views"].tasks} == {"default_pool"}
+
+
+def test_the_trigger_form_explains_its_parameters(add, load):
+    add("clicks")
+    dag = load("dags/build.py").dags["build.clicks"]
+    assert set(dag.params) == {"window_start", "rebuild", "allow_gap"}
+    assert dag.params.dump() == dict.fromkeys(dag.params)
+    assert "2026-01-01" in dag.params.get_param("window_start").description
+
+
+def test_the_documentation_page_shows_the_specification(add, load):
+    text = (add("clicks") / "dataset.yaml").read_text()
+    for dag in load().dags.values():
+        assert dag.doc_md.startswith("Will the user click?")
+        assert text in dag.doc_md
+
+
+def test_a_wrong_specification_is_one_import_error_and_the_others_load(add, load):
+    add("clicks")
+    folder = add("views", **{"schema:": "shema:"})
+    bag = load()
+    assert set(bag.dags) == {"build.clicks", "train.clicks"}
+    ((file, error),) = bag.import_errors.items()
+    assert Path(file).name == "spec_errors.py"
+    assert f"{folder / 'dataset.yaml'}:9: shema: unknown field; did you mean 'schema'?" in error
+
+
+def test_two_wrong_specifications_are_both_named(add, load):
+    for name in ("views", "clicks"):
+        add(name, **{"schema:": "shema:"})
+    ((_, error),) = load().import_errors.items()
+    assert error.index("clicks/dataset.yaml") < error.index("views/dataset.yaml")
+
+
+def test_a_missing_folder_of_data_sets_names_the_variable(load, datasets):
+    datasets.rmdir()
+    assert all("TRAINFEED_DATASETS" in error for error in load().import_errors.values())
+
+
+@pytest.mark.parametrize("wanted", ["build.clicks", "train.clicks"])
+def test_a_task_that_starts_parses_its_own_dag_only(add, load, monkeypatch, wanted):
+    add("clicks")
+    add("views", **{"schema:": "shema:"})
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", wanted)
+    file = f"dags/{wanted.partition('.')[0]}.py"
+    assert set(load(file).dags) == {wanted}
+
+
+def test_parsing_twice_gives_the_same_dags(add, load):
+    for name in ("views", "clicks", "buys"):
+        add(name)
+    first, second = (
+        {name: DagSerialization.serialize_dag(dag) for name, dag in load().dags.items()}
+        for _ in range(2)
+    )
+    assert first == second
+
+
+def test_the_packages_are_ours():
+    # Airflow appends bundles to sys.path: an installed package of the same name would win.
+    assert Path(operators.__file__).parent == ROOT / "operators"
+    assert Path(dags.__file__).parent == ROOT / "dags"
+
+
+def in_fresh_process(code):
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "include")])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize("file", ["build.py", "train.py", "spec_errors.py"])
+def test_a_dag_file_imports_nothing_heavy(add, file):
+    add("clicks")
+    code = f"""
+import runpy, sys
+runpy.run_path({str(ROOT / "dags" / file)!r})
+print([name for name in {HEAVY!r} if name in sys.modules])
+"""
+    assert in_fresh_process(code) == "[]"
+
+
+def test_fifty_specifications_are_parsed_in_little_time(add, load, capsys):
+    for number in range(50):
+        add(f"clicks{number:02d}")
+    load()
+    started = time.perf_counter()
+    bag = load()
+    seconds = time.perf_counter() - started
+    with capsys.disabled():
+        sys.stdout.write(f" {len(bag.dags)} DAGs of 50 specifications in {seconds:.2f} s ")
+    assert len(bag.dags) == 100
+    # The DAG processor gives 30 s to one file; this is a loose bound for all three.
+    assert seconds < 10

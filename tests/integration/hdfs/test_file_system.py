@@ -1,0 +1,40 @@
+"""The shared cases against a real HDFS, over both protocols."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.storage.file_system_behaviour import FileSystemBehaviour
+from trainfeed.storage import Location, _hdfs
+
+
+def fresh_folder(uri: str) -> Iterator[Location]:
+    folder = Location.parse(uri) / "trainfeed-test" / str(uuid.uuid4())
+    folder.make_dir()
+    yield folder
+    folder.delete(recursive=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def superuser() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("HADOOP_USER_NAME", "hdfs")
+        _hdfs._connect.cache_clear()
+        yield
+        _hdfs._connect.cache_clear()
+
+
+class TestHdfsFileSystem(FileSystemBehaviour):
+    @pytest.fixture
+    def folder(self) -> Iterator[Location]:
+        yield from fresh_folder(os.environ["TEST_HDFS_URI"])
+
+
+class TestWebHdfsFileSystem(FileSystemBehaviour):
+    @pytest.fixture
+    def folder(self) -> Iterator[Location]:
+        yield from fresh_folder(os.environ["TEST_WEBHDFS_URI"])

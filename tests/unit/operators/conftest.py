@@ -1,0 +1,101 @@
+"""An Airflow of its own for this process: no database, nothing from the user's home."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+# Airflow reads these when it is first imported, which the test modules do.
+os.environ["AIRFLOW_HOME"] = str(Path(tempfile.gettempdir()) / f"trainfeed-airflow-{os.getpid()}")
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+
+import pytest
+from airflow.sdk.api.datamodels._generated import DagRunType
+
+SPEC = """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+end: 2026-01-31
+source: {kafka: {topic: clicks, connection: kafka_clicks}}
+preprocess: {function: "preprocess:clicks"}
+schema: {label: {dtype: int64}}
+train: {entry: "train:main", window: 3, wait: 2h}
+"""
+CONNECTIONS = {
+    "hdfs_default": {
+        "conn_type": "webhdfs",
+        "host": "namenode",
+        "port": 9870,
+        "login": "trainfeed",
+        "extra": {"landing": "/landing", "work": "/work"},
+    },
+    "cephfs_default": {"conn_type": "generic", "extra": {"path": "/pfs/dataset"}},
+    "kafka_clicks": {"conn_type": "kafka", "extra": {"bootstrap.servers": "broker:9092"}},
+}
+
+STARTED_AT = datetime(2026, 2, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def set_connection(monkeypatch):
+    """Define a connection for one test: id, then the parts that differ from the usual ones."""
+
+    def set_one(name, **changes):
+        value = {**CONNECTIONS.get(name, {}), **changes}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(value))
+
+    return set_one
+
+
+@pytest.fixture
+def connections(set_connection):
+    """All connections that a build of ``clicks`` needs."""
+    for name in CONNECTIONS:
+        set_connection(name)
+
+
+@pytest.fixture
+def clicks(tmp_path, monkeypatch, connections):
+    """A data set ``clicks`` that operators can open; gives its folder."""
+    folder = tmp_path / "datasets" / "clicks"
+    folder.mkdir(parents=True)
+    (folder / "dataset.yaml").write_text(SPEC)
+    for module in ("preprocess", "train"):
+        (folder / f"{module}.py").touch()
+    monkeypatch.setenv("TRAINFEED_DATASETS", str(folder.parent))
+    return folder
+
+
+class TaskInstance:
+    """Keeps the XComs that a task pushes."""
+
+    def __init__(self):
+        self.xcoms = {}
+
+    def xcom_push(self, key, value):
+        self.xcoms[key] = value
+
+
+@pytest.fixture
+def make_context():
+    """Make the context of a task: run type, start of the run, parameters, further keys."""
+
+    def make(run_type="scheduled", *, started_at=STARTED_AT, params=None, **keys):
+        run = SimpleNamespace(
+            run_type=DagRunType(run_type), start_date=started_at, run_after=started_at
+        )
+        return {
+            "dag_run": run,
+            "params": {"window_start": None, "rebuild": None, "allow_gap": None, **(params or {})},
+            "partition_key": None,
+            "task_reschedule_count": 0,
+            "ti": TaskInstance(),
+            **keys,
+        }
+
+    return make

@@ -1,0 +1,100 @@
+"""Connections become places and settings; a missing or incomplete one says how to mend it."""
+
+from __future__ import annotations
+
+import pytest
+
+from operators._connections import environment_from_connections
+from operators.datasets import datasets_folder
+from trainfeed.errors import ConfigError
+
+pytestmark = pytest.mark.usefixtures("connections")
+
+
+def read(*kafka):
+    return environment_from_connections(kafka)
+
+
+def test_webhdfs_places_carry_user_host_and_port():
+    env = read()
+    assert env.landing == "webhdfs://trainfeed@namenode:9870/landing"
+    assert env.work == "webhdfs://trainfeed@namenode:9870/work"
+    assert env.root == "/pfs/dataset"
+
+
+@pytest.mark.parametrize(("kind", "port"), [("webhdfs", 9870), ("hdfs", 8020)])
+def test_ports_have_the_defaults_of_their_protocol(set_connection, kind, port):
+    set_connection("hdfs_default", conn_type=kind, port=None, login=None)
+    assert read().landing == f"{kind}://namenode:{port}/landing"
+
+
+def test_files_stand_in_for_hdfs(set_connection):
+    set_connection("hdfs_default", conn_type="file", host=None)
+    assert read().work == "file:///work"
+
+
+def test_kafka_settings_are_those_of_the_extra_as_text(set_connection):
+    extra = {"bootstrap.servers": "b:9092", "enable.ssl": True, "fetch.wait.max.ms": 5}
+    set_connection("kafka_clicks", extra=extra)
+    assert read("kafka_clicks").kafka["kafka_clicks"].client == {
+        "bootstrap.servers": "b:9092",
+        "enable.ssl": "true",
+        "fetch.wait.max.ms": "5",
+    }
+
+
+def test_recorded_topics_stand_in_for_kafka(set_connection):
+    set_connection("kafka_clicks", extra={"recorded": "/data/recorded"})
+    settings = read("kafka_clicks").kafka["kafka_clicks"]
+    assert settings.recorded == "/data/recorded"
+    assert settings.client == {}
+
+
+def test_only_the_kafka_connections_of_the_data_set_are_read():
+    assert read().kafka == {}
+
+
+@pytest.mark.parametrize("name", ["hdfs_default", "cephfs_default", "kafka_clicks"])
+def test_a_missing_connection_is_named_with_an_example(monkeypatch, name):
+    monkeypatch.delenv(f"AIRFLOW_CONN_{name.upper()}")
+    with pytest.raises(ConfigError, match=f"'{name}' is not defined.*connections add {name}"):
+        read("kafka_clicks")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("hdfs_default", {"extra": {"landing": "/landing"}}),
+        ("hdfs_default", {"extra": {"landing": "relative", "work": "/work"}}),
+        ("hdfs_default", {"conn_type": "ftp"}),
+        ("hdfs_default", {"host": None}),
+        ("cephfs_default", {"extra": {}}),
+        ("kafka_clicks", {"extra": {}}),
+    ],
+)
+def test_an_incomplete_connection_is_named_with_an_example(set_connection, name, changes):
+    set_connection(name, **changes)
+    with pytest.raises(ConfigError, match=f"'{name}'.*change it: airflow connections add"):
+        read("kafka_clicks")
+
+
+def test_no_secret_is_in_a_message_or_a_representation(set_connection):
+    set_connection("kafka_clicks", extra={"sasl.password": "hunter2"})
+    with pytest.raises(ConfigError) as caught:
+        read("kafka_clicks")
+    assert "hunter2" not in str(caught.value)
+    set_connection("kafka_clicks", extra={"bootstrap.servers": "b:1", "sasl.password": "hunter2"})
+    assert "hunter2" not in repr(read("kafka_clicks"))
+
+
+def test_data_sets_are_beside_the_operators_wherever_a_task_starts(monkeypatch, tmp_path):
+    monkeypatch.delenv("TRAINFEED_DATASETS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    folder = datasets_folder()
+    assert folder.parts[-2:] == ("include", "datasets")
+    assert (folder.parent.parent / "operators" / "datasets.py").is_file()
+
+
+def test_the_variable_moves_the_data_sets(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRAINFEED_DATASETS", str(tmp_path))
+    assert datasets_folder() == tmp_path

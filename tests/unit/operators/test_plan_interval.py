@@ -1,0 +1,113 @@
+"""Planning: which interval, how long to wait, and what the later tasks get."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
+
+from operators.plan_interval import PlanIntervalOperator
+from trainfeed.errors import ConflictError, WindowOpenError
+
+DAY = {
+    "data_interval_start": datetime(2026, 1, 5, tzinfo=UTC),
+    "data_interval_end": datetime(2026, 1, 6, tzinfo=UTC),
+}
+PLANNED = {
+    "plan_id": "p1",
+    "ingest": [{"unit": 0}],
+    "preprocess": [{"unit": 0}, {"unit": 1}],
+    "convert": [{"unit": 0}, {"unit": 1}, {"unit": 2}],
+}
+
+
+@pytest.fixture
+def stage(monkeypatch, clicks):
+    """The stage's calls; ``stage.error`` is raised when it is set."""
+
+    class Stage:
+        error = None
+
+        def __init__(self):
+            self.calls = []
+
+        def __call__(self, spec, interval, env, *, rebuild, allow_gap):
+            self.calls.append((spec.name, interval.name, env.root, rebuild, allow_gap))
+            if self.error:
+                raise self.error
+            return PLANNED
+
+    stage = Stage()
+    monkeypatch.setattr("trainfeed.build.plan.plan", stage)
+    return stage
+
+
+def execute(context):
+    return PlanIntervalOperator(task_id="plan", dataset="clicks").execute(context)
+
+
+def wait_of(context):
+    """How long from now Airflow is asked to wait."""
+    before = datetime.now(UTC)
+    with pytest.raises(AirflowRescheduleException) as caught:
+        execute(context)
+    return caught.value.reschedule_date - before
+
+
+def test_the_stage_is_called_once_with_what_the_run_says(stage, make_context):
+    execute(make_context(params={"rebuild": "new label", "allow_gap": "outage"}, **DAY))
+    assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", "new label", "outage")]
+
+
+def test_there_are_as_many_units_as_the_largest_stage_has(stage, make_context):
+    context = make_context(**DAY)
+    assert execute(context) == [0, 1, 2]
+    assert context["ti"].xcoms == {"plan": PLANNED}
+
+
+@pytest.mark.parametrize("run_type", ["scheduled", "backfill"])
+def test_an_open_interval_is_awaited_until_it_is_ready(stage, make_context, run_type):
+    stage.error = WindowOpenError("open")
+    stage.error.ready_at = datetime.now(UTC) + timedelta(minutes=3)
+    wait = wait_of(make_context(run_type, **DAY))
+    assert timedelta(minutes=2) < wait <= timedelta(minutes=3)
+
+
+def test_a_long_wait_is_cut_into_pieces(stage, make_context):
+    stage.error = WindowOpenError("open")
+    stage.error.ready_at = datetime.now(UTC) + timedelta(days=3)
+    assert wait_of(make_context(**DAY)) < timedelta(minutes=11)
+
+
+@pytest.mark.parametrize("ready_in", [None, timedelta(seconds=-1)])
+def test_a_wait_never_is_a_busy_loop(stage, make_context, ready_in):
+    stage.error = WindowOpenError("open")
+    stage.error.ready_at = None if ready_in is None else datetime.now(UTC) + ready_in
+    assert wait_of(make_context(**DAY)) >= timedelta(seconds=5)
+
+
+@pytest.mark.parametrize("run_type", ["manual", "operator_triggered"])
+def test_an_open_interval_fails_a_triggered_run(stage, make_context, run_type):
+    stage.error = WindowOpenError("open until noon")
+    with pytest.raises(AirflowFailException, match="open until noon"):
+        execute(make_context(run_type, params={"window_start": "2026-01-05"}))
+
+
+def test_another_error_has_its_own_outcome(stage, make_context):
+    stage.error = ConflictError("published from another fingerprint")
+    with pytest.raises(AirflowFailException, match="another fingerprint"):
+        execute(make_context(**DAY))
+
+
+def test_a_wrong_specification_fails_with_its_message(clicks, make_context):
+    text = (clicks / "dataset.yaml").read_text()
+    (clicks / "dataset.yaml").write_text(text.replace("schema:", "shema:"))
+    with pytest.raises(AirflowFailException, match=r"dataset\.yaml:7: shema"):
+        execute(make_context(**DAY))
+
+
+def test_a_missing_connection_fails_with_its_name(clicks, make_context, monkeypatch):
+    monkeypatch.delenv("AIRFLOW_CONN_CEPHFS_DEFAULT")
+    with pytest.raises(AirflowFailException, match="'cephfs_default' is not defined"):
+        execute(make_context(**DAY))

@@ -1,0 +1,98 @@
+"""Training: which interval, how long a missing version is awaited, what comes of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
+
+from operators.training_job import TrainingJobOperator
+from trainfeed.errors import JobFailedError, LaunchError, WindowIncompleteError
+
+REPORT = {"job": "clicks-2026-01-05-abc", "verdict": "ran"}
+KEY = {"partition_key": "2026-01-05"}
+WAIT = timedelta(hours=2)  # of the specification
+
+
+@pytest.fixture
+def launch(monkeypatch, clicks):
+    """What ``train`` is called with; a test may set the error that it raises."""
+
+    class Launch:
+        error = None
+
+        def __init__(self):
+            self.calls = []
+
+        def __call__(self, spec, env, interval):
+            self.calls.append((spec.name, interval.name, env.root))
+            if self.error:
+                raise self.error
+            return REPORT
+
+    launch = Launch()
+    monkeypatch.setattr("trainfeed.training.launch.train", launch)
+    return launch
+
+
+def execute(context):
+    return TrainingJobOperator(task_id="train", dataset="clicks").execute(context)
+
+
+def next_call(context):
+    with pytest.raises(AirflowRescheduleException) as caught:
+        execute(context)
+    return caught.value.reschedule_date
+
+
+def test_the_partition_key_names_the_interval(launch, make_context):
+    assert execute(make_context("asset_triggered", **KEY)) == REPORT
+    assert launch.calls == [("clicks", "2026-01-05", "/pfs/dataset")]
+
+
+def test_a_run_by_hand_names_it_by_parameter(launch, make_context):
+    execute(make_context("manual", params={"window_start": "2026-01-07"}))
+    assert launch.calls == [("clicks", "2026-01-07", "/pfs/dataset")]
+
+
+@pytest.mark.parametrize("run_type", ["asset_triggered", "manual"])
+def test_missing_versions_are_awaited(launch, make_context, run_type):
+    launch.error = WindowIncompleteError("2026-01-04 is missing")
+    now = datetime.now(UTC)
+    at = next_call(make_context(run_type, started_at=now, **KEY))
+    assert timedelta(seconds=4) < at - now < timedelta(seconds=10)
+
+
+@pytest.mark.parametrize("waited", [6, 60, 10_000])
+def test_waits_grow_to_minutes_and_no_further(launch, make_context, waited):
+    launch.error = WindowIncompleteError("2026-01-04 is missing")
+    now = datetime.now(UTC)
+    at = next_call(make_context(started_at=now, task_reschedule_count=waited, **KEY))
+    assert timedelta(minutes=4) < at - now < timedelta(minutes=6)
+
+
+def test_the_last_wait_ends_at_the_deadline(launch, make_context):
+    launch.error = WindowIncompleteError("2026-01-04 is missing")
+    started_at = datetime.now(UTC) - WAIT + timedelta(seconds=30)
+    context = make_context(started_at=started_at, task_reschedule_count=100, **KEY)
+    assert next_call(context) == started_at + WAIT
+
+
+def test_after_the_deadline_the_task_fails_and_says_what_is_missing(launch, make_context):
+    launch.error = WindowIncompleteError("2026-01-04 is missing")
+    context = make_context(started_at=datetime.now(UTC) - WAIT, **KEY)
+    with pytest.raises(AirflowFailException, match=r"2026-01-04 is missing; waited until .* clear"):
+        execute(context)
+
+
+def test_a_failed_job_is_not_tried_again(launch, make_context):
+    launch.error = JobFailedError("exit code 1, see the log")
+    with pytest.raises(AirflowFailException, match="see the log"):
+        execute(make_context(**KEY))
+
+
+def test_a_launcher_that_is_away_is(launch, make_context):
+    launch.error = LaunchError("connection refused")
+    with pytest.raises(LaunchError):
+        execute(make_context(**KEY))

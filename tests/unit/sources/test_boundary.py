@@ -1,0 +1,238 @@
+"""Where a point in time lies in a partition, on topics held in memory."""
+
+from __future__ import annotations
+
+import bisect
+
+import pytest
+
+from trainfeed.errors import ConfigError, IngestError, OffsetOutOfRangeError
+from trainfeed.sources import TopicIdentity, find_boundary
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+START = 1_356_998_400_000  # 2013-01-01
+YEAR_2099 = 4_070_908_800_000
+SKEW = HOUR
+
+
+class MemoryTopic:
+    """Partition 0, given as ``{offset: timestamp in ms}``.
+
+    Its index answers as a broker's, or always with ``hint``.
+    """
+
+    def __init__(self, stamps, *, log_start=None, log_end=None, hint=None):
+        self.hint = hint
+        self.stamps = dict(sorted(stamps.items()))
+        self.offsets = list(self.stamps)
+        self.log_start = min(self.offsets, default=0) if log_start is None else log_start
+        self.log_end = max(self.offsets, default=-1) + 1 if log_end is None else log_end
+        self.num_scanned = 0
+        self.identity = TopicIdentity("flights", "id", "memory")
+
+    def partitions(self):
+        return [0]
+
+    def log_range(self, partition):
+        assert partition == 0
+        return self.log_start, self.log_end
+
+    def offset_at(self, partition, timestamp_ms):
+        assert partition == 0
+        if self.hint is not None:
+            return self.hint
+        return next((o for o, stamp in self.stamps.items() if stamp >= timestamp_ms), None)
+
+    def leader_epoch(self, partition):
+        assert partition == 0
+        return 7
+
+    def iter_stamps(self, partition, start):
+        assert partition == 0
+        if start < self.log_start:
+            raise OffsetOutOfRangeError(f"{start} < {self.log_start}")
+        for offset in self.offsets[bisect.bisect_left(self.offsets, start) :]:
+            self.num_scanned += 1
+            yield offset, self.stamps[offset]
+
+
+def by_the_minute(count, *, first=0, at=START):
+    return {first + i: at + i * MINUTE for i in range(count)}
+
+
+def find(topic, timestamp_ms, *, floor=None, ceiling=None, **options):
+    return find_boundary(
+        topic, 0, timestamp_ms, skew_ms=SKEW, floor=floor, ceiling=ceiling, **options
+    )
+
+
+def test_the_index_is_believed_when_its_record_is_stamped_at_the_boundary():
+    topic = MemoryTopic(by_the_minute(3000))
+    boundary = find(topic, START + DAY)
+    assert boundary.offset == 1440
+    assert boundary.record_timestamp_ms == START + DAY
+    assert (boundary.log_start, boundary.log_end) == (0, 3000)
+    assert boundary.leader_epoch == 7
+    assert boundary.method == "index"
+    assert topic.num_scanned == 1
+
+
+def test_the_first_record_after_the_boundary_is_taken_when_none_is_exactly_at_it():
+    boundary = find(MemoryTopic(by_the_minute(3000)), START + DAY - 1)
+    assert (boundary.offset, boundary.record_timestamp_ms) == (1440, START + DAY)
+
+
+def test_a_record_that_is_late_by_a_little_stays_behind_the_boundary():
+    """KA-13."""
+    stamps = by_the_minute(3000) | {1450: START + DAY - MINUTE, 1500: START}
+    boundary = find(MemoryTopic(stamps), START + DAY)
+    assert (boundary.offset, boundary.method) == (1440, "index")
+
+
+def test_an_early_record_stamped_in_2099_does_not_empty_later_days():
+    """KA-14."""
+    topic = MemoryTopic(by_the_minute(6000) | {5: YEAR_2099})
+    found = [find(topic, START + day * DAY) for day in range(1, 5)]
+    assert [boundary.offset for boundary in found] == [1440, 2880, 4320, 5760]
+    assert {boundary.method for boundary in found} == {"scan"}
+
+
+def test_several_records_stamped_ahead_do_not_hide_the_boundary():
+    """KA-14."""
+    ahead = dict.fromkeys([5, 6, 100, 1438, 1439, 1441], YEAR_2099)
+    topic = MemoryTopic(by_the_minute(6000) | ahead)
+    assert find(topic, START + DAY).offset == 1440
+    assert find(topic, START + 2 * DAY).offset == 2880
+
+
+def test_the_scan_starts_at_the_floor():
+    topic = MemoryTopic(by_the_minute(6000) | {5: YEAR_2099})
+    boundary = find(topic, START + 4 * DAY, floor=5700)
+    assert boundary.offset == 5760
+    assert topic.num_scanned == 61
+
+
+def test_a_pause_of_days_ends_at_the_first_record_after_it():
+    topic = MemoryTopic(by_the_minute(1000) | by_the_minute(2000, first=1000, at=START + 8 * DAY))
+    boundary = find(topic, START + 3 * DAY)
+    assert (boundary.offset, boundary.method) == (1000, "scan")
+    assert boundary.record_timestamp_ms == START + 8 * DAY
+    assert topic.num_scanned == 1000
+
+
+def test_a_pause_shortly_before_the_log_end_ends_at_the_first_record_after_it():
+    topic = MemoryTopic(by_the_minute(1000) | by_the_minute(20, first=1000, at=START + 8 * DAY))
+    assert find(topic, START + 3 * DAY).offset == 1000
+
+
+def test_a_late_record_shows_that_what_came_before_it_was_stamped_ahead():
+    stamps = by_the_minute(1440) | {1440: YEAR_2099, 1441: START, 1442: YEAR_2099}
+    boundary = find(MemoryTopic(stamps), START + DAY)
+    assert (boundary.offset, boundary.record_timestamp_ms) == (1442, YEAR_2099)
+
+
+def test_without_a_record_after_the_boundary_it_is_the_log_end():
+    boundary = find(MemoryTopic(by_the_minute(100)), START + DAY)
+    assert (boundary.offset, boundary.record_timestamp_ms) == (100, None)
+    assert boundary.method == "end"
+
+
+@pytest.mark.parametrize("log_end", [0, 42])
+def test_an_empty_log_has_its_boundaries_at_its_end(log_end):
+    topic = MemoryTopic({}, log_start=log_end, log_end=log_end)
+    boundary = find(topic, START)
+    assert (boundary.offset, boundary.log_start, boundary.method) == (log_end, log_end, "end")
+
+
+def test_a_last_record_stamped_ahead_is_a_candidate_that_nothing_contradicts():
+    topic = MemoryTopic(by_the_minute(100) | {100: YEAR_2099})
+    assert find(topic, START + DAY).offset == 100
+    # A later boundary, when the log has grown, is not moved by it.
+    grown = MemoryTopic(topic.stamps | by_the_minute(5000, first=101, at=START + DAY))
+    assert find(grown, START + 2 * DAY, floor=100).offset == 101 + 1440
+
+
+def test_records_stamped_long_ago_are_before_every_boundary():
+    """KA-15."""
+    topic = MemoryTopic(by_the_minute(3000) | {10: 0, 1439: -1})
+    assert find(topic, START + DAY).offset == 1440
+
+
+def test_a_hint_at_an_offset_without_a_record_leads_to_the_next_record():
+    """A transaction marker is in the index, but no reader sees it (KA-09)."""
+    stamps = by_the_minute(3000)
+    del stamps[1000]
+    topic = MemoryTopic(stamps, hint=1000)
+    assert find(topic, START + DAY).offset == 1440
+
+
+def test_a_hint_without_any_record_behind_it_is_the_log_end():
+    topic = MemoryTopic(by_the_minute(10), log_end=12, hint=10)
+    assert find(topic, START + DAY).offset == 12
+
+
+def test_a_record_that_came_after_the_log_end_was_noted_is_not_counted():
+    topic = MemoryTopic(by_the_minute(1441), log_end=1430)
+    assert find(topic, START + DAY).offset == 1430
+
+
+def test_the_boundary_stays_between_those_of_earlier_and_later_times():
+    topic = MemoryTopic(by_the_minute(3000))
+    above = find(topic, START + DAY, floor=2000)
+    assert (above.offset, above.record_timestamp_ms) == (2000, START + 2000 * MINUTE)
+    below = find(topic, START + DAY, ceiling=1000)
+    assert (below.offset, below.record_timestamp_ms) == (1000, START + 1000 * MINUTE)
+    between = find(topic, START + DAY, floor=1440, ceiling=1440)
+    assert (between.offset, between.record_timestamp_ms) == (1440, START + DAY)
+
+
+def test_a_ceiling_ends_the_scan():
+    topic = MemoryTopic(by_the_minute(6000) | {5: YEAR_2099})
+    boundary = find(topic, START + 4 * DAY, floor=100, ceiling=200)
+    assert (boundary.offset, boundary.record_timestamp_ms) == (200, START + 200 * MINUTE)
+    assert topic.num_scanned < 110
+
+
+def test_a_ceiling_that_retention_has_passed_has_no_stamp():
+    topic = MemoryTopic(by_the_minute(100, first=500, at=START + DAY))
+    boundary = find(topic, START, ceiling=400)
+    assert (boundary.offset, boundary.record_timestamp_ms) == (400, None)
+    assert boundary.log_start == 500
+
+
+def test_a_scan_ends_at_its_limit_and_names_it():
+    topic = MemoryTopic(by_the_minute(6000) | {5: YEAR_2099})
+    with pytest.raises(IngestError, match=r"'flights' partition 0 offsets \[5, 105\).*100") as info:
+        find(topic, START + 4 * DAY, scan_limit=100)
+    assert "scan_limit" in str(info.value)
+    assert topic.num_scanned == 100
+
+
+def test_a_log_that_ends_before_a_known_boundary_was_truncated():
+    """KA-04."""
+    with pytest.raises(OffsetOutOfRangeError, match="log truncated: planned end 150 > log end 100"):
+        find(MemoryTopic(by_the_minute(100)), START + DAY, floor=150)
+
+
+def test_known_boundaries_in_the_wrong_order_are_refused():
+    with pytest.raises(ConfigError, match="contradict each other: 20 at an earlier time, 10"):
+        find(MemoryTopic(by_the_minute(100)), START, floor=20, ceiling=10)
+
+
+def test_neighbouring_days_share_records_exactly_once_whatever_the_stamps():
+    """The days' ranges join without overlap or hole, with stamps out of order (KA-13)."""
+    stamps = by_the_minute(6000) | {5: YEAR_2099, 1500: START, 3000: 0, 4319: YEAR_2099}
+    topic = MemoryTopic(stamps)
+    times = [START + day * DAY for day in range(6)]
+    forward, floor = [], None
+    for at in times:
+        floor = find(topic, at, floor=floor).offset
+        forward.append(floor)
+    backward, ceiling = [], None
+    for at in reversed(times):
+        ceiling = find(topic, at, ceiling=ceiling).offset
+        backward.append(ceiling)
+    assert forward == sorted(forward) == backward[::-1]
+    assert (forward[0], forward[-1]) == (0, 6000)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainfeed.errors import CommitUnknownError, StorageError
+from trainfeed.storage import Location
+from trainfeed.storage._atomic import claim_by_rename, temporary_path
+from trainfeed.storage._local import LocalFileSystem
+
+
+def test_temporary_names_are_hidden_and_never_equal() -> None:
+    first, second = temporary_path("/a/name"), temporary_path("/a/name")
+    assert first != second
+    assert first.startswith("/a/.name.")
+    assert first.endswith(".tmp")
+
+
+class LostRename(LocalFileSystem):
+    """Renames, loses the answer, and asks again, as a client after a failover."""
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        super().rename(source, target)
+
+
+class FailingRename(LocalFileSystem):
+    def rename(self, source: str, target: str) -> None:  # noqa: ARG002
+        raise StorageError("no answer")
+
+
+class ShortWrite(LocalFileSystem):
+    """Has lost the bytes of whatever it renamed."""
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        Path(target).write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("fs", "expected"),
+    [
+        (LostRename(), CommitUnknownError),
+        (FailingRename(), StorageError),
+        (ShortWrite(), CommitUnknownError),
+    ],
+)
+def test_a_claim_that_nobody_confirmed_is_an_error(
+    tmp_path: Path, fs: LocalFileSystem, expected: type[StorageError]
+) -> None:
+    """HD-12."""
+    with pytest.raises(StorageError) as caught:
+        claim_by_rename(fs, str(tmp_path / "file"), b"data")
+    assert type(caught.value) is expected
+    assert [path.name for path in tmp_path.iterdir()] in ([], ["file"])
+
+
+def test_a_claim_by_rename_works_like_any_other(tmp_path: Path) -> None:
+    fs, path = LocalFileSystem(), str(tmp_path / "file")
+    assert claim_by_rename(fs, path, b"first") is True
+    assert claim_by_rename(fs, path, b"second") is False
+    assert Location(fs, path).read_bytes() == b"first"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
