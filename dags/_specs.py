@@ -28,4 +28,4 @@ def dag_specs(kind: str) -> Iterator[DatasetSpec]:
 def spec_doc(spec: DatasetSpec) -> str:
     """The documentation page of a data set's DAGs, as Markdown: the specification itself."""
     text = (spec.folder / SPEC_FILE).read_text(encoding="utf-8")
-    return f"{spec.description}\n\n````yaml\n{text}````\n"
+    return f"{spec.description}\n\n````yaml\n{text.rstrip()}\n````\n"

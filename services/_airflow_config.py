@@ -121,14 +121,18 @@ def _places(home: Path, options: AirflowOptions) -> dict[str, dict[str, object]]
 # of 14.1 s.
 _QUICK: Mapping[str, dict[str, object]] = {
     "scheduler": {
-        "scheduler_idle_sleep_time": 0.1,  # 1 s: how soon a finished task is followed by the next
+        "scheduler_idle_sleep_time": 0.2,  # how soon a finished task is followed by the next
         # A scheduler that was killed is replaced at once, and its tasks start again this soon.
         "scheduler_health_check_threshold": 15,
         "orphaned_tasks_check_interval": 10,
         "task_instance_heartbeat_timeout": 60,
     },
-    # The end of a task is often noticed at the next heartbeat only, and keeps its slot until then.
-    "workers": {"min_heartbeat_interval": 1},
+    "workers": {
+        # The end of a task is often noticed at the next heartbeat only, and keeps its slot until
+        # then.
+        "min_heartbeat_interval": 1,
+        "execution_api_timeout": 30,  # on a busy machine 5 s are too short for an answer
+    },
     # A new file in the folder of DAGs is found this soon.
     "dag_processor": {"refresh_interval": 10},
 }

@@ -136,7 +136,7 @@ class AirflowStack:
         self._launcher.spawn(command, environ=self.environ)
 
     def wait(self, timeout_s: float = 120.0) -> None:
-        """Wait until the API answers, and scheduler and DAG processor report themselves healthy."""
+        """Wait until both APIs answer, and scheduler and DAG processor report themselves well."""
         deadline_s = time.monotonic() + timeout_s
         while self._launcher.pid() is not None and time.monotonic() < deadline_s:
             time.sleep(0.05)
@@ -211,6 +211,7 @@ class AirflowStack:
 
     def _healthy(self) -> bool:
         try:
+            self.client.warm_up()
             health = self.client.health()
         except AirflowRequestError:
             return False  # not listening yet

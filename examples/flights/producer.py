@@ -170,8 +170,8 @@ class _Replay:
             reason = self._failed[0] if self._failed else f"no answer in {_TIMEOUT_S:.0f} s"
             raise IngestError(
                 f"{len(self._failed) + num_unsent} events were not acknowledged by topic"
-                f" {self._topic!r}: {reason}; the others are in the ledger; mend the broker, then"
-                " delete topic and ledger, and replay anew"
+                f" {self._topic!r}: {reason}; the others are in the ledger and are not sent again:"
+                " look at the broker, then replay once more"
             )
 
     def _write_down(self) -> None:

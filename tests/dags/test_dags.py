@@ -160,7 +160,7 @@ def test_the_documentation_page_shows_the_specification(add, load):
     text = (add("clicks") / "dataset.yaml").read_text()
     for dag in load().dags.values():
         assert dag.doc_md.startswith("Will the user click?")
-        assert text in dag.doc_md
+        assert f"yaml\n{text}````" in dag.doc_md
 
 
 def test_a_wrong_specification_is_one_import_error_and_the_others_load(add, load):
@@ -227,6 +227,17 @@ runpy.run_path({str(ROOT / "dags" / file)!r})
 print([name for name in {HEAVY!r} if name in sys.modules])
 """
     assert in_fresh_process(code) == "[]"
+
+
+def test_the_plugin_registers_the_links_of_the_operators():
+    code = f"""
+import os
+os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"] = {str(ROOT / "plugins")!r}
+from airflow import plugins_manager
+links = [type(link).__name__ for link in plugins_manager.get_operator_extra_links()]
+print(links, plugins_manager.get_import_errors())
+"""
+    assert in_fresh_process(code) == "['TrainingRunsLink'] {}"
 
 
 def test_fifty_specifications_are_parsed_in_little_time(add, load, capsys):

@@ -44,8 +44,11 @@ def sums(source, positions):
 
 def check_manifest_ledger(version):
     """Recompute what positions and quarantine prove, and that everything read is accounted for."""
-    ledger = version.manifest["ledger"]
+    ledger, summary = version.manifest["ledger"], version.manifest["quarantine"]
     require(sorted(ledger) == version.manifest["sources"], f"{version.folder}: ledger sources")
+    reasons = Counter(row["reason"] for row in version.quarantine)
+    same = (summary["records"], summary["reasons"]) == (reasons.total(), reasons)
+    require(same, f"{version.folder}: quarantine holds {dict(reasons)}")
     for source, leaves in ledger.items():
         samples = [(offset, n) for s, offset, n, _ in version.samples if s == source]
         for kind, keys, positions in (
@@ -92,8 +95,12 @@ def compare(version, events):
         alien=len((valid | rejected.keys()) - events.keys()),
         lost=len((meant["sample"] | meant["quarantined"]) - valid - rejected.keys()),
         misjudged=len(meant["sample"] & rejected.keys()) + len(valid & meant["quarantined"]),
-        altered=sum(is_altered(version, events, sample) for sample in version.samples)
-        + sum(is_cut_or_changed(events, row) for row in version.quarantine),
+        altered=sum(is_altered(version, events.get(s[:2]), s[3]) for s in version.samples)
+        + sum(
+            hashlib.sha256(row["raw"]).hexdigest() != events[position]["sha256"]
+            for row in version.quarantine
+            if (position := (row["source"], row["offset"])) in events
+        ),
     )
     counts.update(compare_filtered(version, meant, events))
     counts["alien"] += sum(len(valid & meant[fate]) for fate in meant if ":" in fate)
@@ -107,28 +114,20 @@ def compare_filtered(version, meant, events):
         reasons = {fate.partition(":")[2] for fate in meant if fate.startswith("filtered:")}
         for reason in reasons | leaves["filtered"].keys():
             mine = [p for p in meant[f"filtered:{reason}"] if p[0] == source]
-            empty = {"records": 0, "bytes": 0, "l1": f"{0:016x}", "l2": f"{0:016x}"}
-            leaf = leaves["filtered"].get(reason, empty)
-            same = (leaf["records"], leaf["l1"], leaf["l2"]) == sums(
-                source, [(offset, 0) for _, offset in mine]
-            ) and leaf["bytes"] == sum(events[p]["bytes"] for p in mine)
-            counts["filtered"] += leaf["records"]
-            counts[f"filtered {reason}"] += leaf["records"]
-            counts["misfiltered"] += not same
+            wanted = *sums(source, [(p[1], 0) for p in mine]), sum(events[p]["bytes"] for p in mine)
+            leaf = leaves["filtered"].get(reason)
+            got = *sums(source, []), 0
+            if leaf is not None:
+                got = leaf["records"], leaf["l1"], leaf["l2"], leaf["bytes"]
+            counts.update({"filtered": got[0], f"filtered {reason}": got[0]})
+            counts["misfiltered"] += got != wanted
     return counts
 
 
-def is_altered(version, events, sample):
-    source, offset, _, record = sample
-    event = events.get((source, offset))
+def is_altered(version, event, record):
     if event is None or event["label"] is None:
         return False
     return int(parse_sample(version.manifest["schema"], record)["label"]) != event["label"]
-
-
-def is_cut_or_changed(events, row):
-    event = events.get((row["source"], row["offset"]))
-    return event is not None and hashlib.sha256(row["raw"]).hexdigest() != event["sha256"]
 
 
 def check(versions, ledger):

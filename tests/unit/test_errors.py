@@ -1,4 +1,4 @@
-"""The error tree: the docstring, ``__all__`` and the classes are one thing; errors cross processes."""
+"""The error tree: docstring, ``__all__`` and classes are one thing; errors cross processes."""
 
 import pickle
 import re

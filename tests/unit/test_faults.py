@@ -29,7 +29,7 @@ def test_a_named_errno_is_raised_at_its_point_alone(monkeypatch):
 
 def test_a_fault_with_a_folder_fires_once(monkeypatch, tmp_path):
     monkeypatch.setenv(faults.VARIABLE, f"a.b:EIO:{tmp_path}")
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="Input/output error"):
         faults.point("a.b")
     faults.point("a.b")
     assert (tmp_path / "a.b.fired").exists()

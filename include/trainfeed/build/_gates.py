@@ -49,6 +49,8 @@ def failures(results: Sequence[Mapping[str, Any]], severity: str) -> list[str]:
 
 
 def _measure(gate: Mapping[str, Any], counts: Counts) -> dict[str, Any]:
+    low: float | None
+    high: float | None
     match gate["check"]:
         case "quarantine_ratio":
             low = high = counts.quarantined / counts.read if counts.read else 0.0
@@ -64,12 +66,15 @@ def _measure(gate: Mapping[str, Any], counts: Counts) -> dict[str, Any]:
             low, high = field["min"], field["max"]
         case unknown:
             raise ConfigError(f"unknown check {unknown!r} in the plan")
+    return {"value": low if low == high else [low, high], "passed": _lies_in(gate, low, high)}
+
+
+def _lies_in(gate: Mapping[str, Any], low: float | None, high: float | None) -> bool:
     # No sample, no minimum: an empty interval breaks no range.
-    passed = low is None or (
-        (gate.get("min") is None or low >= gate["min"])
-        and (gate.get("max") is None or high <= gate["max"])
-    )
-    return {"value": low if low == high else [low, high], "passed": passed}
+    if low is None or high is None:
+        return True
+    least, most = gate.get("min"), gate.get("max")
+    return (least is None or low >= least) and (most is None or high <= most)
 
 
 def _line(result: Mapping[str, Any]) -> str:

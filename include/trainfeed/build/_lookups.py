@@ -71,4 +71,7 @@ def _read(path: Path) -> pa.Table:
             return pyarrow.csv.read_csv(path)
         case ".arrow":
             return pa.ipc.open_file(pa.OSFile(str(path))).read_all()
-    raise ConfigError(f"expected a lookup file that ends in one of {_SUFFIXES}, got {path.name}")
+        case _:
+            raise ConfigError(
+                f"expected a lookup file that ends in one of {_SUFFIXES}, got {path.name}"
+            )

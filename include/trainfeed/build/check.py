@@ -44,7 +44,7 @@ def _check(stage: Stage) -> dict[str, Any]:
     quarantine = _recount_quarantine(stage, ledger)
     shards, statistics = _recount_shards(stage, ledger)
     late = _late(stage, trailers)
-    verdict = {
+    verdict: dict[str, Any] = {
         "ledger": ledger.to_json(),
         "quarantine": quarantine,
         "filtered": _filtered(ledger),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import ExitStack, closing
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -103,7 +103,7 @@ def _write_shard(stage: Stage, shard: PlannedShard, table: pa.Table) -> dict[str
     output = stage.spec.output
     with StagedFile(stage.folder, stage.plan.plan_id, name, mode=0o444) as file:
         writer = RecordWriter(
-            file,
+            cast("BinaryIO", file),
             codec=Codec[output.codec.upper()],
             level=output.level,
             max_chunk_bytes=output.chunk_bytes,

@@ -56,9 +56,6 @@ def main() -> None:
 
 
 def _status(error: TrainFeedError) -> int:
-    match error:
-        case ConfigError():
-            return 2
-        case FormatError():
-            return 3
-    return 1
+    if isinstance(error, ConfigError):
+        return 2
+    return 3 if isinstance(error, FormatError) else 1

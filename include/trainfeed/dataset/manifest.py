@@ -103,7 +103,8 @@ class Manifest(_Model):
         The manifest's own two files and BUILT.json, which no digest covers, are left out.
         """
         shards = [shard for split in self.splits.values() for shard in split.shards]
-        return {entry.name: (entry.bytes, entry.sha256) for entry in [*shards, *self.files]}
+        entries: list[ShardEntry | FileEntry] = [*shards, *self.files]
+        return {entry.name: (entry.bytes, entry.sha256) for entry in entries}
 
     def num_samples(self) -> int:
         """Samples of all splits."""

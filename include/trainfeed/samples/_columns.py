@@ -61,7 +61,7 @@ def present_rows(field: Field, column: NDArray[Any] | None, num_samples: int) ->
         return np.zeros(num_samples, dtype=bool)
     # Not by -1: without rows numpy could not tell how long they are.
     masked = np.ma.getmaskarray(column).reshape(num_samples, int(np.prod(column.shape[1:])))
-    absent: NDArray[np.bool_] = masked.any(axis=1)
+    absent = np.asarray(masked.any(axis=1))
     if np.any(absent != masked.all(axis=1)):
         refuse(field, column, "part of a row is masked")
     return np.logical_not(absent)

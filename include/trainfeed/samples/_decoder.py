@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, TypeAlias
+import struct
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,18 +17,31 @@ __all__ = ["SampleDecoder", "Value"]
 Value: TypeAlias = NDArray[Any] | bytes | str | None
 
 _LENGTH: Final = "_length"
+_STRAY_BIT: Final = "a presence bit is set beyond those of the optional fields"
+
+
+class _Place(NamedTuple):
+    """Where a field of fixed size lies in a record."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset_bytes: int
 
 
 class SampleDecoder:
     """Decodes records of one schema."""
 
     def __init__(self, schema: Schema) -> None:
+        fixed_bytes = schema.fixed_dtype.itemsize
+        self._names = schema.names
+        self._optional = schema.optional
+        self._presence_bytes = schema.presence_bytes
         self._fixed = [field for field in schema if field.is_fixed]
         self._variable = [field for field in schema if not field.is_fixed]
-        self._optional = schema.optional
-        self._names = schema.names
-        counts = ("counts", "<u4", (len(self._variable),))
-        self._head = np.dtype([("fixed", schema.fixed_dtype), counts])
+        self._places = [_place(field, schema) for field in self._fixed]
+        self._booleans = [place for place in self._places if place.dtype.kind == "b"]
+        self._counts = struct.Struct(f"<{fixed_bytes}x{len(self._variable)}I")
         self._framed = np.dtype([(_LENGTH, "<u4"), ("fixed", schema.fixed_dtype)])
 
     def decode(self, record: bytes | memoryview) -> dict[str, Value]:
@@ -36,19 +50,22 @@ class SampleDecoder:
         Raises:
             FormatError: The record is none of this schema.
         """
-        if len(record) < self._head.itemsize:
+        if len(record) < self._counts.size:
             raise FormatError(
-                f"expected a record of at least {self._head.itemsize} bytes, got {len(record)}"
+                f"expected a record of at least {self._counts.size} bytes, got {len(record)}"
             )
-        head = np.frombuffer(record, self._head, 1)
-        fixed = head["fixed"]
-        _check_booleans(self._fixed, fixed)
+        head = bytearray(record[: self._counts.size])
+        for place in self._booleans:
+            _require_booleans(
+                place.name, np.ndarray(place.shape, np.uint8, head, place.offset_bytes)
+            )
         values: dict[str, Value] = {
-            field.name: fixed[field.name].reshape(field.item_shape).copy() for field in self._fixed
+            name: np.ndarray(shape, dtype, head, offset_bytes)
+            for name, shape, dtype, offset_bytes in self._places
         }
-        values.update(self._variable_values(record, head["counts"][0].tolist()))
+        values.update(self._variable_values(record, self._counts.unpack(head)))
         if self._optional:
-            self._take_out_absent(values, fixed)
+            self._take_out_absent(values, head)
         return {name: values[name] for name in self._names}
 
     def decode_records(self, framing: memoryview, num_records: int) -> dict[str, NDArray[Any]]:
@@ -70,7 +87,7 @@ class SampleDecoder:
             raise ValueError(f"records have no common size, the fields {names} vary")
         if len(framing) != num_records * self._framed.itemsize:
             raise FormatError(
-                f"expected {num_records} records of {self._head.itemsize} bytes each, got"
+                f"expected {num_records} records of {self._counts.size} bytes each, got"
                 f" {len(framing)} bytes with the lengths"
             )
         # numpy takes no empty buffer.
@@ -78,15 +95,18 @@ class SampleDecoder:
         framed = rows[: len(framing)].view(self._framed)
         self._check_lengths(framed[_LENGTH])
         fixed = framed["fixed"]
-        _check_booleans(self._fixed, fixed)
+        for place in self._booleans:
+            _require_booleans(place.name, fixed[place.name].view(np.uint8))
         columns = {field.name: fixed[field.name].copy() for field in self._fixed}
         if self._optional:
             _mask_absent(columns, self._optional, fixed)
         return columns
 
-    def _variable_values(self, record: bytes | memoryview, counts: list[int]) -> dict[str, Value]:
+    def _variable_values(
+        self, record: bytes | memoryview, counts: tuple[int, ...]
+    ) -> dict[str, Value]:
         values = {}
-        end = self._head.itemsize
+        end = self._counts.size
         for field, count in zip(self._variable, counts, strict=True):
             start = end
             end += count * math.prod(field.item_shape) * field.values_dtype.itemsize
@@ -97,10 +117,12 @@ class SampleDecoder:
             raise FormatError(f"expected a record of {end} bytes by its counts, got {len(record)}")
         return values
 
-    def _take_out_absent(self, values: dict[str, Value], fixed: NDArray[np.void]) -> None:
-        present = _presence(self._optional, fixed)[0]
-        for field, is_present in zip(self._optional, present, strict=True):
-            if is_present:
+    def _take_out_absent(self, values: dict[str, Value], head: bytearray) -> None:
+        present = int.from_bytes(head[: self._presence_bytes], "little")
+        if present >> len(self._optional):
+            raise FormatError(_STRAY_BIT)
+        for i, field in enumerate(self._optional):
+            if present >> i & 1:
                 continue
             value = values[field.name]
             if not field.is_fixed and value is not None and len(value):
@@ -108,13 +130,18 @@ class SampleDecoder:
             values[field.name] = None
 
     def _check_lengths(self, lengths: NDArray[np.uint32]) -> None:
-        expected = self._head.itemsize
+        expected = self._counts.size
         if np.any(lengths != expected):
             first = int(np.argmax(lengths != expected))
             raise FormatError(
                 f"record {first} of the chunk has {lengths[first]} bytes, the schema's have"
                 f" {expected}"
             )
+
+
+def _place(field: Field, schema: Schema) -> _Place:
+    fields = schema.fixed_dtype.fields or {}
+    return _Place(field.name, field.item_shape, field.values_dtype, fields[field.name][1])
 
 
 def _variable_value(field: Field, data: bytes | memoryview) -> Value:
@@ -126,35 +153,24 @@ def _variable_value(field: Field, data: bytes | memoryview) -> Value:
         except UnicodeDecodeError as error:
             raise FormatError(f"field {field.name!r} holds no UTF-8: {error}") from error
     values = np.frombuffer(bytearray(data), field.values_dtype)
-    _check_boolean(field, values)
+    if values.dtype.kind == "b":
+        _require_booleans(field.name, values.view(np.uint8))
     return values.reshape(-1, *field.item_shape)
-
-
-def _presence(optional: tuple[Field, ...], fixed: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Return who has what, shape ``(len(fixed), len(optional))``."""
-    bits = np.unpackbits(fixed[PRESENCE], axis=1, bitorder="little")
-    if bits[:, len(optional) :].any():
-        raise FormatError(f"a presence bit is set beyond the {len(optional)} optional fields")
-    return bits[:, : len(optional)].astype(bool)
 
 
 def _mask_absent(
     columns: dict[str, NDArray[Any]], optional: tuple[Field, ...], fixed: NDArray[np.void]
 ) -> None:
-    absent = ~_presence(optional, fixed)
+    bits = np.unpackbits(fixed[PRESENCE], axis=1, bitorder="little")
+    if bits[:, len(optional) :].any():
+        raise FormatError(_STRAY_BIT)
     for i, field in enumerate(optional):
         column = columns[field.name]
-        rows = absent[:, i].reshape(-1, *(1 for _ in field.shape))
-        columns[field.name] = np.ma.MaskedArray(column, np.broadcast_to(rows, column.shape))
+        absent = (bits[:, i] == 0).reshape(-1, *(1 for _ in field.shape))
+        columns[field.name] = np.ma.MaskedArray(column, np.broadcast_to(absent, column.shape))
 
 
-def _check_booleans(fields: list[Field], fixed: NDArray[np.void]) -> None:
-    for field in fields:
-        if field.dtype == "bool":
-            _check_boolean(field, fixed[field.name])
-
-
-def _check_boolean(field: Field, values: NDArray[Any]) -> None:
+def _require_booleans(name: str, values: NDArray[np.uint8]) -> None:
     # A bool of another bit pattern is neither true nor false to numpy.
-    if values.dtype.kind == "b" and np.any(values.view(np.uint8) > 1):
-        raise FormatError(f"field {field.name!r} holds a byte that is neither 0 nor 1")
+    if np.any(values > 1):
+        raise FormatError(f"field {name!r} holds a byte that is neither 0 nor 1")

@@ -42,6 +42,16 @@ _PLAIN: Final = {
     "f": frozenset({float, int}),
 }
 
+# What the straight way raises when a value is not what it seems.
+_REFUSALS: Final = (
+    SampleShapeError,
+    KeyError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    struct.error,
+)
+
 _Fixed: TypeAlias = Callable[[Any], Any]
 _Variable: TypeAlias = Callable[[Any], tuple[int, bytes]]
 
@@ -66,13 +76,20 @@ class SampleEncoder:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._names = frozenset(schema.names)
-        self._fixed = [(field, _fixed_field(field)) for field in schema if field.is_fixed]
-        self._variable = [(field, _variable_field(field)) for field in schema if not field.is_fixed]
-        codes = "".join(plan.code for _, plan in self._fixed)
+        self._bits = [(field.name, 1 << i) for i, field in enumerate(schema.optional)]
+        plans = {field.name: _fixed_field(field) for field in schema if field.is_fixed}
+        codes = "".join(plan.code for plan in plans.values())
+        self._fixed = [
+            (name, _or_absent(plan.convert, plan.absent, schema[name]))
+            for name, plan in plans.items()
+        ]
+        self._variable = [
+            (field.name, _or_absent(_variable_field(field), (0, b""), field))
+            for field in schema
+            if not field.is_fixed
+        ]
         presence = f"{schema.presence_bytes}s" if schema.optional else ""
         self._pack = struct.Struct(f"<{presence}{codes}{len(self._variable)}I").pack
-        self._required_fixed = [(field.name, plan.convert) for field, plan in self._fixed]
-        self._required_variable = [(field.name, convert) for field, convert in self._variable]
         self._encode = self._encode_optional if schema.optional else self._encode_required
 
     def encode(self, sample: Mapping[str, Any]) -> bytes:
@@ -83,47 +100,32 @@ class SampleEncoder:
         """
         try:
             return self._encode(sample)
-        except (
-            SampleShapeError,
-            KeyError,
-            TypeError,
-            ValueError,
-            OverflowError,
-            struct.error,
-        ) as e:
-            error = e
+        except _REFUSALS as refusal:
+            cause = refusal
         self._explain(sample)
-        raise SampleShapeError(f"sample does not fit a record: {error}") from error
+        raise SampleShapeError(f"sample does not fit a record: {cause}") from cause
 
     def _encode_required(self, sample: Mapping[str, Any]) -> bytes:
         if len(sample) != len(self._names):
             raise KeyError
-        fixed = [convert(sample[name]) for name, convert in self._required_fixed]
+        fixed = [convert(sample[name]) for name, convert in self._fixed]
         if not self._variable:
             return self._pack(*fixed)
-        variable = [convert(sample[name]) for name, convert in self._required_variable]
+        variable = [convert(sample[name]) for name, convert in self._variable]
         head = self._pack(*fixed, *[count for count, _ in variable])
         return b"".join([head, *[data for _, data in variable]])
 
     def _encode_optional(self, sample: Mapping[str, Any]) -> bytes:
         if not self._names.issuperset(sample):
             raise KeyError
-        bits = 0
-        for i, field in enumerate(self._schema.optional):
-            bits |= (sample.get(field.name) is not None) << i
-        fixed = [
-            plan.absent
-            if field.optional and sample.get(field.name) is None
-            else plan.convert(sample[field.name])
-            for field, plan in self._fixed
-        ]
-        variable = [
-            (0, b"")
-            if field.optional and sample.get(field.name) is None
-            else convert(sample[field.name])
-            for field, convert in self._variable
-        ]
-        presence = bits.to_bytes(self._schema.presence_bytes, "little")
+        get = sample.get
+        present = 0
+        for name, bit in self._bits:
+            if get(name) is not None:
+                present |= bit
+        fixed = [convert(get(name)) for name, convert in self._fixed]
+        variable = [convert(get(name)) for name, convert in self._variable]
+        presence = present.to_bytes(self._schema.presence_bytes, "little")
         head = self._pack(presence, *fixed, *[count for count, _ in variable])
         return b"".join([head, *[data for _, data in variable]])
 
@@ -149,6 +151,13 @@ class SampleEncoder:
                 as_bytes(field, sample[field.name])
             else:
                 as_array(field, sample[field.name])
+
+
+def _or_absent(convert: Callable[[Any], Any], absent: Any, field: Field) -> Callable[[Any], Any]:
+    """Let None pass where the field is optional; elsewhere ``convert`` refuses it."""
+    if not field.optional:
+        return convert
+    return lambda value: absent if value is None else convert(value)
 
 
 def _fixed_field(field: Field) -> _FixedField:

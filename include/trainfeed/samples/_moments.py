@@ -69,20 +69,15 @@ class Numbers:
         self._not_finite = 0
 
     def add(self, numbers: NDArray[Any]) -> None:
-        """Take numbers of the dtype, shape ``(n,)``; they are copied or used up."""
+        """Take numbers of the dtype, shape ``(n,)``; they are copied."""
         numbers = numbers.view(self._dtype)
-        while len(numbers):
-            if not self._num_pending and len(numbers) >= _BLOCK_VALUES:
-                self._take(numbers[:_BLOCK_VALUES])
-                numbers = numbers[_BLOCK_VALUES:]
-                continue
-            part = numbers[: _BLOCK_VALUES - self._num_pending]
-            self._block[self._num_pending : self._num_pending + len(part)] = part
-            self._num_pending += len(part)
-            numbers = numbers[len(part) :]
-            if self._num_pending == _BLOCK_VALUES:
-                self._take(self._block)
-                self._num_pending = 0
+        while (end := self._num_pending + len(numbers)) >= _BLOCK_VALUES:
+            rest = _BLOCK_VALUES - self._num_pending
+            self._block[self._num_pending :] = numbers[:rest]
+            self._moments, self._not_finite = self._with(self._block)
+            self._num_pending, numbers = 0, numbers[rest:]
+        self._block[self._num_pending : end] = numbers
+        self._num_pending = end
 
     def merge(self, other: Numbers) -> None:
         """Take what ``other`` has taken."""
@@ -114,9 +109,6 @@ class Numbers:
         self._not_finite = int(value["not_finite"])
         if values:
             self._moments = _Moments(values, mean, std * std * values, value["min"], value["max"])
-
-    def _take(self, block: NDArray[Any]) -> None:
-        self._moments, self._not_finite = self._with(block)
 
     def _total(self) -> tuple[_Moments, int]:
         return self._with(self._block[: self._num_pending])

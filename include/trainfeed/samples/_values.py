@@ -40,6 +40,9 @@ def as_array(field: Field, value: object, *leading: int) -> NDArray[Any]:
     Raises:
         SampleShapeError: Shape or type are others, or a number would not survive.
     """
+    shape = (*leading, *field.shape)
+    if type(value) is np.ndarray and value.shape == shape and value.dtype == field.values_dtype:
+        return np.ascontiguousarray(value)
     if isinstance(value, np.ma.MaskedArray):
         refuse(field, value, "masked values have no place in a sample")
     if isinstance(value, np.ndarray | np.generic):
@@ -48,7 +51,7 @@ def as_array(field: Field, value: object, *leading: int) -> NDArray[Any]:
         array = _from_python(field, value)
     if array.dtype.kind not in _ACCEPTED[field.values_dtype.kind]:
         refuse(field, value)
-    return np.ascontiguousarray(_cast(field, _fit(field, array, leading)))
+    return np.ascontiguousarray(_cast(field, _fit(field, array, shape)))
 
 
 def as_bytes(field: Field, value: object) -> bytes:
@@ -115,14 +118,15 @@ def _from_python(field: Field, value: object) -> NDArray[Any]:
     return numbers.reshape(objects.shape)
 
 
-def _fit(field: Field, array: NDArray[Any], leading: tuple[int, ...]) -> NDArray[Any]:
-    expected = (*leading, *field.shape)
-    if len(array.shape) == len(expected) and all(
-        length in {None, actual} for length, actual in zip(expected, array.shape, strict=True)
+def _fit(field: Field, array: NDArray[Any], shape: tuple[int | None, ...]) -> NDArray[Any]:
+    if array.shape == shape:
+        return array
+    if len(array.shape) == len(shape) and all(
+        length in {None, actual} for length, actual in zip(shape, array.shape, strict=True)
     ):
         return array
     # An empty list cannot show how long its rows would be.
-    if array.shape == (0,) and field.shape[:1] == (None,) and not leading:
+    if array.shape == (0,) and shape[:1] == (None,):
         return array.reshape(0, *field.item_shape)
     refuse(field, array, "the shape differs")
 
@@ -134,21 +138,25 @@ def _cast(field: Field, array: NDArray[Any]) -> NDArray[Any]:
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
             result = array.astype(dtype)
-        if np.any(np.isinf(result) & np.isfinite(array)):
-            refuse(field, array, f"a value is beyond {np.finfo(dtype).max}")
+        if not np.isfinite(result).all() and np.any(np.isinf(result) & np.isfinite(array)):
+            refuse(field, array, _limits(field))
         return result
-    if not np.can_cast(array.dtype, dtype):
-        _require_whole(field, array)
-    return array.astype(dtype)
+    if array.dtype.kind == "f":
+        return _whole(field, array)
+    result = array.astype(dtype)
+    if not np.can_cast(array.dtype, dtype) and not np.array_equal(result, array):
+        refuse(field, array, _limits(field))
+    return result
 
 
-def _require_whole(field: Field, array: NDArray[Any]) -> None:
-    if array.dtype.kind == "f" and not np.all(np.isfinite(array) & (array == np.rint(array))):
+def _whole(field: Field, array: NDArray[Any]) -> NDArray[Any]:
+    if not np.all(np.isfinite(array) & (array == np.rint(array))):
         refuse(field, array, "a value is no whole number")
     limits = np.iinfo(field.values_dtype)
     # As Python numbers: a float64 cannot hold the largest int64, so comparing as floats is wrong.
     if array.size and (int(array.min()) < limits.min or int(array.max()) > limits.max):
         refuse(field, array, _limits(field))
+    return array.astype(field.values_dtype)
 
 
 def _limits(field: Field) -> str:

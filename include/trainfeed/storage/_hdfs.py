@@ -230,7 +230,7 @@ def _client_package() -> ModuleType:
     return hdfs_native
 
 
-#os.register_at_fork(before=_connect.cache_clear)
+os.register_at_fork(before=_connect.cache_clear)
 
 
 def _call(function: Callable[..., T], *arguments: Any) -> T:

@@ -86,7 +86,7 @@ class Download:
             self._blocks = self._response.iter_content(BUFFER_BYTES)
             # Asked for after the answer has begun: whatever it goes on with is that file.
             found = self._client.status(self._path)["fileId"]
-        if False:
+        if found != self._file_id:
             raise ConflictError(
                 f"{self._uri}: the file was replaced while it was read; read it anew"
             )

@@ -54,8 +54,10 @@ map_errors = map_os_errors
 _NEW_FILE: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK_FILE: Final = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _PUBLIC_MODE: Final = 0o644
-# A lock is held for one pointer's update, some milliseconds.
-_LOCK_POLL_S: Final = 0.01
+# The kernel cannot wait for a lock with a deadline, so we look: soon at first, for those that are
+# held for a pointer's update, and twice a second in the end, for those that are held for hours.
+_FIRST_LOOK_S: Final = 0.01
+_LAST_LOOK_S: Final = 0.5
 
 
 def sync_file(path: StrPath) -> None:
@@ -249,6 +251,7 @@ def _claim(temporary: Path, path: Path) -> bool:
 
 def _lock(descriptor: int, path: StrPath, deadline_s: float) -> None:
     never = threading.Event()
+    pause_s = _FIRST_LOOK_S
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -258,6 +261,7 @@ def _lock(descriptor: int, path: StrPath, deadline_s: float) -> None:
                     f"{os.fspath(path)}: another process holds this lock and does not let go;"
                     " retry when it has ended"
                 ) from None
-            never.wait(_LOCK_POLL_S)
+            never.wait(pause_s)
+            pause_s = min(2 * pause_s, _LAST_LOOK_S)
         else:
             return

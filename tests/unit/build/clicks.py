@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+
 from trainfeed.build.pipeline import BuildRequest, build
-from trainfeed.config import Environment, KafkaSettings
+from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.spec import load_spec
@@ -35,7 +36,7 @@ split: {train: 0.8, eval: 0.2, by: record}
 output: {codec: zstd, samples_per_shard: 50}
 """
 
-CODE = '''
+CODE = """
 from trainfeed.build import Filtered, Reject
 
 
@@ -46,7 +47,7 @@ def clicks(record, lookups):
     if row["value"] < 0:
         return Filtered("negative")
     return [{"value": row["value"], "label": n} for n in range(row.get("copies", 1))]
-'''
+"""
 
 
 def event(value, stamp_ms, **more):
@@ -117,7 +118,10 @@ class Project:
         """The same data set and topic, with root, landing and work of its own."""
         base = self.path / name
         env = replace(
-            self.env, root=str(base / "root"), landing=str(base / "landing"), work=str(base / "work")
+            self.env,
+            root=str(base / "root"),
+            landing=str(base / "landing"),
+            work=str(base / "work"),
         )
         (base / "root").mkdir(parents=True)
         return Project(self.path, env)

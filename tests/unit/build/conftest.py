@@ -21,7 +21,5 @@ def project(tmp_path):
         datasets=datasets,
     )
     project = Project(tmp_path, env)
-    project.record(
-        {p: [batch(day(0, 60 + p) + day(1, 40 + p) + day(2, 30))] for p in range(3)}
-    )
+    project.record({p: [batch(day(0, 60 + p) + day(1, 40 + p) + day(2, 30))] for p in range(3)})
     return project

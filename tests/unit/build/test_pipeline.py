@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.build.clicks import DAY_MS, START_MS, batch, day, event
 from trainfeed.errors import (
     ConflictError,
     GateError,
@@ -15,7 +16,6 @@ from trainfeed.errors import (
     TopicNotFoundError,
 )
 from trainfeed.readers import open_dataset
-from tests.unit.build.clicks import DAY_MS, START_MS, batch, day, event
 
 
 def digests(version):
@@ -144,7 +144,12 @@ def test_records_deleted_before_the_window_cannot_be_proven_and_stop_the_build(p
     report = project.build("2024-03-01", allow_gap="lost with the old cluster")
     assert report["samples"] == 0
     (gap,) = project.version().manifest.gaps
-    assert gap == {"source": "kafka:clicks/0", "start": 0, "end": 500, "why": "lost with the old cluster"}
+    assert gap == {
+        "source": "kafka:clicks/0",
+        "start": 0,
+        "end": 500,
+        "why": "lost with the old cluster",
+    }
     assert project.build("2024-03-01")["verdict"] == "identical"
 
 
@@ -203,7 +208,9 @@ def test_a_split_by_field_keeps_equal_values_together(project):
     project.record({0: [batch(rows)]})
     project.build()
     values = {
-        split: {float(s["value"]) for s in open_dataset(project.version().path, split=split).reader()()}
+        split: {
+            float(s["value"]) for s in open_dataset(project.version().path, split=split).reader()()
+        }
         for split in ("train", "eval")
     }
     assert values["train"] | values["eval"] == set(map(float, range(7)))

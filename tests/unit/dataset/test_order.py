@@ -21,7 +21,9 @@ UINT64 = st.integers(0, (1 << 64) - 1)
 
 @given(st.lists(UINT64, min_size=1, max_size=50), st.integers(1, 99_999))
 def test_a_key_belongs_to_the_shard_of_its_128_bit_product(keys, shards):
-    assert shard_of(np.array(keys, np.uint64), shards).tolist() == [(k * shards) >> 64 for k in keys]
+    assert shard_of(np.array(keys, np.uint64), shards).tolist() == [
+        (k * shards) >> 64 for k in keys
+    ]
 
 
 @given(st.lists(UINT64, max_size=50), st.integers(1, 60))
