@@ -41,6 +41,9 @@ class SampleDecoder:
         self._variable = [field for field in schema if not field.is_fixed]
         self._places = [_place(field, schema) for field in self._fixed]
         self._booleans = [place for place in self._places if place.dtype.kind == "b"]
+        self._unaligned = [
+            place.name for place in self._places if place.offset_bytes % place.dtype.itemsize
+        ]
         self._counts = struct.Struct(f"<{fixed_bytes}x{len(self._variable)}I")
         self._framed = np.dtype([(_LENGTH, "<u4"), ("fixed", schema.fixed_dtype)])
 
@@ -59,10 +62,14 @@ class SampleDecoder:
             _require_booleans(
                 place.name, np.ndarray(place.shape, np.uint8, head, place.offset_bytes)
             )
-        values: dict[str, Value] = {
+        arrays = {
             name: np.ndarray(shape, dtype, head, offset_bytes)
             for name, shape, dtype, offset_bytes in self._places
         }
+        # Records are packed; arrays that are not aligned trip other libraries, and slow all down.
+        for name in self._unaligned:
+            arrays[name] = arrays[name].copy()
+        values: dict[str, Value] = {**arrays}
         values.update(self._variable_values(record, self._counts.unpack(head)))
         if self._optional:
             self._take_out_absent(values, head)
@@ -140,8 +147,8 @@ class SampleDecoder:
 
 
 def _place(field: Field, schema: Schema) -> _Place:
-    fields = schema.fixed_dtype.fields or {}
-    return _Place(field.name, field.item_shape, field.values_dtype, fields[field.name][1])
+    offsets = {name: entry[1] for name, entry in (schema.fixed_dtype.fields or {}).items()}
+    return _Place(field.name, field.item_shape, field.values_dtype, offsets[field.name])
 
 
 def _variable_value(field: Field, data: bytes | memoryview) -> Value:

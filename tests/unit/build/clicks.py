@@ -117,11 +117,7 @@ class Project:
     def elsewhere(self, name):
         """The same data set and topic, with root, landing and work of its own."""
         base = self.path / name
-        env = replace(
-            self.env,
-            root=str(base / "root"),
-            landing=str(base / "landing"),
-            work=str(base / "work"),
-        )
+        places = {place: str(base / place) for place in ("root", "landing", "work")}
+        env = replace(self.env, **places)
         (base / "root").mkdir(parents=True)
         return Project(self.path, env)

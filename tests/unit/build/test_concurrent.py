@@ -170,9 +170,7 @@ def test_code_from_outside_the_folder_is_refused(project):
 def test_a_neighbour_is_imported_relatively_and_enters_the_digest(project):
     folder = project.env.datasets / "clicks"
     (folder / "labels.py").write_text("FIRST = 5\n")
-    project.edit(
-        "from trainfeed.build", "from . import labels\nfrom trainfeed.build", "preprocess.py"
-    )
+    project.edit("def clicks", "from . import labels\n\n\ndef clicks", "preprocess.py")
     project.edit('"label": n', '"label": labels.FIRST', "preprocess.py")
     project.build()
     assert project.version().manifest.code["files"] == ["labels.py", "preprocess.py"]

@@ -22,6 +22,10 @@ def digests(version):
     return [s.sha256 for split in version.manifest.splits.values() for s in split.shards]
 
 
+def read(project, split):
+    return open_dataset(project.version().path, split=split).reader()()
+
+
 def test_every_record_is_accounted_for_once(project):
     report = project.build()
     manifest = project.version().manifest
@@ -144,12 +148,8 @@ def test_records_deleted_before_the_window_cannot_be_proven_and_stop_the_build(p
     report = project.build("2024-03-01", allow_gap="lost with the old cluster")
     assert report["samples"] == 0
     (gap,) = project.version().manifest.gaps
-    assert gap == {
-        "source": "kafka:clicks/0",
-        "start": 0,
-        "end": 500,
-        "why": "lost with the old cluster",
-    }
+    assert (gap["source"], gap["start"], gap["end"]) == ("kafka:clicks/0", 0, 500)
+    assert gap["why"] == "lost with the old cluster"
     assert project.build("2024-03-01")["verdict"] == "identical"
 
 
@@ -208,9 +208,7 @@ def test_a_split_by_field_keeps_equal_values_together(project):
     project.record({0: [batch(rows)]})
     project.build()
     values = {
-        split: {
-            float(s["value"]) for s in open_dataset(project.version().path, split=split).reader()()
-        }
+        split: {float(sample["value"]) for sample in read(project, split)}
         for split in ("train", "eval")
     }
     assert values["train"] | values["eval"] == set(map(float, range(7)))
@@ -221,7 +219,7 @@ def test_a_torn_landing_file_is_landed_anew(project):
     project.edit("seed: 7", "seed: 7\nquality: [{check: quarantine_ratio, max: 0}]")
     with pytest.raises(GateError):
         project.build()
-    torn = sorted(Path(project.env.landing).rglob("*.arrow"))[0]
+    torn = min(Path(project.env.landing).rglob("*.arrow"))
     torn.write_bytes(torn.read_bytes()[:-20])
     project.edit("max: 0", "max: 1")
     report = project.build()

@@ -41,13 +41,8 @@ def test_a_record_with_two_samples_counts_once():
 
 
 def test_an_unaccounted_record_is_named_with_both_sides():
-    ledger = Ledger(
-        {
-            "kafka:flights/0": SourceLedger(
-                read=leaf([1, 2, 3]), quarantined=leaf([1]), filtered={"x": leaf([3])}
-            )
-        }
-    )
+    account = SourceLedger(leaf([1, 2, 3]), quarantined=leaf([1]), filtered={"x": leaf([3])})
+    ledger = Ledger({"kafka:flights/0": account})
     (line,) = ledger.imbalances()
     assert "kafka:flights/0" in line
     assert "'records': 3" in line

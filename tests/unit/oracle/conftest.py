@@ -8,6 +8,7 @@ import json
 import sqlite3
 import struct
 import zlib
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -4,4 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite("tests.unit.storage.file_system_behaviour")
+pytest.register_assert_rewrite(
+    "tests.unit.storage.file_system_behaviour", "tests.unit.storage.racing"
+)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import multiprocessing
 import os
 import shutil
 import signal
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.storage.racing import race_creations, race_renames
 from trainfeed.errors import (
     AccessDeniedError,
     CommitUnknownError,
@@ -21,9 +21,6 @@ from trainfeed.errors import (
     UnsuitableStoreError,
 )
 from trainfeed.storage import posix
-
-RACERS = 4
-ROUNDS = 25
 
 
 def version(path: Path, content: str = "content") -> Path:
@@ -132,30 +129,8 @@ def test_what_a_failed_rename_means(
 
 
 def test_of_racing_renames_one_wins_and_is_whole(tmp_path: Path) -> None:
-    for number in range(ROUNDS):
-        (tmp_path / f"{number}").mkdir()
-        for racer in range(RACERS):
-            version(tmp_path / f"{number}/staging{racer}", f"{racer}" * 1000)
-    wins = race_processes(_rename_rounds, tmp_path)
-    for number in range(ROUNDS):
-        winners = [racer for racer in range(RACERS) if wins[racer][number]]
-        assert len(winners) == 1, f"round {number}"
-        content = (tmp_path / f"{number}/final/file").read_text()
-        assert content == f"{winners[0]}" * 1000
-        assert len(names(tmp_path / f"{number}")) == RACERS
-
-
-def _rename_rounds(folder: Path, racer: int, wait: Callable[[], object]) -> list[bool]:
-    won = []
-    for number in range(ROUNDS):
-        wait()
-        try:
-            posix.rename_directory(folder / f"{number}/staging{racer}", folder / f"{number}/final")
-        except ConflictError:
-            won.append(False)
-        else:
-            won.append(True)
-    return won
+    """CE-02."""
+    race_renames([tmp_path] * 4, rounds=25)
 
 
 # --- create_exclusive and replace_file --------------------------------------------------------
@@ -182,22 +157,7 @@ def test_a_name_of_another_kind_is_taken_too(tmp_path: Path, taken: str) -> None
 
 
 def test_of_racing_creations_one_wins_and_is_whole(tmp_path: Path) -> None:
-    wins = race_processes(_create_rounds, tmp_path)
-    for number in range(ROUNDS):
-        winners = [racer for racer in range(RACERS) if wins[racer][number]]
-        assert len(winners) == 1, f"round {number}"
-        assert (tmp_path / f"{number}").read_bytes() == bytes(winners) * 50_000
-    assert len(names(tmp_path)) == ROUNDS
-
-
-def _create_rounds(folder: Path, racer: int, wait: Callable[[], object]) -> list[bool]:
-    won = []
-    for number in range(ROUNDS):
-        wait()
-        path = folder / f"{number}"
-        won.append(posix.create_exclusive(path, bytes([racer]) * 50_000))
-        assert path.stat().st_size == 50_000
-    return won
+    race_creations([tmp_path] * 4, rounds=25)
 
 
 def test_an_answer_that_was_lost_does_not_lose_the_claim(
@@ -447,27 +407,3 @@ def test_two_file_systems_are_told_apart(tmp_path: Path) -> None:
         posix.probe(tmp_path, into=other)
     assert not [path for path in set(other.iterdir()) - before if "probe" in path.name]
     assert names(tmp_path) == []
-
-
-# --- racing in processes ----------------------------------------------------------------------
-
-
-def race_processes(
-    rounds: Callable[[Path, int, Callable[[], object]], list[bool]], folder: Path
-) -> list[list[bool]]:
-    """Run the rounds in processes that start each of them together; what each one won."""
-    context = multiprocessing.get_context("fork")
-    barrier = context.Barrier(RACERS)
-    results = context.SimpleQueue()
-
-    def run(racer: int) -> None:
-        results.put((racer, rounds(folder, racer, lambda: barrier.wait(60))))
-
-    processes = [context.Process(target=run, args=(racer,)) for racer in range(RACERS)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0] * RACERS
-    wins = dict(results.get() for _ in processes)
-    return [wins[racer] for racer in range(RACERS)]
