@@ -33,9 +33,9 @@ def remembered_ports(home: Path, preferred: Mapping[str, int]) -> dict[str, int]
     chosen = home / "ports.json"
     if not chosen.exists():
         by_default = home.parent == default_home()
-        wanted = preferred if by_default and _all_free(preferred.values()) else _free(preferred)
+        wanted = by_default and _all_free(preferred.values())
         home.mkdir(parents=True, exist_ok=True)
-        chosen.write_text(json.dumps(wanted))
+        chosen.write_text(json.dumps(dict(preferred) if wanted else _free(preferred)))
     ports: dict[str, int] = json.loads(chosen.read_text())
     return ports
 

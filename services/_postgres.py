@@ -17,7 +17,7 @@ from pathlib import Path
 from pwd import getpwnam
 from urllib.parse import quote
 
-from services._process import Daemon, ServiceError, run_tool, wait_until
+from services._process import Daemon, ServiceError, run_tool, stop_daemons, wait_until
 
 __all__ = ["Postgres"]
 
@@ -57,8 +57,6 @@ class Postgres:
             "listen_addresses": "",
             "unix_socket_directories": str(self._socket_dir),
             "unix_socket_permissions": "0700",
-            # A commit may be lost when the machine dies, never when a process does.
-            "synchronous_commit": "off",
         }
         settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         command = [_program("postgres"), "-D", str(self._data), *settings]
@@ -71,10 +69,14 @@ class Postgres:
             timeout_s=60.0,
         )
 
+    def stop(self) -> None:
+        """End the server and its connections."""
+        stop_daemons([self.daemon])
+        shutil.rmtree(self._socket_dir, ignore_errors=True)
+
     def drop(self) -> None:
         """Remove the data of a stopped server."""
         shutil.rmtree(self._home / "postgres", ignore_errors=True)
-        shutil.rmtree(self._socket_dir, ignore_errors=True)
 
     @property
     def _data(self) -> Path:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from pwd import getpwnam
 from typing import BinaryIO, NamedTuple
 
 __all__ = ["Daemon", "InstallError", "ServiceError", "run_tool", "stop_daemons", "wait_until"]
@@ -100,6 +101,7 @@ class Daemon:
                 cwd=cwd or self.home,
                 start_new_session=True,
                 user=user,
+                group=_primary_group(user),
                 extra_groups=None if user is None else [],
             )
         _CHILDREN[process.pid] = process
@@ -259,6 +261,7 @@ def run_tool(
             env=environ,
             cwd="/",
             user=user,
+            group=_primary_group(user),
             extra_groups=None if user is None else [],
             timeout=timeout_s,
             check=False,
@@ -269,6 +272,10 @@ def run_tool(
         said = (done.stdout + done.stderr)[-_TAIL_BYTES:].decode(errors="replace").strip()
         raise ServiceError(f"{what}: {argv[0]} ended with {done.returncode}\n{said}")
     return done.stdout.decode()
+
+
+def _primary_group(user: str | None) -> int | None:
+    return None if user is None else getpwnam(user).pw_gid
 
 
 def _with_logs(message: str, daemons: Iterable[Daemon]) -> str:

@@ -144,7 +144,7 @@ class AirflowStack:
             left_s = deadline_s - time.monotonic()
             wait_until(self._healthy, self._parts.values(), what=self.name, timeout_s=left_s)
         except ServiceError as error:
-            raise ServiceError(f"{error}\n{self._launcher.log_tail()}") from error
+            raise ServiceError(f"{error}\n{self._launcher.log_tail()}") from None
 
     def wait_for_dags(self, dag_ids: Collection[str], timeout_s: float = 60.0) -> None:
         """Wait until all of ``dag_ids`` are known.
@@ -163,7 +163,7 @@ class AirflowStack:
         except ServiceError as error:
             missing = ", ".join(sorted(set(dag_ids) - known))
             errors = "\n".join(self.client.import_errors().values())
-            raise ServiceError(f"{error}\nmissing: {missing}\n{errors}") from error
+            raise ServiceError(f"{error}\nmissing: {missing}\n{errors}") from None
 
     def reserialize(self) -> None:
         """Read all DAG files again now, without the DAG processor; takes about 5 s."""
@@ -186,7 +186,7 @@ class AirflowStack:
         # The triggerer waits 10 s for a child that has gone, the scheduler for its tasks, and the
         # API server for its connections, unless they are asked twice.
         stop_daemons(self._parts.values(), grace_s=10.0, insist_s=1.0)
-        stop_daemons([self._database.daemon])
+        self._database.stop()
 
     def kill(self, daemon: str) -> None:
         """End a part or ``postgres`` with SIGKILL; children of it live on until the next start."""

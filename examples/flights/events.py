@@ -23,10 +23,16 @@ from examples.flights.planted import FIRST_PLANTED_ID, PLANT_EVERY, break_line, 
 from examples.flights.tables import DEPARTURE_SCHEMA, read_departures
 from trainfeed.errors import ConfigError
 
-__all__ = ["EVENT_SCHEMA", "NUM_PARTITIONS", "read_events", "select_days", "with_offsets"]
+__all__ = [
+    "EVENT_SCHEMA",
+    "NUM_PARTITIONS",
+    "departure_times",
+    "read_events",
+    "select_days",
+    "with_offsets",
+]
 
 NUM_PARTITIONS: Final = 4
-LATE_MINUTES: Final = 15
 
 EVENT_SCHEMA: Final = pa.schema(
     {
@@ -42,8 +48,8 @@ EVENT_SCHEMA: Final = pa.schema(
 )
 
 _LOCAL: Final = ZoneInfo("America/New_York")
+_LATE_MINUTES: Final = 15
 _MINUTE_MS: Final = 60_000
-_HOUR_MINUTES: Final = 60
 _DAY: Final = timedelta(days=1)
 
 
@@ -180,7 +186,7 @@ def _outcomes(departures: pa.Table) -> tuple[pa.Array, pa.Array]:
         pc.is_null(departures["dep_time"]), "filtered:cancelled", "filtered:diverted"
     )
     fates = pc.if_else(pc.is_null(delay), without_sample, "sample")
-    return fates, pc.cast(pc.greater_equal(delay, LATE_MINUTES), pa.int8())
+    return fates, pc.cast(pc.greater_equal(delay, _LATE_MINUTES), pa.int8())
 
 
 def _planted(sound: pa.Table) -> pa.Table:

@@ -19,8 +19,6 @@ import xxhash
 from trainfeed.build import Filtered, Record, Reject
 
 NUM_BUCKETS: Final = 1 << 16
-NUM_INDICES: Final = 20
-NUM_VALUES: Final = 14
 LATE_MINUTES: Final = 15
 
 Event: TypeAlias = Mapping[str, Any]

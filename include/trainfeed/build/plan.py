@@ -74,8 +74,8 @@ def plan(
     """
     started = time.perf_counter()
     _require_closed(spec, interval, datetime.now(UTC))
-    posix.probe(env.root)
     folder = DatasetFolder(Path(env.root), spec.name)
+    _probe(folder)
     with open_topics(spec, env, folder, interval) as windows:
         planner = _Planner(spec, interval, env, folder)
         found = planner.identical(resolve_inputs(windows), rebuild)
@@ -248,6 +248,15 @@ class _Planner:
         landing = Location.parse(self._env.landing)
         # An empty range proves nothing: its records may be those that were deleted.
         return bool(pieces) and all(is_landed(landing, planned, piece) for piece in pieces)
+
+
+def _probe(folder: DatasetFolder) -> None:
+    """Refuse a file system, or a quota border, on which publishing would not be one rename."""
+    versions = folder.path / "versions"
+    with posix.map_errors(folder.path):
+        for path in (folder.staging, versions):
+            path.mkdir(parents=True, exist_ok=True)
+    posix.probe(folder.staging, into=versions)
 
 
 def _require_closed(spec: DatasetSpec, interval: Interval, now: datetime) -> None:

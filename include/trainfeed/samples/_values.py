@@ -16,6 +16,8 @@ from trainfeed.samples._schema import Field
 
 __all__ = ["as_array", "as_bytes", "refuse"]
 
+_MAX_TEXT: Final = 60  # of a value in a message
+_NOT_WHOLE: Final = "a value is no whole number"
 _ACCEPTED: Final = {"b": "b", "i": "iuf", "u": "iuf", "f": "iuf"}
 _LEAVES: Final[dict[str, tuple[type, ...]]] = {
     "b": (bool, np.bool_),
@@ -51,7 +53,7 @@ def as_array(field: Field, value: object, *leading: int) -> NDArray[Any]:
         array = _from_python(field, value)
     if array.dtype.kind not in _ACCEPTED[field.values_dtype.kind]:
         refuse(field, value)
-    return np.ascontiguousarray(_cast(field, _fit(field, array, shape)))
+    return np.ascontiguousarray(_cast(field, _fit(field, array, shape, value), value))
 
 
 def as_bytes(field: Field, value: object) -> bytes:
@@ -91,8 +93,13 @@ def _describe(value: object) -> str:
         kinds = sorted({type(item).__name__ for item in value})
         return f"a {type(value).__name__} of {len(value)} {' and '.join(kinds) or 'items'}"
     if isinstance(value, bool | int | float | np.generic) or value is None:
-        return f"{value!r}"
+        return _short(value)
     return f"a {type(value).__name__}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
 
 
 def _from_python(field: Field, value: object) -> NDArray[Any]:
@@ -103,22 +110,31 @@ def _from_python(field: Field, value: object) -> NDArray[Any]:
         refuse(field, value, "rows of different length")
     leaves = objects.ravel().tolist()
     kind = field.values_dtype.kind
+    if any(isinstance(leaf, list | tuple | np.ndarray) for leaf in leaves):
+        refuse(field, value, "rows of different length")
     for leaf in leaves:
         # A bool is an int to Python; stored as 1 it would be found out much later, if at all.
         if not isinstance(leaf, _LEAVES[kind]) or (kind != "b" and isinstance(leaf, bool)):
-            refuse(field, value, f"{leaf!r} is no {field.dtype}"[:200])
-    whole = kind in "iu" and all(isinstance(leaf, int | np.integer) for leaf in leaves)
+            refuse(field, value, f"{_short(leaf)} is no {field.dtype}")
+    if kind in "iu":
+        leaves = [_to_int(field, leaf, value) for leaf in leaves]
     try:
-        if whole:
-            numbers = np.array([int(leaf) for leaf in leaves], dtype=field.values_dtype)
-        else:
-            numbers = np.array(leaves, dtype=bool if kind == "b" else np.float64)
+        # Floats are rounded once, from float64, whatever the way they come.
+        dtype = np.dtype(np.float64) if kind == "f" else field.values_dtype
+        return np.array(leaves, dtype).reshape(objects.shape)
     except OverflowError:
         refuse(field, value, _limits(field))
-    return numbers.reshape(objects.shape)
 
 
-def _fit(field: Field, array: NDArray[Any], shape: tuple[int | None, ...]) -> NDArray[Any]:
+def _to_int(field: Field, leaf: Any, value: object) -> int:
+    if isinstance(leaf, float | np.floating) and not leaf.is_integer():
+        refuse(field, value, _NOT_WHOLE)
+    return int(leaf)
+
+
+def _fit(
+    field: Field, array: NDArray[Any], shape: tuple[int | None, ...], value: object
+) -> NDArray[Any]:
     if array.shape == shape:
         return array
     if len(array.shape) == len(shape) and all(
@@ -128,10 +144,10 @@ def _fit(field: Field, array: NDArray[Any], shape: tuple[int | None, ...]) -> ND
     # An empty list cannot show how long its rows would be.
     if array.shape == (0,) and shape[:1] == (None,):
         return array.reshape(0, *field.item_shape)
-    refuse(field, array, "the shape differs")
+    refuse(field, value, f"the shape is {array.shape}")
 
 
-def _cast(field: Field, array: NDArray[Any]) -> NDArray[Any]:
+def _cast(field: Field, array: NDArray[Any], value: object) -> NDArray[Any]:
     dtype = field.values_dtype
     if array.dtype == dtype:
         return array
@@ -139,23 +155,23 @@ def _cast(field: Field, array: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(over="ignore"):
             result = array.astype(dtype)
         if not np.isfinite(result).all() and np.any(np.isinf(result) & np.isfinite(array)):
-            refuse(field, array, _limits(field))
+            refuse(field, value, _limits(field))
         return result
     if array.dtype.kind == "f":
-        return _whole(field, array)
+        return _whole(field, array, value)
     result = array.astype(dtype)
     if not np.can_cast(array.dtype, dtype) and not np.array_equal(result, array):
-        refuse(field, array, _limits(field))
+        refuse(field, value, _limits(field))
     return result
 
 
-def _whole(field: Field, array: NDArray[Any]) -> NDArray[Any]:
+def _whole(field: Field, array: NDArray[Any], value: object) -> NDArray[Any]:
     if not np.all(np.isfinite(array) & (array == np.rint(array))):
-        refuse(field, array, "a value is no whole number")
+        refuse(field, value, _NOT_WHOLE)
     limits = np.iinfo(field.values_dtype)
     # As Python numbers: a float64 cannot hold the largest int64, so comparing as floats is wrong.
     if array.size and (int(array.min()) < limits.min or int(array.max()) > limits.max):
-        refuse(field, array, _limits(field))
+        refuse(field, value, _limits(field))
     return array.astype(field.values_dtype)
 
 

@@ -17,8 +17,19 @@ from trainfeed.storage._errors import kind_of_errno, storage_error
 __all__ = ["probe"]
 
 _CONTENT: Final = b"probe\n"
-# These say nothing against the file system: make the folder, let the user in, free space.
-_NOT_ITS_FAULT: Final = {errno.ENOENT, errno.EACCES, errno.ENOSPC, errno.EDQUOT}
+# These say nothing against the file system: make the folder, let the user in, free space, mount it
+# again when its server has thrown this client out.
+_NOT_ITS_FAULT: Final = {
+    errno.ENOENT,
+    errno.EACCES,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.ECONNABORTED,
+    errno.ENOTCONN,
+    errno.ESHUTDOWN,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+}
 
 
 def probe(root: str | os.PathLike[str], *, into: str | os.PathLike[str] | None = None) -> None:
@@ -38,6 +49,7 @@ def probe(root: str | os.PathLike[str], *, into: str | os.PathLike[str] | None =
         NotFoundError: A folder is not there.
         AccessDeniedError: This user may not write there.
         QuotaExceededError: A quota or the disk is full.
+        StorageError: The server does not answer, or does not know this client any more.
     """
     root, into = Path(root), Path(into if into is not None else root)
     scratch = root / f".probe-{uuid.uuid4()}"

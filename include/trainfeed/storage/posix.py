@@ -244,8 +244,8 @@ def _claim(temporary: Path, path: Path) -> bool:
         path.hardlink_to(temporary)
     except FileExistsError:
         # When an answer is lost, a network client asks again and is told that the name is taken:
-        # by its own first request, if it is the same file.
-        return os.path.samestat(path.lstat(), temporary.lstat())
+        # by its own first request, if our file has a second name by now.
+        return temporary.lstat().st_nlink > 1
     return True
 
 

@@ -90,10 +90,7 @@ class Content:
             "files": [entry_of(name, data) for name, data in files.items()],
             "interval": {"start": "2013-01-01T00:00:00Z", "end": "2013-01-02T00:00:00Z"},
             "ledger": {source: self._ledger(i, source) for i, source in enumerate(SOURCES)},
-            "quarantine": {
-                "records": len(rows),
-                "reasons": {"not_json": len(rows)} if rows else {},
-            },
+            "quarantine": {"records": len(rows), "reasons": Counter(row["reason"] for row in rows)},
             "schema": SCHEMA,
             "sources": SOURCES,
             "splits": splits,

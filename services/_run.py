@@ -1,0 +1,148 @@
+"""Start several services together, and run a command while they are up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from services._process import InstallError, ServiceError
+from services._service import Service
+
+__all__ = ["available", "run", "start"]
+
+_GRACE_S = 10.0
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+Tell = Callable[[str], None]
+
+
+def available(services: Sequence[Service], *, require: bool, tell: Tell) -> list[Service]:
+    """Install the services; returns those that can run on this machine.
+
+    Args:
+        services: What is wanted.
+        require: Fail when one cannot run.
+        tell: Told which cannot run, and why.
+
+    Raises:
+        ServiceError: One cannot run and ``require`` was given.
+    """
+    usable = []
+    for service in services:
+        reason = _install(service)
+        if reason is None:
+            usable.append(service)
+        elif require:
+            raise ServiceError(f"{service.name} is required and cannot run here: {reason}")
+        else:
+            tell(f"{service.name} cannot run here, going on without: {reason}")
+    return usable
+
+
+def start(services: Sequence[Service], *, fresh: bool, tell: Tell) -> None:
+    """Start the services side by side and wait until all are usable.
+
+    Raises:
+        ServiceError: The first that failed; the others are left as they are.
+    """
+    if not services:
+        return
+    began_s = time.monotonic()
+    with ThreadPoolExecutor(len(services)) as threads:
+        for _ in threads.map(lambda service: _bring_up(service, fresh=fresh), services):
+            pass
+    names = ", ".join(service.name for service in services)
+    tell(f"{names}: usable after {time.monotonic() - began_s:.1f} s")
+
+
+def run(services: Sequence[Service], command: Sequence[str], *, fresh: bool, tell: Tell) -> int:
+    """Run a command with the services; returns its exit status.
+
+    Whatever happens, a service of which nothing ran before is stopped afterwards; one that ran
+    is left running. SIGTERM and SIGHUP end the command, and then the services.
+
+    Args:
+        services: Found by the command through their exported variables.
+        command: Program and arguments.
+        fresh: Drop the data of the services first.
+        tell: Told how long the start took.
+    """
+    idle = [service for service in services if not any(service.status().values())]
+    with _signals_raise():
+        try:
+            start(services, fresh=fresh, tell=tell)
+            return _call(command, services)
+        finally:
+            _ignore_signals()
+            for service in reversed(idle):
+                service.stop()
+
+
+def _install(service: Service) -> str | None:
+    reason = service.unavailable()
+    if reason is None:
+        try:
+            service.install()
+        except InstallError as error:
+            reason = str(error)
+    return reason
+
+
+def _bring_up(service: Service, *, fresh: bool) -> None:
+    service.start(fresh=fresh)
+    service.wait()
+
+
+def _call(command: Sequence[str], services: Sequence[Service]) -> int:
+    exports = {name: value for service in services for name, value in service.exports().items()}
+    try:
+        process = subprocess.Popen(command, env={**os.environ, **exports})
+    except OSError as error:
+        raise ServiceError(f"the command cannot be run: {error}") from error
+    try:
+        status = process.wait()
+    except KeyboardInterrupt:  # the terminal has told the command as well
+        _end(process)
+        return 128 + signal.SIGINT
+    except SystemExit:
+        process.terminate()
+        _end(process)
+        raise
+    return status if status >= 0 else 128 - status
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def _signals_raise() -> Iterator[None]:
+    """Let signals that would end this process at once unwind it instead."""
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+        raise SystemExit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in (*_SIGNALS, signal.SIGINT)}
+    for number in _SIGNALS:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _ignore_signals() -> None:
+    for number in (*_SIGNALS, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)

@@ -1,0 +1,224 @@
+"""The ways to build three days, each with root, landing, work and AIRFLOW_HOME of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from services._home import REPOSITORY
+from services.airflow import AirflowOptions, AirflowStack
+from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.errors import NotFoundError
+
+FIRST = datetime(2013, 1, 1, tzinfo=UTC)
+DAYS = [FIRST + timedelta(days=n) for n in range(3)]
+NAMES = [f"{day:%Y-%m-%d}" for day in DAYS]
+BUILD, TRAIN = "build.flights", "train.flights"
+RUN_S = 300.0
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where one way builds.
+
+    Attributes:
+        path: Folder of everything that is local.
+        root: Publication root.
+        datasets: A copy of ``include/datasets``.
+        kafka: Extra of the connection: a broker, or a recorded topic.
+        faults: Points at which tasks are killed, once each.
+    """
+
+    path: Path
+    root: Path
+    datasets: Path
+    kafka: dict[str, str]
+    faults: tuple[str, ...] = ()
+    hdfs: str = field(default_factory=lambda: f"/e2e/{uuid.uuid4().hex}")
+
+    @classmethod
+    def make(cls, path, kafka, *, root=None, edits=(), faults=()):
+        datasets = path / "datasets"
+        shutil.copytree(REPOSITORY / "include/datasets/flights", datasets / "flights")
+        spec = datasets / "flights" / "dataset.yaml"
+        for old, new in edits:
+            assert old in spec.read_text()
+            spec.write_text(spec.read_text().replace(old, new))
+        root = root or path / "root"
+        root.mkdir(parents=True)
+        (path / "fired").mkdir()
+        return cls(path, root, datasets, kafka, tuple(faults))
+
+    @property
+    def folder(self):
+        return DatasetFolder(self.root, "flights")
+
+    def versions(self):
+        return {name: Version.resolve(self.folder, name) for name in NAMES}
+
+    def jobs(self):
+        return sorted(p.parent.name for p in self.folder.path.glob("training/*/*/result.json"))
+
+    def airflow(self):
+        hdfs = urlsplit(os.environ["TEST_WEBHDFS_URI"])
+        place = {"host": hdfs.hostname, "port": hdfs.port, "login": hdfs.username}
+        connections = {
+            "CEPHFS_DEFAULT": {"conn_type": "generic", "extra": {"path": str(self.root)}},
+            "HDFS_DEFAULT": {
+                "conn_type": "webhdfs",
+                **place,
+                "extra": {"landing": f"{self.hdfs}/landing", "work": f"{self.hdfs}/work"},
+            },
+            "KAFKA_DEFAULT": {"conn_type": "kafka", "extra": self.kafka},
+        }
+        environ = {
+            "TRAINFEED_DATASETS": str(self.datasets),
+            "TRAINFEED_FAULTS": ",".join(f"{p}:kill:{self.path / 'fired'}" for p in self.faults),
+            **{f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()},
+        }
+        options = AirflowOptions(preload=("numpy", "pyarrow", "pydantic"))
+        # Not below pytest's folder: PostgreSQL runs as another account, which may not pass there.
+        home = Path(tempfile.mkdtemp(prefix="trainfeed-e2e-"))
+        return Stack(AirflowStack(home, environ=environ, options=options), home)
+
+    def command(self, *arguments):
+        """Run the command line without Airflow; return what it printed as JSON."""
+        kafka = self.kafka.get("bootstrap.servers") or f"recorded:{self.kafka['recorded']}"
+        done = subprocess.run(
+            [sys.executable, "-m", "trainfeed", *arguments, "--json"],
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": str(REPOSITORY / "include"),
+                "TRAINFEED_ROOT": str(self.root),
+                "TRAINFEED_LANDING": f"{os.environ['TEST_WEBHDFS_URI']}{self.hdfs}/landing",
+                "TRAINFEED_WORK": f"{os.environ['TEST_WEBHDFS_URI']}{self.hdfs}/work",
+                "TRAINFEED_KAFKA": kafka,
+                "TRAINFEED_DATASETS": str(self.datasets),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+class Stack:
+    """An Airflow that runs within a ``with`` block, and what the tests ask of it."""
+
+    def __init__(self, stack, home):
+        self._stack = stack
+        self._home = home
+
+    def __enter__(self):
+        try:
+            self._stack.start()
+            self._stack.wait()
+            self._stack.wait_for_dags([BUILD, TRAIN])
+            self.client = self._stack.client
+            self.client.unpause(TRAIN)
+        except BaseException:
+            self._stack.stop()
+            raise
+        return self
+
+    def __exit__(self, *error):
+        self._stack.stop()
+        shutil.rmtree(self._home)
+
+    def finish(self, runs, trainings):
+        """Wait for build runs and for that many training runs; return what the tasks reported."""
+        builds = self.client.wait_for(runs, RUN_S)
+        until(lambda: len(self.client.dag_runs(TRAIN)) >= trainings, "the training runs")
+        done = self.client.wait_for(self.client.dag_runs(TRAIN), RUN_S)
+        for run in (*builds, *done):
+            assert run.state == "success", self.logs(run)
+        return [self.report(run) for run in builds]
+
+    def report(self, run):
+        tasks = self.client.task_instances(run.dag_id, run.run_id)
+        reads = [
+            self.client.xcom(run, task.task_id, task.map_index)["source_reads"]
+            for task in tasks
+            if task.task_id == "ingest"
+        ]
+        return {
+            **self.client.xcom(run, "publish"),
+            "run_id": run.run_id,
+            "source_reads": sum(reads),
+            "tries": {task.task_id: task.try_number for task in tasks},
+        }
+
+    def logs(self, run):
+        tasks = self.client.task_instances(run.dag_id, run.run_id)
+        failed = [task for task in tasks if task.state == "failed"]
+        return "\n".join(self.client.log(run.dag_id, run.run_id, task)[-3000:] for task in failed)
+
+
+class Observer:
+    """Looks at the versions all the time and verifies in full whatever it sees there."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self.looks = 0
+        self.seen = {}
+        self.violations = []
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self):
+        while not self._stop.wait(0.05):
+            self.looks += 1
+            for path in self._folder.path.glob("versions/*/g[0-9]*"):
+                try:
+                    version = Version.open(path)
+                    self.violations += version.problems()
+                except (NotFoundError, OSError) as error:
+                    self.violations.append(error)
+                else:
+                    digest = self.seen.setdefault(path, version.manifest_sha256)
+                    if digest != version.manifest_sha256:
+                        self.violations.append(f"{path} changed")
+
+
+def until(holds, what, timeout_s=120.0):
+    """Wait on a condition with a deadline."""
+    waiting = threading.Event()
+    for _ in range(int(timeout_s / 0.2)):
+        if holds():
+            return
+        waiting.wait(0.2)
+    raise AssertionError(f"{what} did not come within {timeout_s} s")
+
+
+def contents(versions):
+    """What must be equal however the days were built."""
+    return {
+        name: (
+            version.manifest.content_digest,
+            {
+                shard.name: shard.sha256
+                for split in version.manifest.splits.values()
+                for shard in split.shards
+            },
+        )
+        for name, version in versions.items()
+    }
