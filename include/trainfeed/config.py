@@ -122,7 +122,9 @@ def training_environ(package: str) -> dict[str, str]:
     """
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+    # No bytecode: a cached compilation is trusted by size and second, a job's code is a digest.
+    fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    return {**kept, **fixed, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _setting(variable: str, given: str | None, default: str | Path) -> str:

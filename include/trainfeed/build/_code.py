@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib
+import importlib.abc
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final
 
 from trainfeed.errors import ConfigError
@@ -93,25 +94,56 @@ def _modules(spec: DatasetSpec) -> list[Path]:
 
 
 def _load_module(spec: DatasetSpec, module_name: str) -> ModuleType:
-    package = _load_package(spec)
     path = spec.folder / f"{module_name}.py"
     if not path.is_file():
         raise ConfigError(f"expected a module {path}, found none; dataset.yaml names it")
     try:
-        return importlib.import_module(f"{package}.{module_name}")
+        return importlib.import_module(f"{_load_package(spec)}.{module_name}")
+    except ConfigError:
+        raise
     except Exception as error:
         raise ConfigError(f"importing {path} failed: {type(error).__name__}: {error}") from error
 
 
 def _load_package(spec: DatasetSpec) -> str:
-    # One package per folder: two checkouts of one data set in a process must not share modules.
-    tag = hashlib.sha256(str(spec.folder).encode()).hexdigest()[:8]
-    name = f"{_PACKAGE}_{spec.name}_{tag}"
+    # The digest is part of the name: what runs is what was digested, also in a process that has
+    # run an earlier state of the folder, or the same data set of another folder.
+    digest, _ = code_digest(spec)
+    place = hashlib.sha256(str(spec.folder).encode()).hexdigest()
+    name = f"{_PACKAGE}_{spec.name}_{digest[:16]}_{place[:8]}"
     if name not in sys.modules:
         package = ModuleType(name)
         package.__path__ = [str(spec.folder)]
         sys.modules[name] = package
+        if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+            sys.meta_path.insert(0, _Finder())
     return name
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Compiles the source each time: a cached compilation is trusted by size and second."""
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - signature of the import system
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules of data sets' folders, and nothing else."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,  # noqa: ARG002 - signature of the import system
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith(_PACKAGE) or not path:
+            return None
+        place = Path(path[0]) / fullname.rpartition(".")[2]
+        for file in (place.with_suffix(".py"), place / "__init__.py"):
+            if file.is_file():
+                loader = _Loader(fullname, str(file))
+                return importlib.util.spec_from_file_location(fullname, file, loader=loader)
+        return None
 
 
 def _refuse_outside_imports(path: Path, content: bytes, folder: Path) -> None:

@@ -28,7 +28,6 @@ _U32: Final = Struct("<I")
 _INFLATE_ERROR: Final[type[Exception]] = isal_zlib.error  # type: ignore[assignment]
 
 _SNAPPY_IDENTIFIER: Final = b"\xff\x06\x00\x00sNaPpY"
-_SNAPPY_BLOCK_BYTES: Final = 1 << 16
 _SNAPPY_SKIPPABLE: Final = 0x80  # this type of frame and all above carry no data
 _VARINT_MAX_BYTES: Final = 5
 
@@ -150,14 +149,10 @@ def _snappy_raw_bytes(payload: Payload) -> int:
 def _snappy_block_bytes(head: bytes, frame_bytes: int) -> int:
     """Return the raw size of one data frame: type, length and checksum take 8 bytes of it."""
     if head[0] == 0x00:
-        num_bytes = _varint(head[8:])
-    elif head[0] == 0x01 and frame_bytes >= 4:
-        num_bytes = frame_bytes - 4
-    else:
-        raise FormatError(f"snappy frame of unknown type {head[0]:#04x}, or without checksum")
-    if num_bytes > _SNAPPY_BLOCK_BYTES:
-        raise FormatError(f"snappy block of {num_bytes} bytes, {_SNAPPY_BLOCK_BYTES} are allowed")
-    return num_bytes
+        return _varint(head[8:])
+    if head[0] == 0x01 and frame_bytes >= 4:
+        return frame_bytes - 4
+    raise FormatError(f"snappy frame of unknown type {head[0]:#04x}, or without checksum")
 
 
 def _varint(data: bytes) -> int:

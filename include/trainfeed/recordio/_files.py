@@ -19,7 +19,16 @@ from trainfeed.errors import (
     StorageError,
 )
 
-__all__ = ["FilePath", "NewFile", "ReadableFile", "Source", "open_source", "os_errors", "write_all"]
+__all__ = [
+    "FilePath",
+    "NewFile",
+    "ReadableFile",
+    "Source",
+    "open_source",
+    "os_errors",
+    "path_of",
+    "write_all",
+]
 
 FilePath: TypeAlias = str | os.PathLike[str]
 ReadableFile: TypeAlias = FilePath | int | BinaryIO
@@ -78,6 +87,19 @@ def open_source(file: ReadableFile) -> Iterator[Source]:
         yield _Stream(file)
 
 
+def path_of(file: ReadableFile) -> str | None:
+    """Return what to call a file in messages, None when it has no name."""
+    if isinstance(file, int):
+        try:
+            return str(Path(f"/proc/self/fd/{file}").readlink())
+        except OSError:
+            return None
+    if isinstance(file, str | os.PathLike):
+        return os.fspath(file)
+    name = getattr(file, "name", None)
+    return name if isinstance(name, str) else None
+
+
 @contextmanager
 def os_errors(path: str | None) -> Iterator[None]:
     """Raise what the operating system refuses as the storage error that says so."""
@@ -91,17 +113,18 @@ def os_errors(path: str | None) -> Iterator[None]:
 def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
     """Write all of ``data``, also to a raw file, which may take less at once."""
     rest = memoryview(data)
-    with os_errors(_name_of(file)):
+    path = path_of(file)
+    with os_errors(path):
         while rest:
             num_bytes = file.write(rest)
             if not num_bytes:
-                raise StorageError(f"{_name_of(file) or 'an unnamed file'} takes no more bytes")
+                raise StorageError(f"{path or 'an unnamed file'} takes no more bytes")
             rest = rest[num_bytes:]
 
 
 class _Descriptor:
     def __init__(self, fd: int, path: str | None = None) -> None:
-        self.path = path if path is not None else _path_of(fd)
+        self.path = path_of(fd) if path is None else path
         self._fd = fd
 
     def num_bytes(self) -> int:
@@ -121,7 +144,7 @@ class _Descriptor:
 
 class _Stream:
     def __init__(self, file: BinaryIO) -> None:
-        self.path = _name_of(file)
+        self.path = path_of(file)
         self._file = file
 
     def num_bytes(self) -> int:
@@ -178,15 +201,3 @@ class NewFile:
     def _refuse_existing(self) -> None:
         if self._path.exists():
             raise ConflictError(f"{self._path} exists; choose another name, or delete it first")
-
-
-def _name_of(file: BinaryIO) -> str | None:
-    name = getattr(file, "name", None)
-    return name if isinstance(name, str) else None
-
-
-def _path_of(fd: int) -> str | None:
-    try:
-        return str(Path(f"/proc/self/fd/{fd}").readlink())
-    except OSError:
-        return None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import struct
+from array import array
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,7 +14,14 @@ from numpy.typing import NDArray
 from trainfeed.errors import FormatError
 from trainfeed.recordio._format import LENGTH
 
-__all__ = ["ChunkFraming", "ChunkLimits", "check_sizes", "split_records"]
+__all__ = [
+    "ChunkFraming",
+    "ChunkLimits",
+    "check_sizes",
+    "iter_records",
+    "record_bounds",
+    "split_records",
+]
 
 # Records up to this size are small: 256 of them fit the default chunk of 1 MiB.
 _SMALL_RECORD_BYTES: Final = 4096
@@ -125,25 +135,41 @@ def split_records(framing: memoryview, num_records: int) -> list[memoryview]:
     Raises:
         FormatError: ``num_records`` records do not end exactly where the framing ends.
     """
+    return list(iter_records(framing, record_bounds(framing, num_records)))
+
+
+def iter_records(framing: memoryview, bounds: array[int]) -> Iterator[memoryview]:
+    """Yield the records between consecutive bounds, as views into ``framing``."""
+    for start, end in pairwise(bounds):
+        yield framing[start + 4 : end]
+
+
+def record_bounds(framing: memoryview, num_records: int) -> array[int]:
+    """Return where the records start, lengths included, and where the last one ends.
+
+    An array and no list of records: empty records take 4 bytes of framing each, of which a few
+    kilobytes may decompress to gigabytes of Python objects.
+
+    Raises:
+        FormatError: ``num_records`` records do not end exactly where the framing ends.
+    """
     check_sizes(num_records, len(framing))
-    records = []
-    unpack, start = LENGTH.unpack_from, 0
+    bounds = array("Q", [0])
+    append, unpack, start = bounds.append, LENGTH.unpack_from, 0
     try:
         for _ in range(num_records):
-            (length,) = unpack(framing, start)
-            end = start + 4 + length
-            records.append(framing[start + 4 : end])
-            start = end
+            start += 4 + unpack(framing, start)[0]
+            append(start)
     except struct.error:
         start = len(framing) + 1
-    # Slicing past the end returns short records without a word; this notices, because the position
-    # never goes back. It also catches a damaged record count, which no checksum covers.
+    # The position never goes back, so this notices every length that is too large, and also a
+    # damaged record count, which no checksum covers.
     if start != len(framing):
         raise FormatError(
             f"expected {num_records} records in {len(framing)} bytes of framing, they end"
             f" {'before' if start < len(framing) else 'after'} it does"
         )
-    return records
+    return bounds
 
 
 def check_sizes(num_records: int, raw_bytes: int, max_raw_bytes: int | None = None) -> None:

@@ -12,7 +12,7 @@ from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader, read_header
 from trainfeed.recordio._codecs import raw_bytes_of
 from trainfeed.recordio._files import FilePath, ReadableFile, Source, open_source
 from trainfeed.recordio._format import HEADER_BYTES, MAX_RAW_BYTES, ChunkInfo, located
-from trainfeed.recordio._framing import check_sizes, split_records
+from trainfeed.recordio._framing import check_sizes, iter_records, record_bounds
 
 __all__ = ["RangeScanner", "RecordIndex"]
 
@@ -107,10 +107,11 @@ class RangeScanner:
             while left:
                 chunk = self._index.chunks[number]
                 with located(source.path, chunk.offset_bytes, number):
-                    records = split_records(reader.read_known(chunk), chunk.num_records)
-                records = records[skip : skip + left]
-                yield from map(bytes, records)
-                number, skip, left = number + 1, 0, left - len(records)
+                    framing = reader.read_known(chunk)
+                    bounds = record_bounds(framing, chunk.num_records)
+                bounds = bounds[skip : skip + left + 1]
+                yield from map(bytes, iter_records(framing, bounds))
+                number, skip, left = number + 1, 0, left - (len(bounds) - 1)
 
 
 class _StoredPayload:

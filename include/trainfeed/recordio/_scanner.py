@@ -10,7 +10,7 @@ from trainfeed.errors import NotFoundError
 from trainfeed.recordio._chunk import ChunkBuffers, iter_chunks
 from trainfeed.recordio._files import FilePath
 from trainfeed.recordio._format import MAX_RAW_BYTES, located
-from trainfeed.recordio._framing import split_records
+from trainfeed.recordio._framing import iter_records, record_bounds
 
 __all__ = ["RecordScanner"]
 
@@ -51,8 +51,8 @@ class RecordScanner:
             chunks = iter_chunks(path, max_raw_bytes=self._max_raw_bytes, buffers=buffers)
             for number, (info, framing) in enumerate(chunks):
                 with located(path, info.offset_bytes, number):
-                    records = split_records(framing, info.num_records)
-                yield from map(bytes, records)
+                    bounds = record_bounds(framing, info.num_records)
+                yield from map(bytes, iter_records(framing, bounds))
 
 
 def _expand(part: FilePath) -> list[str]:

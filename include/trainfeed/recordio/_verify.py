@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from trainfeed.recordio._chunk import ChunkBuffers, iter_chunks
-from trainfeed.recordio._files import FilePath
+from trainfeed.recordio._files import ReadableFile, path_of
 from trainfeed.recordio._format import MAX_RAW_BYTES, located
-from trainfeed.recordio._framing import split_records
+from trainfeed.recordio._framing import record_bounds
 from trainfeed.recordio._index import RecordIndex
 
 __all__ = ["verify_shard"]
 
 
-def verify_shard(path: FilePath, *, max_raw_bytes: int = MAX_RAW_BYTES) -> RecordIndex:
+def verify_shard(file: ReadableFile, *, max_raw_bytes: int = MAX_RAW_BYTES) -> RecordIndex:
     """Read a file to its last record, in memory for one chunk.
 
     Args:
-        path: The file.
+        file: A path, a descriptor, or a seekable binary file.
         max_raw_bytes: Refuse a chunk whose framing is longer.
 
     Returns:
@@ -29,9 +29,9 @@ def verify_shard(path: FilePath, *, max_raw_bytes: int = MAX_RAW_BYTES) -> Recor
         FormatError: A chunk does not hold what it promises, or is larger than allowed.
     """
     infos = []
-    chunks = iter_chunks(path, max_raw_bytes=max_raw_bytes, buffers=ChunkBuffers())
+    chunks = iter_chunks(file, max_raw_bytes=max_raw_bytes, buffers=ChunkBuffers())
     for number, (info, framing) in enumerate(chunks):
-        with located(str(path), info.offset_bytes, number):
-            split_records(framing, info.num_records)
+        with located(path_of(file), info.offset_bytes, number):
+            record_bounds(framing, info.num_records)
         infos.append(info)
     return RecordIndex(tuple(infos))

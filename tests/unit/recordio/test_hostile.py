@@ -7,6 +7,7 @@ import random
 import struct
 import tracemalloc
 import zlib
+from typing import Any
 
 import cramjam
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from trainfeed.errors import FormatError
 from trainfeed.recordio import (
     MAX_RAW_BYTES,
+    ChunkBuffers,
     Codec,
     RecordIndex,
     RecordScanner,
@@ -88,13 +90,21 @@ for size in EXTREMES:
     HOSTILE[f"gzip of {size} bytes"] = (gzip_with_size(bytes(9), size), 1, Codec.GZIP)
     HOSTILE[f"zstd of {size} bytes"] = (zstd_frame(size), 1, Codec.ZSTD)
 
+# Sizes within the limit, which these few bytes cannot yield.
+UNREACHABLE = {
+    Codec.SNAPPY: snappy_stream(*[(0x00, b"\0\0\0\0\x80\x80\x04\0")] * 900),
+    Codec.GZIP: gzip_with_size(bytes(9), 60 << 20),
+    Codec.LZ4: (60 << 20).to_bytes(4, "little") + bytes(99),
+    Codec.ZSTD: zstd_frame(60 << 20),
+}
 
-def read_all(data: bytes, **options: int) -> None:
+
+def read_all(data: bytes, **options: Any) -> None:
     for info, framing in iter_chunks(io.BytesIO(data), **options):
         split_records(framing, info.num_records)
 
 
-def peak_bytes_of_refusal(data: bytes, **options: int) -> int:
+def peak_bytes_of_refusal(data: bytes, **options: Any) -> int:
     """Return the most memory it took to refuse a file."""
     tracemalloc.start()
     try:
@@ -111,6 +121,48 @@ def test_hostile_chunk_is_refused_before_memory_is_taken(chunk, name):
     assert peak_bytes_of_refusal(chunk(*HOSTILE[name])) < SMALL_BYTES
 
 
+@pytest.mark.parametrize("codec", UNREACHABLE)
+def test_size_that_the_payload_cannot_yield_is_refused_before_memory_is_taken(chunk, codec):
+    """RD-04: raw size against stored size."""
+    assert peak_bytes_of_refusal(chunk(UNREACHABLE[codec], 1, codec)) < SMALL_BYTES
+
+
+def test_index_refuses_more_records_than_fit(chunk):
+    """RD-04: the index reads no payload, so nothing else would notice."""
+    for size in EXTREMES:
+        with pytest.raises(FormatError, match=f"{size} records cannot be in 8 bytes"):
+            RecordIndex.load(io.BytesIO(chunk(bytes(8), size)))
+
+
+def test_index_refuses_a_frame_with_dictionary(chunk):
+    payload, num_records, codec = HOSTILE["zstd with dictionary"]
+    with pytest.raises(FormatError, match="without dictionary"):
+        RecordIndex.load(io.BytesIO(chunk(payload, num_records, codec)))
+
+
+def test_payload_that_ends_early_does_not_show_the_chunk_before_it(chunk, frame):
+    """Buffers are used again: what is not overwritten would pass for the rest."""
+    framing = frame(b"secret", b"record")
+    whole = chunk(b"\x14\0\0\0\xf0\x05" + framing, 2, Codec.LZ4)
+    early = chunk(b"\x14\0\0\0\xa0" + framing[:10], 2, Codec.LZ4)
+    with pytest.raises(FormatError, match="announces 20 bytes and yields 10"):
+        read_all(whole + early, buffers=ChunkBuffers())
+
+
+def test_empty_records_take_no_memory_of_their_own(chunk):
+    """RD-05: 4 bytes of framing each, of which few bytes make millions."""
+    num_records = 1 << 18
+    data = chunk(compressed_zeros(Codec.ZSTD, 4 * num_records), num_records, Codec.ZSTD)
+    tracemalloc.start()
+    try:
+        path = io.BytesIO(data)
+        assert verify_shard(path).num_records == num_records
+        # The framing, and a position per record.
+        assert tracemalloc.get_traced_memory()[1] < 5 * 4 * num_records
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("stored", [23, 24, *EXTREMES])
 def test_stored_size_beyond_the_file_is_refused_before_memory_is_taken(chunk, stored):
     """RD-04."""
@@ -120,8 +172,9 @@ def test_stored_size_beyond_the_file_is_refused_before_memory_is_taken(chunk, st
 
 
 def test_stored_size_beyond_the_limit_is_refused(chunk):
-    assert peak_bytes_of_refusal(chunk(bytes(5000), 1250), max_raw_bytes=3000) < SMALL_BYTES
-    assert peak_bytes_of_refusal(chunk(bytes(3004), 751), max_raw_bytes=3000) < SMALL_BYTES
+    for size, message in ((5000, "at most 4774 stored bytes"), (3004, "at most 3000 bytes")):
+        with pytest.raises(FormatError, match=message):
+            read_all(chunk(bytes(size), size // 4), max_raw_bytes=3000)
 
 
 def compressed_zeros(codec: Codec, num_bytes: int) -> bytes:

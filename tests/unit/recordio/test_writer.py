@@ -77,6 +77,9 @@ def test_chunks_of_small_records_hold_multiples_of_the_quantum(
     """All but the last chunk, as long as the limit leaves room for one quantum."""
     _, chunks = write([bytes(size)] * num_records, max_chunk_bytes=max_chunk_bytes)
     assert [chunk.num_records for chunk in chunks] == expected
+    with RecordWriter(io.BytesIO(), max_chunk_bytes=max_chunk_bytes) as writer:
+        writer.write_array(np.zeros(num_records, dtype=f"V{size}"))
+    assert writer.chunks == chunks
 
 
 def test_one_large_record_ends_the_quantum_of_its_chunk():
@@ -120,6 +123,17 @@ def test_records_come_back_and_chunks_keep_their_limits(case):
     assert list(RecordIndex.load(io.BytesIO(data)).chunks) == chunks
     for chunk in per_chunk:
         assert sum(map(len, chunk)) <= limit or len(chunk) == 1
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("raw_bytes", [4, 255, 256, 257, 65_791, 65_792, 65_793, 1 << 17, 300_000])
+def test_size_of_the_framing_is_stated_whatever_it_is(codec, raw_bytes):
+    """Codecs write it in fields of different width, and in several blocks."""
+    record = bytes(number * number % 251 for number in range(raw_bytes - 4))
+    data, chunks = write([record], codec=codec)
+    assert [chunk.raw_bytes for chunk in chunks] == [raw_bytes]
+    assert list(RecordIndex.load(io.BytesIO(data)).chunks) == chunks
+    assert read(data) == [[record]]
 
 
 @given(
@@ -322,6 +336,8 @@ def test_full_disk_is_a_quota_error_and_closes_the_writer():
     writer = RecordWriter(file, max_chunk_bytes=0)
     writer.write(bytes(50))
     with pytest.raises(QuotaExceededError):
+        writer.write(bytes(50))
+    with pytest.raises(ValueError, match="closed"):
         writer.write(bytes(50))
     writer.close()
     assert len(file.data) < 40

@@ -207,6 +207,7 @@ def test_value_that_would_be_lost_is_refused(field, value, message, optional):
         ({"a": 1}, "field 'b': expected str, got nothing"),
         ({"a": 1, "b": "", "d": 1}, r"expected the fields ['a', 'b', 'c'], got also ['d']"),
         ({"a": 1, "d": "", "c": 1}, r"got also ['d']"),
+        ({"a": 1, "b": "", "c": 1, "d": 1}, r"got also ['d']"),
         ([1, ""], "expected a mapping from field to value, got a list"),
         (None, "expected a mapping from field to value, got a NoneType"),
     ],

@@ -1,0 +1,52 @@
+import configparser
+import json
+from pathlib import Path
+
+from services._airflow_config import AirflowOptions, admin_password, write_config
+from services._postgres import Postgres
+
+
+def written(home, database_home=None, **options):
+    database = Postgres(database_home or home)
+    write_config(home, database, AirflowOptions(**options), port=1234, parallelism=3)
+    # Read as Airflow does, with interpolation.
+    parser = configparser.ConfigParser()
+    parser.read(home / "airflow.cfg")
+    return parser
+
+
+def test_secrets_are_made_once_and_are_the_owners_alone(tmp_path):
+    first = written(tmp_path)
+    password = admin_password(tmp_path)
+    second = written(tmp_path)
+
+    assert first == second
+    assert admin_password(tmp_path) == password
+    assert len(first["api_auth"]["jwt_secret"]) >= 64
+    for name in ("airflow.cfg", "passwords.json", "secrets.json"):
+        assert (tmp_path / name).stat().st_mode & 0o077 == 0
+
+
+def test_everything_stays_on_the_loopback(tmp_path):
+    config = written(tmp_path)
+
+    assert config["api"]["host"] == "127.0.0.1"
+    assert config["core"]["execution_api_server_url"] == "http://127.0.0.1:1234/execution/"
+    assert config["core"]["load_examples"] == "False"
+
+
+def test_a_home_with_odd_characters_survives_the_configuration_file(tmp_path):
+    config = written(tmp_path, Path("/100% of it"), dags=tmp_path / "dags%", paused=False)
+
+    assert config["core"]["dags_folder"] == str(tmp_path / "dags%")
+    assert "/100%25%20of%20it/" in config["database"]["sql_alchemy_conn"]
+
+
+def test_a_long_home_has_its_socket_in_a_short_folder(tmp_path):
+    home = tmp_path / ("long" * 20)
+
+    config = written(home)
+
+    host = config["database"]["sql_alchemy_conn"].partition("host=")[2]
+    assert len(f"{host}/.s.PGSQL.5432") < 100
+    assert json.loads((home / "passwords.json").read_text()).keys() == {"admin"}

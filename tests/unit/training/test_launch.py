@@ -1,0 +1,240 @@
+"""One job per content: launched at most once, adopted afterwards, never half-done."""
+
+import json
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from trainfeed import faults
+from trainfeed.errors import (
+    ChecksumError,
+    ConfigError,
+    GateError,
+    JobFailedError,
+    JobRejectedError,
+    WindowIncompleteError,
+)
+from trainfeed.training import TrainingJob
+from trainfeed.training._job import JobSpec
+from trainfeed.training.launch import train
+
+ROOT = Path(__file__).parents[3]
+CODE = """
+import os
+
+
+def main(job):
+    samples = [s for split in ("train", "eval") for s in job.open(split).reader()()]
+    (job.output / f"ran-{os.getpid()}").touch()
+    return {"samples": len(samples), "days": len(job.intervals), "secrets": "SECRET" in os.environ}
+"""
+
+
+@pytest.fixture
+def trained(project):
+    """The small data set with a training over the last two days."""
+    (project.env.datasets / "clicks" / "train.py").write_text(CODE)
+    project.edit("seed: 7", 'seed: 7\ntrain: {entry: "train:main", window: 2}')
+    return project
+
+
+def run(project, name="2024-03-01"):
+    return train(project.spec, project.env, project.interval(name))
+
+
+def test_a_job_reads_the_last_intervals_of_its_window(trained):
+    for name in ("2024-03-01", "2024-03-02"):
+        trained.build(name)
+    first, second = run(trained), run(trained, "2024-03-02")
+    assert first["intervals"] == ["2024-03-01"]
+    assert second["intervals"] == ["2024-03-01", "2024-03-02"]
+    total = sum(trained.version(f"2024-03-0{d}").manifest.num_samples() for d in (1, 2))
+    assert second["metrics"] == {"samples": total, "days": 2, "secrets": 0}
+
+
+def test_an_incomplete_window_names_what_is_missing_and_starts_nothing(trained):
+    trained.build("2024-03-02")
+    with pytest.raises(WindowIncompleteError, match="not published yet: 2024-03-01"):
+        run(trained, "2024-03-02")
+    assert not (trained.folder.path / "training").exists()
+
+
+def test_a_finished_job_is_adopted(trained):
+    trained.build()
+    first, again = run(trained), run(trained)
+    assert (first["verdict"], again["verdict"]) == ("ran", "adopted")
+    assert (first["job"], first["metrics"]) == (again["job"], again["metrics"])
+    assert len(list(Path(first["folder"]).glob("output/ran-*"))) == 1
+
+
+def test_a_rebuild_of_equal_content_needs_no_further_job(trained):
+    trained.build()
+    first = run(trained)
+    trained.build(rebuild="to see")
+    assert run(trained)["verdict"] == "adopted"
+    assert run(trained)["job"] == first["job"]
+
+
+def test_other_content_other_code_and_another_seed_are_other_jobs(trained):
+    trained.build()
+    jobs = [run(trained)["job"]]
+    trained.edit("return {", "return {'more': 1, ", "train.py")
+    jobs.append(run(trained)["job"])
+    trained.edit('"label": n', '"label": n + 1', "preprocess.py")
+    trained.build(rebuild="labels")
+    jobs.append(run(trained)["job"])
+    assert len(set(jobs)) == 3
+
+
+def test_two_launches_at_once_run_one_job(trained):
+    trained.build()
+    with ThreadPoolExecutor(2) as pool:
+        reports = list(pool.map(lambda _: command(trained), range(2)))
+    assert [report.returncode for report in reports] == [0, 0], reports
+    verdicts = sorted(json.loads(report.stdout)["verdict"] for report in reports)
+    assert verdicts == ["adopted", "ran"]
+
+
+@pytest.mark.parametrize("point", ["train.after_create", "train.before_result"])
+def test_a_killed_launch_is_taken_up_by_the_next(trained, point):
+    trained.build()
+    assert command(trained, point).returncode == -9
+    report = run(trained)
+    assert report["verdict"] == "ran"
+    assert run(trained)["verdict"] == "adopted"
+
+
+def test_a_failing_job_names_its_log_and_may_run_again(trained):
+    trained.build()
+    trained.edit("import os", "import os\n1 / 0", "train.py")
+    with pytest.raises(JobFailedError, match=r"rank 0 ended with status 1; log /") as caught:
+        run(trained)
+    assert str(caught.value).endswith("ZeroDivisionError: division by zero")
+    trained.edit("1 / 0", "", "train.py")
+    assert run(trained)["verdict"] == "ran"
+
+
+@pytest.mark.parametrize("value", ["None", "{}", "{'a': float('nan')}"])
+def test_metrics_that_are_no_numbers_fail_the_job(trained, value):
+    trained.build()
+    trained.edit("return {", f"return {value}\n    return {{", "train.py")
+    with pytest.raises(JobFailedError, match="JobRejectedError"):
+        run(trained)
+
+
+def test_a_metric_below_its_minimum_fails_and_keeps_the_result(trained):
+    trained.build()
+    trained.edit("window: 2", "window: 2, metric: days, min: 5")
+    for _ in range(2):
+        with pytest.raises(GateError, match=r"days = 1\.0, train\.min is 5"):
+            run(trained)
+    assert len(list(trained.folder.path.glob("training/*/*/result.json"))) == 1
+
+
+def test_a_version_that_changed_after_the_launch_is_not_read(trained):
+    trained.build()
+    spec = JobSpec.read(Path(run(trained)["folder"]) / "job.json")
+    changed = spec.versions[0].model_copy(update={"manifest_sha256": "0" * 64})
+    job = TrainingJob(spec.model_copy(update={"versions": [changed]}), 0, 1, Path())
+    with pytest.raises(ChecksumError, match="expected the version with manifest 000"):
+        job.open("train")
+
+
+def test_every_rank_runs_and_rank_0_reports(trained):
+    trained.build()
+    trained.edit("window: 2", "window: 2, ranks: 3")
+    trained.edit("reader()()", "reader(rank=job.rank, world_size=job.world_size)()", "train.py")
+    report = run(trained)
+    assert len(list(Path(report["folder"]).glob("output/ran-*"))) == 3
+    total = trained.version().manifest.num_samples()
+    assert total / 3 - 2 <= report["metrics"]["samples"] <= total / 3 + 2
+
+
+def test_a_failing_rank_ends_the_others(trained):
+    trained.build()
+    trained.edit("window: 2", "window: 2, ranks: 2")
+    waiting = "import threading\n    job.rank == 0 and threading.Event().wait()\n    1 / 0\n"
+    trained.edit("def main(job):\n", f"def main(job):\n    {waiting}", "train.py")
+    with pytest.raises(JobFailedError, match="rank 1 ended with status 1"):
+        run(trained)
+
+
+def test_the_trainer_ends_with_its_launcher(trained):
+    trained.build()
+    trained.edit(
+        "def main(job):\n",
+        "def main(job):\n"
+        "    import threading\n"
+        "    (job.output / 'pid').write_text(str(os.getpid()))\n"
+        "    threading.Event().wait()\n",
+        "train.py",
+    )
+    launcher = start(trained)
+    pid = int(wait_for(trained))
+    launcher.kill()
+    launcher.wait()
+    until_gone(pid)
+
+
+def test_a_job_needs_a_training_in_the_spec(project):
+    with pytest.raises(ConfigError, match="has no training"):
+        run(project)
+
+
+def test_a_damaged_job_file_is_rejected(tmp_path):
+    (tmp_path / "job.json").write_text('{"name": 1}')
+    with pytest.raises(JobRejectedError, match="no job specification"):
+        JobSpec.read(tmp_path / "job.json")
+
+
+def arguments(project, fault=None):
+    return {
+        "args": [
+            *(sys.executable, "-m", "trainfeed"),
+            *("train", "clicks", "--interval", "2024-03-01", "--json"),
+        ],
+        "env": {
+            "PYTHONPATH": str(ROOT / "include"),
+            "SECRET": "x",
+            "TRAINFEED_ROOT": project.env.root,
+            "TRAINFEED_LANDING": project.env.landing,
+            "TRAINFEED_WORK": project.env.work,
+            "TRAINFEED_KAFKA": f"recorded:{project.path / 'recorded'}",
+            "TRAINFEED_DATASETS": str(project.env.datasets),
+            **({faults.VARIABLE: f"{fault}:kill"} if fault else {}),
+        },
+    }
+
+
+def command(project, fault=None):
+    return subprocess.run(
+        **arguments(project, fault), capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def start(project):
+    return subprocess.Popen(
+        **arguments(project), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def wait_for(project):
+    for _ in range(300):
+        for path in project.folder.path.glob("training/*/*/output/pid"):
+            if text := path.read_text():
+                return text
+        threading.Event().wait(0.1)
+    raise AssertionError("the trainer did not start")
+
+
+def until_gone(pid):
+    for _ in range(100):
+        stat = Path(f"/proc/{pid}/stat")
+        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError(f"trainer {pid} is still there")
