@@ -9,14 +9,15 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/include
 export PYTHONNOUSERSITE := 1
 unexport AIRFLOW_HOME
 PYTEST ?=
+WITH_SERVICES := $(BIN)python -m services run kafka hdfs cephfs --
 DAYS ?= 3
 
-.PHONY: help setup setup-dev data run run-services ui fmt lint types imports lock lock-check check \
-	unit integration e2e test services services-stop services-status bench docs clean
+.PHONY: help setup setup-dev data wheel run run-services ui fmt lint types imports lock lock-check check \
+	unit integration e2e test services services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*##"} /^[a-z-]+:.*##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*##"} /^[a-z0-9-]+:.*##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 run: setup data ## Build three days of flights through Airflow and train: recorded topic, local files
 	@$(BIN)python -m examples.daily --days $(DAYS)
 run-services: setup data ## The same from a real Kafka, landing on a real HDFS (JDK 17, Maven)
@@ -60,11 +61,12 @@ check: lint types imports lock-check ## Everything static
 ##@ Test
 unit: setup-dev data ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags --disable-socket --allow-unix-socket $(PYTEST)
-integration: setup-dev data ## Real Kafka, HDFS and CephFS, one service at a time
-	$(BIN)python -m services run kafka hdfs cephfs -- $(BIN)python -m pytest tests/integration $(PYTEST)
+integration: setup-dev data ## Real Kafka, HDFS and CephFS
+	$(WITH_SERVICES) $(BIN)python -m pytest tests/integration $(PYTEST)
 e2e: setup-dev data ## From topic to training job, through a real Airflow on real services
-	$(BIN)python -m services run kafka hdfs cephfs -- $(BIN)python -m pytest tests/e2e $(PYTEST)
-test: unit integration e2e ## Everything; says what could not run here, and why
+	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
+test: unit ## Everything; says what could not run here, and why
+	$(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e $(PYTEST)
 services: setup ## Start Kafka, HDFS and CephFS as plain processes on 127.0.0.1
 	@$(BIN)python -m services start kafka hdfs cephfs
 services-stop: ## Stop them
@@ -79,5 +81,9 @@ lock: .venv/bin/uv ## Resolve, then write the hashed requirements
 lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
 	@$(COMPILE) $(EXTRAS) -c requirements.txt pyproject.toml | diff -u requirements.txt -
 	@$(COMPILE) $(EXTRAS) --group dev -c requirements/dev.txt pyproject.toml | diff -u requirements/dev.txt -
+wheel: setup-dev ## Build the shared package and import it in an environment without Airflow
+	rm -rf dist && $(BIN)uv build --quiet --wheel --out-dir dist
+	$(BIN)uv venv --quiet --clear dist/venv && $(BIN)uv pip install --quiet --python dist/venv/bin/python dist/*.whl
+	cd dist && env -u PYTHONPATH venv/bin/trainfeed --version && env -u PYTHONPATH venv/bin/python -c 'import importlib.util as u; assert u.find_spec("airflow") is None; import trainfeed.readers, trainfeed.training, trainfeed.build.pipeline'
 clean: ## Remove what was built here; data/ with its versions stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist
