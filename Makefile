@@ -7,6 +7,8 @@ INSTALL := $(BIN)uv pip install --quiet --python $(BIN)python --require-hashes
 export PYTHONPATH := $(CURDIR):$(CURDIR)/include
 # Everything is meant for this checkout alone: no user site, no settings of another Airflow.
 export PYTHONNOUSERSITE := 1
+# Behind a proxy with an authority of its own, only the system knows whom to trust.
+export UV_SYSTEM_CERTS := true
 unexport AIRFLOW_HOME
 PYTEST ?=
 WITH_SERVICES := $(BIN)python -m services run kafka hdfs cephfs --

@@ -11,6 +11,7 @@ from pathlib import Path
 from string import Template
 from types import MappingProxyType
 
+from services._home import make_private, socket_folder
 from services._process import Daemon, ServiceError, run_tool, stop_daemons
 
 __all__ = ["CephCluster"]
@@ -103,6 +104,7 @@ class CephCluster:
         mon = self.daemons["mon"]
         stop_daemons(daemon for daemon in self.daemons.values() if daemon is not mon)
         stop_daemons([mon])
+        shutil.rmtree(self._sockets, ignore_errors=True)
 
     def active(self) -> bool:
         """Say whether the mds serves the file system."""
@@ -129,16 +131,26 @@ class CephCluster:
         return self._home / "keys"
 
     @property
+    def _sockets(self) -> Path:
+        return socket_folder(self._home / "sockets", "mon.a.asok")
+
+    @property
     def _stamp(self) -> Path:
         return self._data / ".created"
 
     def _spawn(self, name: str) -> None:
+        make_private(self._sockets)
         self.daemons[name].spawn([*self.command_line(f"ceph-{name}"), "-f", "-i", _IDS[name]])
 
     def _write_config(self) -> str:
         fsid = str(uuid.uuid4())
         values = {"fsid": fsid, "mon": self._port, "store": self._store}
-        folders = {"data": self._data, "keys": self._keys, "logs": self._home / "logs"}
+        folders = {
+            "data": self._data,
+            "keys": self._keys,
+            "logs": self._home / "logs",
+            "sockets": self._sockets,
+        }
         template = Template(_CONFIG.read_text())
         (self._home / "ceph.conf").write_text(template.substitute(values, **folders))
         return fsid

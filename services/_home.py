@@ -1,17 +1,25 @@
-"""Where the services keep their state, and which ports they use."""
+"""Where the services keep their state and sockets, and which ports they use."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+import shutil
 import socket
+import stat
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from pathlib import Path
+from pwd import getpwnam
 
-__all__ = ["REPOSITORY", "default_home", "remembered_ports"]
+from services._process import ServiceError
+
+__all__ = ["REPOSITORY", "default_home", "make_private", "remembered_ports", "socket_folder"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+_MAX_SOCKET_PATH_BYTES = 100  # the kernel's limit is 107
 
 # Below the range from which the kernel takes ports for outgoing connections.
 _FREE_PORTS = range(20000, 32000)
@@ -38,6 +46,29 @@ def remembered_ports(home: Path, preferred: Mapping[str, int]) -> dict[str, int]
         chosen.write_text(json.dumps(dict(preferred) if wanted else _free(preferred)))
     ports: dict[str, int] = json.loads(chosen.read_text())
     return ports
+
+
+def socket_folder(folder: Path, name: str) -> Path:
+    """Return ``folder``, or a short one in its stead when a socket ``name`` in it has no room."""
+    if len(os.fsencode(folder / name)) <= _MAX_SOCKET_PATH_BYTES:
+        return folder
+    return Path("/tmp") / f"trainfeed-{sha256(os.fsencode(folder)).hexdigest()[:16]}"  # noqa: S108
+
+
+def make_private(folder: Path, account: str | None = None) -> None:
+    """Make a folder that only ``account``, ourselves by default, can open.
+
+    Raises:
+        ServiceError: It belongs to somebody else.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    owners = {os.geteuid()} if account is None else {os.geteuid(), getpwnam(account).pw_uid}
+    found = folder.lstat()  # in /tmp a stranger may have been here first
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in owners:
+        raise ServiceError(f"{folder} belongs to somebody else")
+    if account is not None:
+        shutil.chown(folder, account)
+    folder.chmod(0o700)
 
 
 def _free(names: Iterable[str]) -> dict[str, int]:

