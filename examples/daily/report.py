@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ class Progress:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._started_s = time.monotonic()
         self._states: dict[str, str] = {}
 
     def __call__(self, runs: Sequence[DagRun]) -> None:
@@ -38,7 +40,8 @@ class Progress:
             if self._states.get(run.run_id) != run.state:
                 self._states[run.run_id] = run.state
                 name = run.partition_key or f"{run.logical_date:%Y-%m-%d}"
-                self._console.print(f"  {run.dag_id} {name}: {run.state}")
+                seconds = time.monotonic() - self._started_s
+                self._console.print(f"  {seconds:5.1f} s  {run.dag_id} {name}: {run.state}")
 
 
 def show(console: Console, builds: Sequence[dict[str, Any]]) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from http import HTTPStatus
 from typing import Any, Final
 
 from services._process import ServiceError
@@ -13,6 +14,8 @@ from services.airflow_client import AirflowClient, AirflowRequestError, DagRun
 
 __all__ = ["DayResult", "backfill", "collect"]
 
+_BUILD_S: Final = 300.0
+_BACKFILL_S: Final = 60.0
 _TRAINING_S: Final = 600.0
 _POLL_S: Final = 0.3
 _LOG_CHARS: Final = 4000
@@ -45,9 +48,7 @@ def backfill(
     start = datetime(first.year, first.month, first.day, tzinfo=UTC)
     wanted = [start + timedelta(days=number) for number in range(days)]
     before = {run.run_id for run in client.dag_runs(train)}
-    _create(client, build, wanted)
-    runs = [run for run in client.dag_runs(build) if run.logical_date in wanted]
-    builds = client.wait_for(runs, 300.0 + 120.0 * days, on_progress)
+    builds = client.wait_for(_start(client, build, wanted), _BUILD_S * (1 + days), on_progress)
     _require_success(client, builds)
     trainings = _trainings(client, train, {f"{day:%Y-%m-%d}" for day in wanted}, before)
     trainings = client.wait_for(trainings, _TRAINING_S, on_progress)
@@ -84,14 +85,25 @@ def collect(client: AirflowClient, result: DayResult) -> dict[str, Any]:
     }
 
 
-def _create(client: AirflowClient, dag_id: str, wanted: list[datetime]) -> None:
-    deadline_s = time.monotonic() + 60
+def _start(client: AirflowClient, dag_id: str, wanted: list[datetime]) -> list[DagRun]:
+    """Run ended runs once more, and backfill the days that have none; return all of them."""
+    known = {run.logical_date: run for run in client.dag_runs(dag_id)}
+    for run in (known[day] for day in wanted if day in known):
+        if run.ended:
+            client.clear(dag_id, run.run_id)
+    if missing := [day for day in wanted if day not in known]:
+        _backfill(client, dag_id, missing)
+    return [run for run in client.dag_runs(dag_id) if run.logical_date in wanted]
+
+
+def _backfill(client: AirflowClient, dag_id: str, missing: list[datetime]) -> None:
+    deadline_s = time.monotonic() + _BACKFILL_S
     while True:
         try:
-            client.backfill(dag_id, wanted[0], wanted[-1], max_active_runs=4, reprocess="completed")
+            client.backfill(dag_id, missing[0], missing[-1], max_active_runs=4)
         except AirflowRequestError as error:
-            # An earlier backfill counts as active for some seconds after its last run.
-            if error.status != 409 or time.monotonic() > deadline_s:
+            # An earlier backfill counts as active until Airflow looks at it, twice a minute.
+            if error.status != HTTPStatus.CONFLICT or time.monotonic() > deadline_s:
                 raise
             time.sleep(_POLL_S)
         else:
@@ -102,7 +114,7 @@ def _trainings(
     client: AirflowClient, dag_id: str, keys: set[str], before: set[str]
 ) -> list[DagRun]:
     """Wait until every interval's event has started its training run."""
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + _BACKFILL_S
     while True:
         runs = [r for r in client.dag_runs(dag_id) if r.run_id not in before]
         newest = {run.partition_key: run for run in runs if run.partition_key in keys}
