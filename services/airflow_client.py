@@ -17,7 +17,7 @@ from services._process import ServiceError
 __all__ = ["AirflowClient", "AirflowRequestError", "DagRun", "TaskInstance"]
 
 _PAGE = 100
-_POLL_S = 0.2
+_POLL_S = 0.5
 _ENDED = frozenset({"success", "failed"})
 
 
@@ -168,7 +168,7 @@ class AirflowClient:
         Args:
             runs: At least one.
             timeout_s: How long to wait.
-            on_progress: Called a few times a second with the runs as they are.
+            on_progress: Called twice a second with the runs as they are.
 
         Raises:
             ServiceError: Some did not end in time; the message says which tasks they were at.

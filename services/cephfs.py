@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from functools import cached_property
@@ -125,6 +126,8 @@ class CephFS:
         fuse = self._client(path)
         if fuse.pid() is not None and answers(path):
             return
+        if fuse.pid() is None and path in self._clients():
+            self._evict(path)
         self.unmount(path)
         path.mkdir(parents=True, exist_ok=True)
         self._mounts.mkdir(exist_ok=True)
@@ -156,6 +159,12 @@ class CephFS:
         """The client of each mount that was made and not undone."""
         links = self._mounts.iterdir() if self._mounts.exists() else ()
         return {(path := link.readlink()): self._client(path) for link in links}
+
+    def _evict(self, path: Path) -> None:
+        """End the session of a client that has died: what it held is locked for 30 s otherwise."""
+        for session in json.loads(self.command("tell", "mds.a", "session", "ls")):
+            if session["client_metadata"].get("mount_point") == str(path):
+                self.command("tell", "mds.a", "session", "evict", f"id={session['id']}")
 
     def _client(self, path: Path) -> Daemon:
         if path == self.path:

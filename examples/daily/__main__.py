@@ -49,6 +49,8 @@ def main(
         else:
             _run(stack, place, days, data / "run.json")
             console.print(f"done in {time.monotonic() - started:.0f} s")
+            if services:
+                console.print("Kafka and HDFS go on running; 'make services-stop' ends them")
     except ServiceError as error:
         console.print(str(error), markup=False, style="red")
         raise typer.Exit(1) from error
@@ -64,8 +66,8 @@ def _run(stack: AirflowStack, place: places.Places, days: int, results: Path) ->
     report.show(console, builds)
     console.print(
         f"versions: {place.root}/{places.DATASET}/versions; this table for scripts: {results}\n"
-        "next: 'make ui' opens Airflow with these runs in it; 'make run' again finds every day"
-        " identical; read a version with trainfeed.open_dataset (README.md)"
+        "next: the same command again finds every day identical; 'make ui' opens Airflow with the"
+        " runs of 'make run' in it; read a version with trainfeed.open_dataset (README.md)"
     )
 
 

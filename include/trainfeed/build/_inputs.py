@@ -161,7 +161,7 @@ def retained(
             "retention is past the interval: "
             + "; ".join(map(str, losses))
             + "; nothing was read or published; restore the records, or accept the loss with"
-            " --allow-gap WHY"
+            " --allow-gap WHY (Airflow: parameter 'allow_gap')"
         )
     gaps = []
     for loss in losses:

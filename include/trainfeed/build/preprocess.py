@@ -163,7 +163,10 @@ class _Group:
         try:
             self.sorter.add(record, result, separate=separate)
         except SampleShapeError as error:
-            raise PreprocessError(f"{self._name()} at {_place(record)}: {error}") from error
+            raise PreprocessError(
+                f"{self._name()} at {_place(record)}: {error}; nothing was published; mend the"
+                " function, or the schema in dataset.yaml"
+            ) from error
 
     def _call(self, record: Record) -> list[Mapping[str, Any]] | Filtered:
         try:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -27,11 +28,11 @@ class Sleeper:
         if self.install_error:
             raise InstallError(self.install_error)
 
-    def start(self, *, fresh=False):
+    def start(self, *, fresh=False):  # noqa: ARG002
         if self.daemon.pid() is None:
             self.daemon.spawn(["sleep", "60"])
 
-    def wait(self, timeout_s=60.0):
+    def wait(self, timeout_s=60.0):  # noqa: ARG002
         assert self.daemon.pid()
 
     def status(self):
@@ -40,7 +41,7 @@ class Sleeper:
     def stop(self):
         stop_daemons([self.daemon])
 
-    def kill(self, daemon):
+    def kill(self, daemon):  # noqa: ARG002
         self.daemon.kill()
 
     def exports(self):
@@ -50,7 +51,7 @@ class Sleeper:
 class Broken(Sleeper):
     """A service that dies while it starts."""
 
-    def wait(self, timeout_s=60.0):
+    def wait(self, timeout_s=60.0):  # noqa: ARG002
         raise ServiceError("it died")
 
 
@@ -125,7 +126,7 @@ def test_sigterm_ends_the_command_and_what_was_started(tmp_path):
         _run.run([Sleeper(Path({str(tmp_path)!r}) / "idle")],
                  ["sh", "-c", "touch {tmp_path}/up; exec sleep 60"], fresh=False, tell=print)
     """
-    path = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)], env={**os.environ, "PYTHONPATH": path}
     )
