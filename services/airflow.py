@@ -162,8 +162,10 @@ class AirflowStack:
             wait_until(complete, self._parts.values(), what="a DAG", timeout_s=timeout_s)
         except ServiceError as error:
             missing = ", ".join(sorted(set(dag_ids) - known))
-            errors = "\n".join(self.client.import_errors().values())
-            raise ServiceError(f"{error}\nmissing: {missing}\n{errors}") from None
+            answers = self._parts["api-server"].pid() is not None
+            errors = self.client.import_errors().values() if answers else ()
+            reasons = "\n".join([*errors, str(error)])
+            raise ServiceError(f"not among the known DAGs: {missing}\n{reasons}") from None
 
     def reserialize(self) -> None:
         """Read all DAG files again now, without the DAG processor; takes about 5 s."""

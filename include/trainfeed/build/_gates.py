@@ -64,6 +64,9 @@ def _measure(gate: Mapping[str, Any], counts: Counts) -> dict[str, Any]:
         case "range":
             field = counts.statistics[gate["field"]]
             low, high = field["min"], field["max"]
+            if field["not_finite"]:
+                # NaN and infinity are in no minimum and maximum, and lie in no range.
+                return {"value": f"{field['not_finite']} times NaN or infinity", "passed": False}
         case unknown:
             raise ConfigError(f"unknown check {unknown!r} in the plan")
     return {"value": low if low == high else [low, high], "passed": _lies_in(gate, low, high)}

@@ -1,8 +1,9 @@
 """Published versions as one data set: opened by name, interval or range, striped over ranks.
 
 Samples are read in the order of their versions, splits and shards. The sample with ordinal ``i``
-belongs to rank ``i % world_size``, so one shard serves any number of ranks. Nothing is found by
-listing a folder: intervals resolve through CURRENT, files through the manifest.
+belongs to rank ``i % world_size``, so one shard serves any number of ranks. Intervals resolve
+through CURRENT and files through the manifest; only opening a range lists a folder, that of the
+data set's intervals, once.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from trainfeed.errors import ConfigError, FormatError
 from trainfeed.readers._types import Reader, Sample
 from trainfeed.recordio import ChunkInfo, read_chunk, split_records
 from trainfeed.samples import Schema, TypedCodec
+from trainfeed.storage.posix import map_errors
 
 __all__ = ["DatasetReader", "open_dataset"]
 
@@ -167,7 +169,9 @@ class DatasetReader:
 
     def _chunks(self) -> Iterator[tuple[_Span, memoryview]]:
         for span in self._spans():
-            with span.path.open("rb") as file:
+            with map_errors(span.path):
+                file = span.path.open("rb")
+            with file:
                 try:
                     yield span, read_chunk(file, span.info)
                 except FormatError as error:

@@ -1,0 +1,132 @@
+"""Published versions as one data set: by name, path, range and generation; never by a listing."""
+
+import os
+
+import pytest
+
+import trainfeed
+from trainfeed.errors import ChecksumError, ConfigError, NotFoundError
+from trainfeed.readers import open_dataset
+
+
+@pytest.fixture
+def built(project):
+    for name in ("2024-03-01", "2024-03-02", "2024-03-03"):
+        project.build(name)
+    return project
+
+
+def read(project, interval, split="train", **options):
+    return open_dataset("clicks", interval=interval, split=split, root=project.env.root, **options)
+
+
+def values(reader, **options):
+    return [(float(s["value"]), int(s["label"])) for s in reader.reader(**options)()]
+
+
+def test_a_range_is_its_intervals_one_after_another(built):
+    days = [values(read(built, f"2024-03-0{d}")) for d in (1, 2, 3)]
+    whole = read(built, "2024-03-01/2024-03-03")
+    assert values(whole) == [sample for day in days for sample in day]
+    assert whole.num_samples == sum(map(len, days))
+    assert whole.version == "2024-03-01/g0001,2024-03-02/g0001,2024-03-03/g0001"
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 5])
+def test_ranks_stripe_a_range_without_loss_or_overlap(built, world_size):
+    whole = read(built, "2024-03-01/2024-03-03")
+    expected = values(whole)
+    for rank in range(world_size):
+        assert values(whole, rank=rank, world_size=world_size) == expected[rank::world_size]
+
+
+def test_arrays_and_samples_are_the_same_data(built):
+    reader = read(built, "2024-03-01")
+    columns = list(reader.iter_arrays(rank=1, world_size=2))
+    pairs = [pair for c in columns for pair in zip(c["value"], c["label"], strict=True)]
+    stacked = [(float(value), int(label)) for value, label in pairs]
+    assert stacked == values(reader, rank=1, world_size=2)
+    assert all(c["value"].dtype == "float32" for c in columns)
+    assert all(c["value"].flags.writeable for c in columns)
+
+
+def test_a_reader_can_be_called_again(built):
+    reader = read(built, "2024-03-01").reader()
+    assert list(reader()) == list(reader())
+
+
+def test_a_generation_is_pinned_or_the_current_one(built):
+    built.build("2024-03-01", rebuild="once more")
+    assert read(built, "2024-03-01").version == "2024-03-01/g0002"
+    assert read(built, "2024-03-01", generation="g0001").version == "2024-03-01/g0001"
+    assert read(built, "2024-03-01").content_digest == built.version().manifest.content_digest
+
+
+def test_the_path_of_a_version_needs_no_root(built):
+    path = built.version().path
+    assert values(trainfeed.open_dataset(path, split="eval")) == values(
+        read(built, "2024-03-01", split="eval")
+    )
+
+
+def test_samples_of_variable_size_are_read_and_do_not_stack(project):
+    project.edit("label: {dtype: int64}", "label: {dtype: int64}\n  note: {dtype: str}")
+    project.edit('"label": n', '"label": n, "note": "é" * n', "preprocess.py")
+    project.build()
+    reader = read(project, "2024-03-01")
+    assert {len(s["note"]) == int(s["label"]) for s in reader.reader()()} == {True}
+    with pytest.raises(ConfigError, match=r"use reader\(\)"):
+        next(reader.iter_arrays())
+
+
+def test_reading_lists_no_folder(built, monkeypatch):
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, lambda *_: pytest.fail("a folder was listed"))
+    assert values(read(built, "2024-03-01"))
+
+
+def test_a_damaged_shard_is_named_with_its_place(built):
+    version = built.version()
+    shard = version.shard_paths("train")[0]
+    shard.chmod(0o644)
+    data = bytearray(shard.read_bytes())
+    data[30] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(ChecksumError, match=shard.name):
+        values(read(built, "2024-03-01"))
+
+
+def test_a_swapped_index_is_refused(built):
+    path = built.version().path / "CHUNKS.arrow"
+    path.chmod(0o644)
+    path.write_bytes((built.version("2024-03-02").path / "CHUNKS.arrow").read_bytes())
+    with pytest.raises(ChecksumError, match=r"CHUNKS\.arrow"):
+        values(read(built, "2024-03-01"))
+
+
+def test_a_missing_shard_is_an_error_not_a_short_read(built):
+    version = built.version()
+    version.shard_paths("train")[0].unlink()
+    with pytest.raises(NotFoundError, match="clicks-train-00000"):
+        values(read(built, "2024-03-01"))
+
+
+def test_mistakes_are_named(built):
+    with pytest.raises(ConfigError, match="has no split 'test', only eval, train"):
+        read(built, "2024-03-01", split="test")
+    with pytest.raises(NotFoundError, match="no published version of interval 2024-03-09"):
+        read(built, "2024-03-09")
+    with pytest.raises(ConfigError, match="at least one published version"):
+        read(built, "2024-04-01/2024-04-09")
+    with pytest.raises(ConfigError, match="a generation pins one interval"):
+        read(built, "2024-03-01/2024-03-02", generation="g0001")
+    with pytest.raises(ConfigError, match="expected a rank from 0 to 1"):
+        read(built, "2024-03-01").reader(rank=2, world_size=2)
+
+
+def test_versions_of_different_schemas_are_not_mixed(project):
+    project.build("2024-03-01")
+    project.edit("value: {dtype: float32}", "value: {dtype: float64}")
+    project.build("2024-03-02")
+    with pytest.raises(ConfigError, match="has another schema"):
+        read(project, "2024-03-01/2024-03-02")
