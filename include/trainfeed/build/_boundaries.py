@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trainfeed.dataset import DatasetFolder, canonical
 from trainfeed.errors import IngestError
@@ -19,6 +19,9 @@ from trainfeed.sources import PartitionBoundary, Topic, find_boundary
 from trainfeed.storage import posix
 
 __all__ = ["Boundary", "resolve_boundary"]
+
+# Finding one takes a scan of some million records at worst.
+_LOCK_TIMEOUT_S: Final = 600.0
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,13 @@ def resolve_boundary(
     """
     path = folder.boundary(topic.identity.topic, topic.identity.uuid, at)
     if not path.exists():
-        found = _find(path.parent, topic, at, skew_ms)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # When somebody else was quicker, theirs counts: it is re-read below.
-        posix.create_exclusive(path, canonical.dumps(_to_json(topic, found)))
+        with posix.map_errors(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        # One at a time: two neighbours found side by side would not know of each other.
+        with posix.file_lock(path.parent / ".lock", timeout_s=_LOCK_TIMEOUT_S):
+            if not path.exists():
+                found = _find(path.parent, topic, at, skew_ms)
+                posix.create_exclusive(path, canonical.dumps(_to_json(topic, found)))
     return _read(path)
 
 

@@ -27,6 +27,8 @@ from trainfeed.spec import DatasetSpec
 __all__ = ["code_digest", "load_function", "running_libraries"]
 
 _PACKAGE: Final = "trainfeed_datasets"
+# By package, the files that its digest covers: nothing else may run under that name.
+_DIGESTED: dict[str, frozenset[str]] = {}
 # Everything that decides about bytes on disk, besides the code of the data set.
 _LIBRARIES: Final = ("cramjam", "isal", "numpy", "pyarrow", "trainfeed", "xxhash")
 
@@ -90,7 +92,11 @@ def _version(name: str) -> str:
 
 def _modules(spec: DatasetSpec) -> list[Path]:
     training = spec.folder / f"{spec.train.entry.partition(':')[0]}.py" if spec.train else None
-    return sorted(path for path in spec.folder.rglob("*.py") if path != training)
+    return sorted(
+        path
+        for path in spec.folder.rglob("*.py")
+        if path != training and not path.name.startswith(".")
+    )
 
 
 def _load_module(spec: DatasetSpec, module_name: str) -> ModuleType:
@@ -101,7 +107,7 @@ def _load_module(spec: DatasetSpec, module_name: str) -> ModuleType:
         return importlib.import_module(f"{_load_package(spec)}.{module_name}")
     except ConfigError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"importing {path} failed: {type(error).__name__}: {error}") from error
 
 
@@ -114,6 +120,7 @@ def _load_package(spec: DatasetSpec) -> str:
     if name not in sys.modules:
         package = ModuleType(name)
         package.__path__ = [str(spec.folder)]
+        _DIGESTED[name] = frozenset(map(str, _modules(spec)))
         sys.modules[name] = package
         if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
             sys.meta_path.insert(0, _Finder())
@@ -128,7 +135,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules of data sets' folders, and nothing else."""
+    """Finds digested modules of data sets' folders, and lets no other finder look for more."""
 
     def find_spec(
         self,
@@ -139,11 +146,16 @@ class _Finder(importlib.abc.MetaPathFinder):
         if not fullname.startswith(_PACKAGE) or not path:
             return None
         place = Path(path[0]) / fullname.rpartition(".")[2]
-        for file in (place.with_suffix(".py"), place / "__init__.py"):
-            if file.is_file():
-                loader = _Loader(fullname, str(file))
+        digested = _DIGESTED[fullname.partition(".")[0]]
+        for file in (f"{place}.py", f"{place}/__init__.py"):
+            if file in digested:
+                loader = _Loader(fullname, file)
                 return importlib.util.spec_from_file_location(fullname, file, loader=loader)
-        return None
+        raise ModuleNotFoundError(
+            f"{place} is no Python source that the code digest covers (the module of train.entry"
+            " is left out of it); put what preprocessing needs into a .py file of its own",
+            name=fullname,
+        )
 
 
 def _refuse_outside_imports(path: Path, content: bytes, folder: Path) -> None:

@@ -19,7 +19,7 @@ class Counts:
         read: Source records read.
         quarantined: Records in quarantine.
         samples: Samples of all splits.
-        late: Records stamped before the interval.
+        late: Records stamped before the interval, of topics whose policy is to fail.
         statistics: Per field the statistics over all splits, as JSON.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -136,25 +136,32 @@ class _Loss:
 
 
 def retained(
-    windows: list[TopicWindow], landed: Mapping[str, bool], *, allow_gap: str | None
+    windows: list[TopicWindow],
+    inputs: Mapping[str, PlannedInput],
+    landed: Mapping[str, bool],
+    known: Sequence[Mapping[str, Any]],
+    *,
+    allow_gap: str | None,
 ) -> tuple[dict[str, PlannedInput], list[dict[str, Any]]]:
-    """Return what can be read of the inputs, and the gaps that somebody allowed.
+    """Return what can be read of the inputs, and all gaps that somebody allowed.
 
     Args:
         windows: The topics.
+        inputs: The ranges, those of ``known`` gaps left out already.
         landed: By source, whether complete landing files cover its range.
-        allow_gap: Why the loss is accepted, or None to refuse any.
+        known: Gaps of the published version.
+        allow_gap: Why further loss is accepted, or None to refuse any.
 
     Raises:
         OffsetOutOfRangeError: Retention deleted records of the interval, or nobody can prove that
             it did not.
     """
-    inputs = resolve_inputs(windows)
     losses = [
         loss
         for window in windows
-        for source, planned in window.inputs()
-        if not landed[source] and (loss := _loss(window, source, planned)) is not None
+        for source, _ in window.inputs()
+        if (loss := _loss(window, source, inputs[source], is_landed=landed[source])) is not None
+        and not any(gap["source"] == source and gap["end"] >= loss.end for gap in known)
     ]
     if losses and allow_gap is None:
         raise OffsetOutOfRangeError(
@@ -163,19 +170,23 @@ def retained(
             + "; nothing was read or published; restore the records, or accept the loss with"
             " --allow-gap WHY (Airflow: parameter 'allow_gap')"
         )
-    gaps = []
+    kept = dict(inputs)
+    gaps = [dict(gap) for gap in known]
     for loss in losses:
-        planned = inputs[loss.source]
+        planned = kept[loss.source]
         start = min(max(planned.start, loss.end), planned.end)
-        inputs[loss.source] = planned.model_copy(update={"start": start})
+        kept[loss.source] = planned.model_copy(update={"start": start})
         gaps.append({"source": loss.source, "start": loss.start, "end": loss.end, "why": allow_gap})
-    return inputs, gaps
+    return kept, gaps
 
 
-def _loss(window: TopicWindow, source: str, planned: PlannedInput) -> _Loss | None:
+def _loss(
+    window: TopicWindow, source: str, planned: PlannedInput, *, is_landed: bool
+) -> _Loss | None:
     log_start, _ = window.topic.log_range(planned.partition)
-    if planned.start < log_start and planned.start < planned.end:
+    if planned.start < min(log_start, planned.end) and not is_landed:
         return _Loss(source, planned.start, min(log_start, planned.end), proven=True)
+    # What has landed says nothing of records before it.
     unproven = window.start.unproven(planned.partition)
     if unproven is not None:
         return _Loss(source, 0, unproven.log_start, proven=False)

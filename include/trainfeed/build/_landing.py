@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from trainfeed.build._plan_file import PlannedInput, PlannedRange
 from trainfeed.dataset import Leaf, canonical
-from trainfeed.errors import FormatError
+from trainfeed.dataset.identity import source_hash
+from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.sources import LandingFile, landing_folder, landing_name
 from trainfeed.storage import Location
 
-__all__ = ["is_landed", "landed_leaf", "landing_file", "leaf_of"]
+__all__ = ["REMEDY", "is_landed", "landed_leaf", "landing_file", "leaf_of", "opened_landing"]
+
+REMEDY: Final = "nothing was published; delete the file and clear the run from ingest on"
 
 logger = logging.getLogger(__name__)
 
@@ -28,22 +33,52 @@ def landing_file(landing: Location, planned: PlannedInput, piece: PlannedRange) 
     return location / landing_name(piece.start, piece.end)
 
 
-def landed_leaf(location: Location) -> Leaf | None:
-    """Return the account of a landing file, or None when there is no complete, intact one."""
+@contextmanager
+def opened_landing(location: Location) -> Iterator[LandingFile]:
+    """Open a landing file whose content has been verified.
+
+    Raises:
+        NotFoundError: It is not there.
+        FormatError: It is torn or damaged, or turns out to be while it is read.
+    """
+    if not location.exists():
+        raise NotFoundError(
+            f"landing file {location.uri} is missing; nothing was published; clear the run from"
+            " ingest on"
+        )
+    try:
+        with closing(LandingFile.open(location)) as landing:
+            landing.verify()
+            yield landing
+    except FormatError as error:
+        raise ChecksumError(f"{error}; {REMEDY}") from error
+
+
+def landed_leaf(location: Location, source: str) -> Leaf | None:
+    """Return the account of a landing file, or None when there is no complete, intact one.
+
+    The account is taken from the records; one in the trailer that differs is damage.
+    """
     if not location.exists():
         return None
     try:
         with closing(LandingFile.open(location)) as landing:
             landing.verify()
-            return Leaf.from_json(canonical.loads(landing.metadata["ledger"].encode()))
-    except (FormatError, KeyError) as error:
+            promised = Leaf.from_json(canonical.loads(landing.metadata["ledger"].encode()))
+            number = source_hash(source)
+            found = sum((leaf_of(batch, number) for batch in landing.iter_batches()), start=Leaf())
+    except (FormatError, KeyError, TypeError, ValueError) as error:
         logger.warning("%s is torn or damaged and will be landed anew: %s", location.uri, error)
         return None
+    if found != promised:
+        logger.warning("%s has a wrong account and will be landed anew", location.uri)
+        return None
+    return found
 
 
 def is_landed(landing: Location, planned: PlannedInput, piece: PlannedRange) -> bool:
     """Return whether a complete, intact landing file covers the range."""
-    return landed_leaf(landing_file(landing, planned, piece)) is not None
+    return landed_leaf(landing_file(landing, planned, piece), piece.source) is not None
 
 
 def leaf_of(batch: pa.RecordBatch, source: int) -> Leaf:

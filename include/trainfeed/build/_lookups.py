@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +15,6 @@ from trainfeed.errors import CodeChangedError, ConfigError
 from trainfeed.spec import DatasetSpec
 
 __all__ = ["load_lookups", "lookup_digests"]
-
-_SUFFIXES: Final = (".arrow", ".csv", ".parquet")
 
 
 def lookup_digests(spec: DatasetSpec) -> dict[str, str]:
@@ -64,14 +62,21 @@ def _digest(spec: DatasetSpec, name: str) -> str:
 
 
 def _read(path: Path) -> pa.Table:
-    match path.suffix:
-        case ".parquet":
-            return pyarrow.parquet.read_table(path)
-        case ".csv":
-            return pyarrow.csv.read_csv(path)
-        case ".arrow":
-            return pa.ipc.open_file(pa.OSFile(str(path))).read_all()
-        case _:
-            raise ConfigError(
-                f"expected a lookup file that ends in one of {_SUFFIXES}, got {path.name}"
-            )
+    reader = _READERS.get(path.suffix)
+    if reader is None:
+        raise ConfigError(f"expected a lookup file of kind {sorted(_READERS)}, got {path.name}")
+    try:
+        return reader(path)
+    except (pa.ArrowException, OSError) as error:
+        raise ConfigError(f"lookup file {path} cannot be read: {error}; replace it") from error
+
+
+def _read_arrow(path: Path) -> pa.Table:
+    return pa.ipc.open_file(pa.OSFile(str(path))).read_all()
+
+
+_READERS: Final[Mapping[str, Callable[[Path], pa.Table]]] = {
+    ".arrow": _read_arrow,
+    ".csv": pyarrow.csv.read_csv,
+    ".parquet": pyarrow.parquet.read_table,
+}

@@ -62,6 +62,7 @@ class Plan(_Model):
     """Everything that the stages of one build must agree on.
 
     Attributes:
+        rebuild: Why it was asked for although the interval may have been published.
         fingerprint_of: The values that ``fingerprint`` is the digest of.
         inputs: By source string.
         ranges: Landing files, in order of source and offset.
@@ -79,6 +80,7 @@ class Plan(_Model):
     plan_id: str
     generation: int
     supersedes: dict[str, Any] | None
+    rebuild: str | None
     fingerprint: str
     fingerprint_of: dict[str, Any]
     inputs: dict[str, PlannedInput]

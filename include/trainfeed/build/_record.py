@@ -10,12 +10,12 @@ from typing import Any, Final
 
 __all__ = ["Filtered", "Record", "Reject"]
 
-_REASON: Final = re.compile(r"^[a-z0-9][a-z0-9_.:-]{0,63}$")
+_REASON: Final = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,63}")
 _MAX_MESSAGE_CHARS: Final = 500
 
 
 def _check_reason(reason: str) -> str:
-    if not _REASON.match(reason):
+    if not _REASON.fullmatch(reason):
         raise ValueError(f"expected a reason like 'not_json', got {reason!r}")
     return reason
 
@@ -31,7 +31,9 @@ class Reject(Exception):  # noqa: N818 - users raise it as a verdict, it reports
     def __init__(self, reason: str, message: str = "") -> None:
         super().__init__(reason, message)
         self.reason = _check_reason(reason)
-        self.message = message[:_MAX_MESSAGE_CHARS]
+        # What came out of a broken record may hold what UTF-8 cannot say.
+        text = str(message)[:_MAX_MESSAGE_CHARS]
+        self.message = text.encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True)

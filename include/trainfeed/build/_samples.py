@@ -68,10 +68,10 @@ class SampleSorter:
             MemoryLimitError: All samples together exceed ``resources.memory_bytes``.
         """
         source = self._index[record.source]
+        encodings = [self._codec.encode(sample) for sample in samples]
         field_hash = self._hash_fields(samples[0]) if self._by else 0
         self._source_bytes[record.source] += len(record.value or b"")
-        for ordinal, sample in enumerate(samples):
-            encoded = self._codec.encode(sample)
+        for ordinal, encoded in enumerate(encodings):
             self._num_bytes += len(encoded) + _OVERHEAD_BYTES
             self._records.append(encoded)
             self._sources.append(source)

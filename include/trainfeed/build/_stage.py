@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from trainfeed import faults
 from trainfeed.build._code import code_digest, running_libraries
+from trainfeed.build._differences import differences
 from trainfeed.build._plan_file import Plan, PlannedShard, load_plan
 from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Version
-from trainfeed.errors import CodeChangedError, ConflictError, TrainFeedError
-from trainfeed.spec import DatasetSpec
-from trainfeed.storage import Location
+from trainfeed.errors import CodeChangedError, ConflictError, NonDeterminismError, TrainFeedError
+from trainfeed.spec import DatasetSpec, fingerprint_fields
+from trainfeed.storage import Location, posix
 
-__all__ = ["Stage", "run_stage"]
+__all__ = ["Stage", "run_stage", "unit_of"]
 
 logger = logging.getLogger(__name__)
 
 _SPILL: Final = "spill"
+_Unit = TypeVar("_Unit")
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,13 @@ class Stage:
         """Return the version of this plan, or None while it is not published.
 
         Raises:
-            ConflictError: The generation exists, made from another fingerprint.
+            ConflictError: The generation exists, made from another fingerprint, or is removed.
         """
+        if self.folder.is_removed(self.plan.interval["name"], self.plan.generation):
+            raise ConflictError(
+                f"{self.version_path} was published by this plan and has been removed; its number"
+                " is never used again; start the run anew"
+            )
         if not (self.version_path / "MANIFEST.json").is_file():
             return None
         manifest, digest = Manifest.read(self.version_path)
@@ -104,21 +111,34 @@ class Stage:
         return Version(self.version_path, manifest, digest)
 
     def check_code(self) -> None:
-        """Compare code and libraries with those of the plan.
+        """Compare code, spec and libraries with those of the plan.
 
         Raises:
             CodeChangedError: They differ; publishing would put new code under an old name.
         """
         digest, _ = code_digest(self.spec)
-        running = {"code": digest, **running_libraries()}
-        planned = {"code": self.plan.code["digest"], **self.plan.libraries}
-        if running != planned:
-            names = sorted(n for n in running.keys() | planned if running.get(n) != planned.get(n))
-            changes = ", ".join(f"{n}: {planned.get(n)} → {running.get(n)}" for n in names)
+        running = {"code": digest, "spec": fingerprint_fields(self.spec), **running_libraries()}
+        spec = self.plan.fingerprint_of["spec"]
+        planned = {"code": self.plan.code["digest"], "spec": spec, **self.plan.libraries}
+        if changes := differences(planned, running):
             raise CodeChangedError(
-                f"code changed since plan {self.plan.plan_id} was made ({changes}); landing files"
-                " are kept, nothing was published; start the run anew"
+                f"code changed since plan {self.plan.plan_id} was made ({', '.join(changes)});"
+                " landing files are kept, nothing was published; start the run anew"
             )
+
+
+def unit_of(units: Sequence[_Unit], unit: int) -> _Unit:
+    """Return the work of one task.
+
+    Raises:
+        CodeChangedError: There is none: the plan was exchanged for one with other tasks.
+    """
+    if not 0 <= unit < len(units):
+        raise CodeChangedError(
+            f"the plan has {len(units)} tasks of this stage, none with number {unit}: it was made"
+            " anew while this run was at work; landing files are kept; start the run anew"
+        )
+    return units[unit]
 
 
 def run_stage(
@@ -151,8 +171,12 @@ def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -
     stage.check_code()
     faults.point(f"{name}.start")
     try:
-        return work(stage)
-    except (TrainFeedError, OSError) as error:
+        with posix.map_errors(stage.folder.path):
+            return work(stage)
+    except (ConflictError, NonDeterminismError):
+        # These speak of what is published; that it is there is no way out of them.
+        raise
+    except TrainFeedError as error:
         # Another run may have published this plan meanwhile and taken the staging folder along.
         if report := _published(stage):
             logger.info("%s gave way to a version published meanwhile: %s", name, error)

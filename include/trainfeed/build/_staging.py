@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 import uuid
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -43,13 +44,15 @@ class StagedFile(io.RawIOBase):
 
     def __init__(self, folder: DatasetFolder, plan_id: str, name: str, *, mode: int) -> None:
         tmp = folder.staging / "tmp"
-        tmp.mkdir(parents=True, exist_ok=True)
+        with posix.map_errors(tmp):
+            tmp.mkdir(parents=True, exist_ok=True)
         self._staged = folder.staged(plan_id)
         self._target = self._staged.joinpath(*map(check_name, name.split("/")))
         self._tmp = tmp / f"{plan_id}.{uuid.uuid4().hex}.tmp"
         self._mode = mode
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = os.fdopen(os.open(self._tmp, flags, 0o600), "wb", buffering=1 << 20)
+        with posix.map_errors(self._tmp):
+            self._file = os.fdopen(os.open(self._tmp, flags, 0o600), "wb", buffering=1 << 20)
         self._digest = hashlib.sha256()
         self.num_bytes = 0
 
@@ -69,7 +72,8 @@ class StagedFile(io.RawIOBase):
     def write(self, data: Buffer) -> int:
         """Append ``data``."""
         self._digest.update(data)
-        written = self._file.write(data)
+        with posix.map_errors(self._target):
+            written = self._file.write(data)
         self.num_bytes += written
         return written
 
@@ -86,13 +90,15 @@ class StagedFile(io.RawIOBase):
             if error is None:
                 self._finish()
         finally:
-            self._file.close()
             self._tmp.unlink(missing_ok=True)
+            # Closing a file that could not be flushed fails as well, and would hide why.
+            with suppress(OSError):
+                self._file.close()
 
     def _finish(self) -> None:
         # An fsync that failed says nothing of what is on disk, and a second one would lie: the
         # exception ends this try, and the next one writes a file of its own.
-        with posix.map_errors(self._tmp):
+        with posix.map_errors(self._target):
             self._file.flush()
             os.fchmod(self._file.fileno(), self._mode)
             os.fsync(self._file.fileno())

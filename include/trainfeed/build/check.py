@@ -30,7 +30,7 @@ def check(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
     """Prove completeness and evaluate the gates.
 
     Returns:
-        ``verdict``, ``samples``, ``quarantined``, ``filtered``, ``warnings``.
+        ``verdict``, ``samples``, ``quarantined``, ``filtered``, ``warnings``, ``proof``.
 
     Raises:
         GateError: Ledgers differ, or a blocking gate failed; both sides are in the message.
@@ -39,6 +39,8 @@ def check(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
 
 
 def _check(stage: Stage) -> dict[str, Any]:
+    # A verdict of an earlier try must not outlive a check that fails now.
+    stage.verdict_file.delete()
     trailers = list(_spill_trailers(stage))
     ledger = _ledger(stage, trailers)
     quarantine = _recount_quarantine(stage, ledger)
@@ -68,6 +70,8 @@ def _check(stage: Stage) -> dict[str, Any]:
         "quarantined": quarantine["records"],
         "filtered": sum(verdict["filtered"].values()),
         "warnings": failures(verdict["gates"], "warn"),
+        # Without published positions nobody can repeat the proof from the version alone.
+        "proof": "positions" if stage.spec.output.positions else "spill",
     }
 
 
@@ -165,13 +169,15 @@ def _unequal(what: str, lines: list[str]) -> str:
 
 
 def _late(stage: Stage, trailers: list[Mapping[str, Any]]) -> dict[str, Any]:
-    parts = [trailer["late"] for trailer in trailers]
+    """Add up the records stamped outside of the window, and those that no policy lets pass."""
     policies = late_policies(stage.spec, stage.plan.inputs)
+    parts = [(source, part) for trailer in trailers for source, part in trailer["late"].items()]
     return {
         "policy": {stage.plan.inputs[source].topic: policies[source] for source in policies},
-        "late": sum(part["late"] for part in parts),
-        "future": sum(part["future"] for part in parts),
-        "max_lateness_ms": max((part["max_lateness_ms"] for part in parts), default=0),
+        "late": sum(part["late"] for _, part in parts),
+        "future": sum(part["future"] for _, part in parts),
+        "max_lateness_ms": max((part["max_lateness_ms"] for _, part in parts), default=0),
+        "refused": sum(part["late"] for source, part in parts if policies[source] == "fail"),
     }
 
 
@@ -193,7 +199,7 @@ def _gates(
         read=sum(leaf.read.records for leaf in ledger.values()),
         quarantined=sum(leaf.quarantined.records for leaf in ledger.values()),
         samples=sum(leaf.valid.samples for leaf in ledger.values()),
-        late=late["late"],
+        late=late["refused"],
         statistics=total.to_json(),
     )
     gates = list(stage.plan.quality)

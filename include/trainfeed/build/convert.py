@@ -18,7 +18,7 @@ from trainfeed import faults
 from trainfeed.build._plan_file import PlannedShard
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._spill import SPILL_SCHEMA, ArrowWithTrailer, concat, write_with_trailer
-from trainfeed.build._stage import Stage, run_stage
+from trainfeed.build._stage import Stage, run_stage, unit_of
 from trainfeed.build._staging import StagedFile
 from trainfeed.config import Environment
 from trainfeed.dataset.identity import source_hash
@@ -60,7 +60,7 @@ def _convert(stage: Stage, unit: int) -> dict[str, Any]:
             stack.enter_context(closing(ArrowWithTrailer(stage.spill_file(group))))
             for group in range(len(stage.plan.preprocess))
         ]
-        for shard in stage.plan.convert[unit]:
+        for shard in unit_of(stage.plan.convert, unit):
             entries.append(_write_shard(stage, shard, _gather(stage, spills, shard)))
             faults.point("convert.after_shard")
     return {

@@ -17,7 +17,7 @@ from trainfeed.build._inputs import open_source
 from trainfeed.build._landing import landed_leaf, landing_file, leaf_of
 from trainfeed.build._plan_file import PlannedInput, PlannedRange
 from trainfeed.build._ref import PlanRef
-from trainfeed.build._stage import Stage, run_stage
+from trainfeed.build._stage import Stage, run_stage, unit_of
 from trainfeed.config import Environment
 from trainfeed.dataset import Leaf, canonical
 from trainfeed.dataset.identity import source_hash
@@ -51,10 +51,10 @@ def ingest(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict
 
 def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
     adopted, landed = Leaf(), Leaf()
-    for index in stage.plan.ingest[unit]:
+    for index in unit_of(stage.plan.ingest, unit):
         piece = stage.plan.ranges[index]
         location = landing_file(stage.landing, stage.plan.inputs[piece.source], piece)
-        leaf = landed_leaf(location)
+        leaf = landed_leaf(location, piece.source)
         if leaf is not None:
             adopted += leaf
         else:

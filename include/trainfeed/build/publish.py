@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.build._assemble import assemble
@@ -16,9 +16,10 @@ from trainfeed.build._ref import PlanRef
 from trainfeed.build._stage import Stage, run_stage
 from trainfeed.config import Environment
 from trainfeed.dataset import Version
-from trainfeed.dataset.layout import CURRENT
+from trainfeed.dataset.layout import CURRENT, parse_generation
 from trainfeed.errors import (
     CommitUnknownError,
+    ConfigError,
     ConflictError,
     NonDeterminismError,
     StorageError,
@@ -30,6 +31,8 @@ from trainfeed.storage import posix
 __all__ = ["publish", "summary"]
 
 logger = logging.getLogger(__name__)
+
+_FOLDER_MODE: Final = 0o755
 
 
 def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
@@ -46,9 +49,10 @@ def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]
         QuotaExceededError: The publication root is full.
     """
     report = run_stage("publish", (spec, env, ref), _publish)
-    folder = Stage.open(spec, env, ref).folder
-    version = Version.open(folder.interval(ref.interval) / report["version"].rpartition("/")[2])
+    stage = Stage.open(spec, env, ref)
+    version = Version.open(stage.version_path)
     _point(version)
+    _clean(stage)
     return {**report, **summary(version)}
 
 
@@ -73,14 +77,12 @@ def summary(version: Version) -> dict[str, Any]:
 
 def _publish(stage: Stage) -> dict[str, Any]:
     staged = stage.folder.staged(stage.plan.plan_id)
-    staged.mkdir(parents=True, exist_ok=True)
     assemble(stage)
     faults.point("publish.after_manifest")
     _seal(staged)
     Version.open(staged).verify()
     faults.point("publish.after_verify")
     version = _commit(stage, staged)
-    _clean(stage)
     return {"verdict": "built", "version": version.name}
 
 
@@ -88,6 +90,8 @@ def _seal(staged: Path) -> None:
     """Make names as durable as contents: sync every folder, the innermost first."""
     folders = [path for path in staged.rglob("*") if path.is_dir()]
     for folder in [*sorted(folders, reverse=True), staged]:
+        # Whatever the umask is: readers run under other accounts.
+        folder.chmod(_FOLDER_MODE)
         posix.sync_dir(folder)
 
 
@@ -136,16 +140,24 @@ def _point(version: Version) -> None:
     pointer = version.path.parent / CURRENT
     try:
         with posix.file_lock(version.path.parent / ".lock"):
-            known = pointer.read_text().strip() if pointer.exists() else ""
-            if known < version.path.name:
+            if _pointed(pointer) < version.manifest.generation:
                 posix.replace_file(pointer, f"{version.path.name}\n".encode())
     except (TrainFeedError, OSError, UnicodeDecodeError) as error:
-        logger.warning("%s was not updated, readers look for the newest: %s", pointer, error)
+        logger.warning("%s was not updated, the next run will: %s", pointer, error)
+
+
+def _pointed(pointer: Path) -> int:
+    """Return the generation that CURRENT names, 0 when it names none."""
+    try:
+        return parse_generation(pointer.read_text().strip())
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return 0
 
 
 def _clean(stage: Stage) -> None:
-    """Drop the work files; the version is published whatever happens here."""
+    """Drop the work files, and what a slower run has staged since; published is published."""
     try:
         stage.spill.delete(recursive=True)
+        posix.remove_tree(stage.folder.staged(stage.plan.plan_id))
     except (TrainFeedError, OSError) as error:
-        logger.warning("work files stay behind in %s: %s", stage.spill.uri, error)
+        logger.warning("work files of plan %s stay behind: %s", stage.plan.plan_id, error)

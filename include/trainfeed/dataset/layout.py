@@ -22,7 +22,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.dataset.files import read_plain_file
+from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError
+from trainfeed.storage.posix import map_errors
 
 __all__ = [
     "CURRENT",
@@ -38,8 +40,8 @@ MANIFEST: Final = "MANIFEST.json"
 MANIFEST_DIGEST: Final = "MANIFEST.sha256"
 CURRENT: Final = "CURRENT"
 
-_NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")
-_GENERATION: Final = re.compile(r"^g(\d{4,})(\.withdrawn|\.removed)?$")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_GENERATION: Final = re.compile(r"g([0-9]{4,})(\.withdrawn|\.removed)?")
 
 
 def check_name(name: str) -> str:
@@ -48,7 +50,7 @@ def check_name(name: str) -> str:
     Raises:
         ConfigError: It holds a separator, starts with a dot or dash, or is too long.
     """
-    if not _NAME.match(name):
+    if not _NAME.fullmatch(name):
         raise ConfigError(f"expected a name of letters, digits, '.', '_' and '-', got {name!r}")
     return name
 
@@ -64,7 +66,7 @@ def parse_generation(name: str) -> int:
     Raises:
         ConfigError: ``name`` is no such name.
     """
-    match = _GENERATION.match(name)
+    match = _GENERATION.fullmatch(name)
     if match is None or match[2]:
         raise ConfigError(f"expected a generation like g0001, got {name!r}")
     return int(match[1])
@@ -122,8 +124,7 @@ class DatasetFolder:
 
     def intervals(self) -> list[str]:
         """Names of the intervals that have a folder, sorted."""
-        versions = self.path / "versions"
-        return sorted(p.name for p in versions.iterdir()) if versions.is_dir() else []
+        return sorted(name for name in _names(self.path / "versions") if _NAME.fullmatch(name))
 
     def last_generation(self, interval: str) -> int:
         """The largest number ever used, withdrawn and removed ones included; 0 when none."""
@@ -139,16 +140,27 @@ class DatasetFolder:
         present = {number for number, suffix in entries if not suffix}
         return max(present - gone, default=None)
 
-    def require_generation(self, interval: str) -> int:
-        """The generation that readers get: the one that CURRENT names.
+    def is_removed(self, interval: str, generation: int) -> bool:
+        """Whether retention has deleted that generation, for good."""
+        mark = self.interval(interval) / f"{generation_name(generation)}.removed"
+        with map_errors(mark):
+            return mark.exists()
+
+    def readable_generation(self, interval: str) -> int | None:
+        """The generation that readers get: the one that CURRENT names; None when there is none.
 
         CURRENT is a hint. When it is missing, torn, or names a generation that is gone, the
         newest one that is there is taken instead.
+        """
+        return self._pointed(interval) or self.current_generation(interval)
+
+    def require_generation(self, interval: str) -> int:
+        """The generation that readers get, as ``readable_generation`` finds it.
 
         Raises:
             NotFoundError: The interval has no readable version.
         """
-        generation = self._pointed(interval) or self.current_generation(interval)
+        generation = self.readable_generation(interval)
         if generation is None:
             raise NotFoundError(
                 f"data set {self.name!r} has no published version of interval {interval}"
@@ -160,18 +172,22 @@ class DatasetFolder:
     def _pointed(self, interval: str) -> int | None:
         folder = self.interval(interval)
         try:
-            match = _GENERATION.match((folder / CURRENT).read_text().strip())
-        except (OSError, UnicodeDecodeError):
+            match = _GENERATION.fullmatch(read_plain_file(folder / CURRENT).decode().strip())
+        except (FormatError, StorageError, UnicodeDecodeError):
             return None
         if match is None or match[2]:
             return None
         marks = (folder / f"{match[0]}.withdrawn", folder / f"{match[0]}.removed")
-        gone = any(mark.exists() for mark in marks) or not (folder / match[0] / MANIFEST).is_file()
+        manifest = folder / match[0] / MANIFEST
+        with map_errors(manifest):
+            gone = any(mark.exists() for mark in marks) or not manifest.is_file()
         return None if gone else int(match[1])
 
     def _entries(self, interval: str) -> list[tuple[int, str]]:
-        folder = self.interval(interval)
-        if not folder.is_dir():
-            return []
-        matches = (_GENERATION.match(p.name) for p in folder.iterdir())
+        matches = map(_GENERATION.fullmatch, _names(self.interval(interval)))
         return [(int(m[1]), m[2] or "") for m in matches if m]
+
+
+def _names(folder: Path) -> list[str]:
+    with map_errors(folder):
+        return [path.name for path in folder.iterdir()] if folder.is_dir() else []

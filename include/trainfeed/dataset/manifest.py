@@ -7,6 +7,7 @@ same bytes. ``MANIFEST.sha256`` holds its digest.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -14,12 +15,15 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainfeed.dataset import canonical
+from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 
 __all__ = ["FORMAT", "FileEntry", "Manifest", "ShardEntry", "SplitEntry", "content_digest"]
 
 FORMAT: Final = 1
+
+_SHA256: Final = re.compile(rb"[0-9a-f]{64}")
 
 _FileName = Annotated[
     str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,199}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")
@@ -144,20 +148,28 @@ class Manifest(_Model):
         Raises:
             NotFoundError: No version is there.
             ChecksumError: The manifest is not the one that was published.
-            FormatError: It is no manifest.
+            FormatError: It is no manifest, or its digest is none.
+            StorageError: The file system refused or failed.
         """
         path = folder / MANIFEST
         try:
-            data = path.read_bytes()
-            promised = (folder / MANIFEST_DIGEST).read_text().strip()
-        except FileNotFoundError as error:
-            raise NotFoundError(f"{folder} is no version: {error.filename} is missing") from error
+            data = read_plain_file(path)
+            promised = _read_digest(folder / MANIFEST_DIGEST)
+        except NotFoundError as error:
+            raise NotFoundError(f"{folder} is no version: {error}") from error
         actual = hashlib.sha256(data).hexdigest()
         if actual != promised:
             raise ChecksumError(
                 f"expected a manifest with SHA-256 {promised}, got {actual}", path=str(path)
             )
         return cls.from_bytes(data, path=str(path)), actual
+
+
+def _read_digest(path: Path) -> str:
+    digest = read_plain_file(path).strip()
+    if not _SHA256.fullmatch(digest):
+        raise FormatError(f"expected 64 hex digits, got {digest[:80]!r}", path=str(path))
+    return digest.decode()
 
 
 def content_digest(

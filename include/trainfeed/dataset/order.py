@@ -34,7 +34,7 @@ __all__ = [
 MILLION: Final = 1_000_000
 LATE_SPLIT: Final = "late"
 _MAX_SHARDS: Final = 100_000
-_SHARD_NAME: Final = re.compile(r"^[a-z][a-z0-9_]*-[a-z][a-z0-9_]*-\d{5}-of-\d{5}$")
+_SHARD_NAME: Final = re.compile(r"[a-z][a-z0-9_]*-[a-z][a-z0-9_]*-[0-9]{5}-of-[0-9]{5}")
 
 
 def split_seed(dataset: str) -> int:
@@ -108,7 +108,7 @@ def key_order(
 def shard_name(dataset: str, split: str, index: int, shards: int) -> str:
     """Return ``<dataset>-<split>-aaaaa-of-bbbbb``; bbbbb is the largest index."""
     name = f"{dataset}-{split}-{index:05d}-of-{shards - 1:05d}"
-    if not _SHARD_NAME.match(name) or not 0 <= index < shards:
+    if not _SHARD_NAME.fullmatch(name) or not 0 <= index < shards:
         raise ConfigError(f"{name!r} is no shard name")
     return name
 

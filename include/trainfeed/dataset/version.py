@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trainfeed.dataset.files import open_plain_file, read_plain_file
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
 from trainfeed.dataset.manifest import Manifest, SplitEntry
-from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError
+from trainfeed.errors import (
+    ChecksumError,
+    ConfigError,
+    FormatError,
+    NotFoundError,
+    StorageError,
+    UnsupportedCodecError,
+)
 from trainfeed.recordio import ChunkInfo, Codec
 from trainfeed.samples import Schema
+from trainfeed.storage.posix import map_errors
 
 __all__ = [
     "BUILT",
@@ -25,9 +33,13 @@ __all__ = [
     "CHUNKS_SCHEMA",
     "POSITIONS",
     "POSITIONS_SCHEMA",
+    "Problem",
     "ShardChunk",
     "Version",
 ]
+
+# What can be wrong with a file: its bytes, or that nobody can read them.
+Problem: TypeAlias = FormatError | StorageError
 
 BUILT: Final = "BUILT.json"
 CHUNKS: Final = "CHUNKS.arrow"
@@ -94,6 +106,7 @@ class Version:
             NotFoundError: No version is there.
             ChecksumError: The manifest is not the one that was published.
             FormatError: It is no manifest.
+            StorageError: The file system refused or failed.
         """
         return cls(path, *Manifest.read(path))
 
@@ -132,9 +145,10 @@ class Version:
 
         Raises:
             ChecksumError: The index is not the one that was published.
-            FormatError: It contradicts the manifest.
+            FormatError: It is no index, or contradicts the manifest.
+            NotFoundError: It is missing.
         """
-        table = self._read_arrow(CHUNKS)
+        table = self._read_arrow(CHUNKS, CHUNKS_SCHEMA)
         rows = table.filter(pc.equal(table["split"], split)).to_pylist()
         chunks = [
             ShardChunk(
@@ -145,7 +159,7 @@ class Version:
                     raw_bytes=row["raw_bytes"],
                     num_records=row["num_records"],
                     crc32=row["crc32"],
-                    codec=Codec(row["codec"]),
+                    codec=self._codec(row["codec"]),
                 ),
                 row["first_ordinal"],
             )
@@ -155,8 +169,14 @@ class Version:
         return chunks
 
     def positions(self) -> pa.Table:
-        """Return source position per sample, in split and shard order (``POSITIONS_SCHEMA``)."""
-        return self._read_arrow(POSITIONS)
+        """Return source position per sample, in split and shard order (``POSITIONS_SCHEMA``).
+
+        Raises:
+            ChecksumError: The file is not the one that was published.
+            FormatError: It holds something else.
+            NotFoundError: It is missing.
+        """
+        return self._read_arrow(POSITIONS, POSITIONS_SCHEMA)
 
     def verify(self) -> None:
         """Compare the folder with the manifest: exact listing, sizes, digests of every file.
@@ -164,14 +184,20 @@ class Version:
         Raises:
             ChecksumError: A file is not the one that was published; names it.
             FormatError: A file is missing, foreign, or no plain file; names it.
+            StorageError: A file cannot be read; names it.
         """
         for problem in self.problems():
             raise problem
 
-    def problems(self) -> Iterator[FormatError]:
+    def problems(self) -> Iterator[Problem]:
         """Yield everything that ``verify`` would raise, all of it."""
         expected = self.manifest.file_digests()
-        present = set(_listing(self.path))
+        try:
+            with map_errors(self.path):
+                present = set(_listing(self.path))
+        except StorageError as error:
+            yield error
+            return
         own = {MANIFEST, MANIFEST_DIGEST, BUILT}
         for name in sorted(expected.keys() - present):
             yield FormatError(f"file {name!r} of the manifest is missing", path=str(self.path))
@@ -189,8 +215,9 @@ class Version:
 
     def _check_index(self, split: str, chunks: list[ShardChunk]) -> None:
         ordinal = 0
+        shards = range(len(self._split(split).shards))
         for chunk in chunks:
-            if chunk.first_ordinal != ordinal:
+            if chunk.first_ordinal != ordinal or chunk.shard not in shards:
                 break
             ordinal += chunk.info.num_records
         if ordinal != self.num_samples(split):
@@ -200,16 +227,40 @@ class Version:
                 path=str(self.path / CHUNKS),
             )
 
-    def _read_arrow(self, name: str) -> pa.Table:
+    def _codec(self, number: int) -> Codec:
+        try:
+            return Codec(number)
+        except ValueError as error:
+            raise UnsupportedCodecError(
+                f"expected a known codec, got {number}", path=str(self.path / CHUNKS)
+            ) from error
+
+    def _read_arrow(self, name: str, schema: pa.Schema) -> pa.Table:
         path = self.path / name
         entry = self.manifest.file_digests().get(name)
         if entry is None:
             raise NotFoundError(f"version {self.path} was published without {name}")
-        data = path.read_bytes()
+        data = read_plain_file(path)
         actual = hashlib.sha256(data).hexdigest()
         if actual != entry[1]:
             raise ChecksumError(f"expected SHA-256 {entry[1]}, got {actual}", path=str(path))
-        return pa.ipc.open_file(pa.BufferReader(data)).read_all()
+        return _parse_arrow(data, schema, path)
+
+
+def _parse_arrow(data: bytes, schema: pa.Schema, path: Path) -> pa.Table:
+    try:
+        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+        table.validate(full=True)
+    # Some of pyarrow's complaints about the bytes are an OSError.
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"expected an Arrow file: {error}", path=str(path)) from error
+    if not table.schema.equals(schema) or any(c.null_count for c in table.columns):
+        raise FormatError(
+            f"expected the columns {schema.names} without nulls, got {table.schema.names} of other"
+            " types, or with nulls",
+            path=str(path),
+        )
+    return table
 
 
 def _listing(folder: Path) -> Iterator[str]:
@@ -220,21 +271,22 @@ def _listing(folder: Path) -> Iterator[str]:
             yield entry.name
 
 
-def _compare(path: Path, num_bytes: int, sha256: str) -> Iterator[FormatError]:
-    # O_NONBLOCK: a FIFO in place of a shard must not hang the verification.
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-            yield FormatError("expected a plain file with one name", path=str(path))
-            return
+def _compare(path: Path, num_bytes: int, sha256: str) -> Iterator[Problem]:
+    try:
+        _verify_file(path, num_bytes, sha256)
+    except (FormatError, StorageError) as error:
+        yield error
+
+
+def _verify_file(path: Path, num_bytes: int, sha256: str) -> None:
+    with open_plain_file(path) as file:
+        status = os.fstat(file.fileno())
+        if status.st_nlink != 1:
+            raise FormatError("expected a plain file with one name", path=str(path))
         if status.st_size != num_bytes:
-            yield ChecksumError(f"expected {num_bytes} bytes, got {status.st_size}", path=str(path))
-            return
+            raise ChecksumError(f"expected {num_bytes} bytes, got {status.st_size}", path=str(path))
         digest = hashlib.sha256()
         while block := file.read(_HASH_BLOCK_BYTES):
             digest.update(block)
-        if digest.hexdigest() != sha256:
-            yield ChecksumError(
-                f"expected SHA-256 {sha256}, got {digest.hexdigest()}", path=str(path)
-            )
+    if digest.hexdigest() != sha256:
+        raise ChecksumError(f"expected SHA-256 {sha256}, got {digest.hexdigest()}", path=str(path))

@@ -192,4 +192,4 @@ class ResourceSpec(Part):
     pool: Text | None = None
     max_active_runs: Annotated[int, Field(ge=1)] = 4
     records_per_task: Annotated[int, Field(ge=1)] = 100_000
-    memory_bytes: Annotated[Size, Field(ge=1 << 20)] = 512 << 20
+    memory_bytes: Annotated[Size, Field(ge=1 << 20, lt=1 << 31)] = 512 << 20

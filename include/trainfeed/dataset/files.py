@@ -1,0 +1,55 @@
+"""Opens files of a version so that nothing else in their place can hang or mislead a reader."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from trainfeed.errors import FormatError
+from trainfeed.storage.posix import map_errors
+
+__all__ = ["open_plain_file", "read_plain_file"]
+
+# A link is not followed, and a FIFO is not waited for.
+_PLAIN: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# What the kernel says when a link, a folder or a socket is opened like that.
+_NOT_PLAIN: Final = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})
+
+
+@contextmanager
+def open_plain_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading; an ``OSError`` of the block is raised as what it means for ``path``.
+
+    Raises:
+        NotFoundError: Nothing has the name.
+        FormatError: Something else than a plain file has it.
+        StorageError: The file system refused or failed.
+    """
+    with map_errors(path), _open(path) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise _not_plain(path)
+        yield file
+
+
+def read_plain_file(path: Path) -> bytes:
+    """Return what a file holds; raises as ``open_plain_file`` does."""
+    with open_plain_file(path) as file:
+        return file.read()
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return open(path, "rb", opener=lambda name, flags: os.open(name, flags | _PLAIN))
+    except OSError as error:
+        if error.errno in _NOT_PLAIN:
+            raise _not_plain(path) from error
+        raise
+
+
+def _not_plain(path: Path) -> FormatError:
+    return FormatError("expected a plain file, got something else", path=str(path))

@@ -1,0 +1,393 @@
+"""What a plan, a gap and a version are identified by: nothing may slip in under an old name."""
+
+import json
+import threading
+
+import pytest
+
+from tests.unit.build.clicks import DAY_MS, START_MS, batch, day, event
+from trainfeed.build import PlanRef
+from trainfeed.build._planner import Planner
+from trainfeed.build._spill import ArrowWithTrailer
+from trainfeed.build.check import check
+from trainfeed.build.convert import convert
+from trainfeed.build.ingest import ingest
+from trainfeed.build.plan import plan
+from trainfeed.build.preprocess import preprocess
+from trainfeed.build.publish import publish
+from trainfeed.errors import (
+    ChecksumError,
+    CodeChangedError,
+    ConfigError,
+    ConflictError,
+    FormatError,
+    GateError,
+    MemoryLimitError,
+    NonDeterminismError,
+    OffsetOutOfRangeError,
+    PreprocessError,
+    QuotaExceededError,
+)
+from trainfeed.readers import open_dataset
+
+
+def planned(project, **request):
+    made = plan(project.spec, project.interval(), project.env, **request)
+    return project.spec, project.env, PlanRef.from_json(made)
+
+
+def test_a_spec_that_changes_between_two_tasks_stops_the_run(project):
+    where = planned(project)
+    ingest(*where, 0)
+    project.edit("seed: 7", "seed: 8")
+    spec, env, ref = project.spec, *where[1:]
+    with pytest.raises(CodeChangedError, match=r"spec\.seed: 7 → 8"):
+        preprocess(spec, env, ref, 0)
+
+
+def test_a_run_that_plans_while_another_publishes_adopts_its_generation(project, monkeypatch):
+    landed = Planner._is_landed
+    published = []
+
+    def slowly(self, inputs):
+        if not published:
+            published.append(True)
+            monkeypatch.setattr(Planner, "_is_landed", landed)
+            project.build()
+        return landed(self, inputs)
+
+    monkeypatch.setattr(Planner, "_is_landed", slowly)
+    report = project.build()
+    assert report["generation"] == "g0001"
+    assert project.folder.last_generation("2024-03-01") == 1
+
+
+def lost(project, first, rows):
+    project.record({0: [batch(rows, first=first)]})
+
+
+def test_an_unproven_gap_is_never_forgotten(project):
+    lost(project, 500, day(1, 40))
+    for _ in range(2):
+        with pytest.raises(OffsetOutOfRangeError):
+            project.build("2024-03-01")
+    project.build("2024-03-01", allow_gap="lost")
+    project.build("2024-03-01", rebuild="again")
+    for generation in (1, 2):
+        (gap,) = project.version(generation=generation).manifest.gaps
+        assert (gap["end"], gap["why"]) == (500, "lost")
+
+
+def test_landing_files_do_not_excuse_an_unproven_gap(project):
+    project.edit("seed: 7", "seed: 7\nquality: [{check: count, min: 10000}]")
+    lost(project, 500, day(0, 40) + day(1, 40))
+    with pytest.raises(GateError):
+        project.build(allow_gap="lost")
+    project.edit("min: 10000", "min: 1")
+    with pytest.raises(OffsetOutOfRangeError, match=r"\[0, 500\) may have been deleted"):
+        project.build()
+
+
+def test_a_rebuild_keeps_a_known_gap_and_the_records_that_have_landed(project):
+    rows = day(0, 60) + day(1, 40)
+    lost(project, 0, rows)
+    project.build("2024-03-02")  # the boundary between the days is known from now on
+    lost(project, 20, rows[20:])
+    with pytest.raises(OffsetOutOfRangeError, match=r"\[0, 20\) were deleted"):
+        project.build("2024-03-01")
+    first = project.build("2024-03-01", allow_gap="disk full")
+    lost(project, 40, rows[40:])
+    again = project.build("2024-03-01", rebuild="see")
+    assert (again["samples"], again["source_reads"]) == (first["samples"], 0)
+    (gap,) = project.version().manifest.gaps
+    assert (gap["start"], gap["end"], gap["why"]) == (0, 20, "disk full")
+
+
+def test_other_content_that_appears_just_before_the_rename_is_loud(project, monkeypatch):
+    where = planned(project)
+    for stage in (ingest, preprocess, convert):
+        stage(*where, 0)
+    check(*where)
+    other = project.elsewhere("other")
+    other.build()
+    path = other.version().path
+    manifest = json.loads((path / "MANIFEST.json").read_bytes()) | {"content_digest": "0" * 64}
+
+    from tests.unit.build.test_concurrent import fake_version
+    from trainfeed.build import publish as module
+
+    verify = module._seal
+
+    def sealed(staged):
+        verify(staged)
+        fake_version(project, manifest)
+
+    monkeypatch.setattr(module, "_seal", sealed)
+    with pytest.raises(NonDeterminismError, match="pure function"):
+        publish(*where)
+
+
+def test_a_removed_generation_is_not_made_again(project):
+    project.build()
+    ref = PlanRef("clicks", "2024-03-01", project.version().manifest.plan)
+    version = project.version().path
+    version.rename(project.path / "removed")
+    (version.parent / "g0001.removed").touch()
+    with pytest.raises(ConflictError, match="its number is never used again"):
+        ingest(project.spec, project.env, ref, 0)
+    assert project.build()["generation"] == "g0002"
+
+
+def test_a_cleared_rebuild_of_a_new_interval_builds_nothing_twice(project):
+    reports = [project.build(rebuild="because") for _ in range(3)]
+    assert [report["generation"] for report in reports] == ["g0001"] * 3
+
+
+def test_a_published_plan_that_was_deleted_is_made_again(project):
+    project.build()
+    plan_file = project.folder.plan("2024-03-01", project.version().manifest.plan)
+    content = plan_file.read_bytes()
+    plan_file.unlink()
+    assert project.build()["verdict"] == "identical"
+    assert plan_file.read_bytes() == content
+
+
+def test_a_topic_added_to_the_spec_is_a_changed_input_not_a_replaced_one(project):
+    project.build()
+    record(project, "views", [batch(day(0, 5))])
+    project.edit(
+        "kafka: {connection: kafka_default, topic: clicks, settle: 0s}",
+        "kafka: [{topic: clicks, settle: 0s}, {topic: views, settle: 0s}]",
+    )
+    with pytest.raises(ConflictError, match=r"inputs\.kafka:views/0"):
+        project.build()
+
+
+def record(project, topic, batches):
+    from trainfeed.sources import record_topic
+    from trainfeed.storage import Location
+
+    location = Location.parse(str(project.path / "recorded")) / topic
+    uuid = "33333333-3333-4333-8333-333333333333"
+    record_topic(location, topic, uuid, {0: batches}, rows_per_file=64)
+
+
+def test_one_topics_late_records_do_not_fail_another(project):
+    record(project, "views", [batch([event(1, START_MS), event(1, START_MS - 5)])])
+    project.edit(
+        "kafka: {connection: kafka_default, topic: clicks, settle: 0s}",
+        "kafka: [{topic: clicks, settle: 0s, late: fail}, {topic: views, settle: 0s}]",
+    )
+    project.build()
+    assert project.version().manifest.late["late"] == 1
+
+
+def test_neighbouring_boundaries_found_at_once_agree(project):
+    rows = [event(1, START_MS + 5 * DAY_MS // 2), *day(1, 20), *day(2, 20), *day(3, 20)]
+    project.record({0: [batch(rows)]})
+    names = ["2024-03-02", "2024-03-03", "2024-03-04"]
+    threads = [threading.Thread(target=project.build, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    reads = [
+        sum(i["end"] - i["start"] for i in project.version(n).manifest.inputs.values())
+        for n in names
+    ]
+    assert sum(reads) >= 60
+
+
+@pytest.mark.parametrize("position", [0.2, 0.5, 0.8])
+def test_a_flipped_bit_in_a_work_file_is_never_published(project, position):
+    project.edit(
+        '"value": row["value"]', '"value": hash((row["value"], n)) % 1000', "preprocess.py"
+    )
+    where = planned(project)
+    ingest(*where, 0)
+    preprocess(*where, 0)
+    (spill,) = (project.path / "work").rglob("00000.arrow")
+    data = bytearray(spill.read_bytes())
+    data[int(len(data) * position)] ^= 4
+    spill.write_bytes(data)
+    with pytest.raises(FormatError, match=r"00000\.arrow"):
+        convert(*where, 0)
+
+
+def test_rows_are_copies_and_exact(project, tmp_path):
+    import pyarrow as pa
+
+    from trainfeed.build import _spill
+    from trainfeed.storage import Location
+
+    table = pa.table(
+        {"offset": pa.array(range(1000)), "raw": [bytes([i % 256]) * 40_000 for i in range(1000)]}
+    )
+    location = Location.parse(str(tmp_path)) / "file"
+    location.write_atomic(lambda file: _spill.write_with_trailer(file, table, {"x": 1}))
+    reader = ArrowWithTrailer(location)
+    assert reader.trailer["batch_rows"] < 1000
+    for start, end in ((0, 0), (0, 1), (5, 900), (209, 210), (990, 1000)):
+        rows = reader.rows(start, end)
+        assert rows.equals(table.slice(start, end - start))
+        assert rows.nbytes < (end - start) * 41_000 + 1000
+    reader.close()
+
+
+def test_a_stale_task_number_is_a_typed_error(project):
+    with pytest.raises(CodeChangedError, match="none with number 7"):
+        preprocess(*planned(project), 7)
+
+
+def test_a_check_that_fails_leaves_no_verdict_behind(project):
+    where = planned(project)
+    for stage in (ingest, preprocess, convert):
+        stage(*where, 0)
+    check(*where)
+    (part,) = (project.path / "work").rglob("clicks-eval-00000*.part.arrow")
+    part.unlink()
+    with pytest.raises(Exception, match="part"):
+        check(*where)
+    with pytest.raises(GateError, match="has not passed check"):
+        publish(*where)
+
+
+@pytest.mark.parametrize("statement", ["raise SystemExit(0)", "import sys; sys.exit(3)"])
+def test_a_function_that_exits_is_a_mistake_at_a_named_record(project, statement):
+    project.edit("    row = record.json()", f"    {statement}", "preprocess.py")
+    with pytest.raises(PreprocessError, match=r"raised SystemExit.*offset 0"):
+        project.build()
+
+
+def test_a_module_that_exits_when_imported_is_a_setting_error(project):
+    project.edit("def clicks", "raise SystemExit(0)\n\n\ndef clicks", "preprocess.py")
+    with pytest.raises(ConfigError, match="importing .* failed: SystemExit"):
+        project.build()
+
+
+def test_the_training_module_cannot_be_imported_by_preprocessing(project):
+    folder = project.env.datasets / "clicks"
+    (folder / "train.py").write_text("X = 1\ndef main(job):\n    return {}\n")
+    project.edit("seed: 7", 'seed: 7\ntrain: {entry: "train:main"}')
+    project.edit("def clicks", "from .train import X\n\n\ndef clicks", "preprocess.py")
+    with pytest.raises(ConfigError, match="no Python source that the code digest covers"):
+        project.build()
+
+
+def test_compiled_code_cannot_be_imported_by_preprocessing(project):
+    import py_compile
+
+    folder = project.env.datasets / "clicks"
+    (folder / "fast.py").write_text("X = 1\n")
+    py_compile.compile(str(folder / "fast.py"), cfile=str(folder / "fast.pyc"))
+    (folder / "fast.py").unlink()
+    project.edit("def clicks", "from .fast import X\n\n\ndef clicks", "preprocess.py")
+    with pytest.raises(ConfigError, match="no Python source that the code digest covers"):
+        project.build()
+
+
+def test_lookups_cannot_be_changed_from_record_to_record(project):
+    project.edit(
+        "    row = record.json()", "    lookups['n'] = 1\n    row = record.json()", "preprocess.py"
+    )
+    with pytest.raises(PreprocessError, match="raised TypeError"):
+        project.build()
+
+
+def test_a_lock_file_of_an_editor_is_no_code(project):
+    (project.env.datasets / "clicks" / ".#preprocess.py").symlink_to("nobody@nowhere")
+    assert project.build()["verdict"] == "built"
+
+
+def test_a_reason_with_broken_text_is_quarantined(project):
+    project.edit(
+        'raise Reject("no_value", "expected a value")',
+        'raise Reject("no_value", "\\udcff")',
+        "preprocess.py",
+    )
+    project.record({0: [batch([{"value": b"{}", "timestamp": START_MS}])]})
+    project.build()
+    assert project.version().manifest.quarantine["reasons"] == {"no_value": 1}
+
+
+def test_a_split_field_of_the_wrong_type_is_named(project):
+    project.edit("by: record", "by: [value]")
+    project.edit('"value": row["value"]', '"value": "abc"', "preprocess.py")
+    with pytest.raises(PreprocessError, match="field 'value'"):
+        project.build()
+
+
+def test_a_lookup_that_cannot_be_read_is_named(project):
+    (project.env.datasets / "clicks" / "names.csv").write_text('a,b\n1\n"')
+    project.edit("seed: 7", "seed: 7\nlookups: {names: names.csv}")
+    with pytest.raises(ConfigError, match=r"lookup file .*names\.csv cannot be read"):
+        project.build()
+
+
+def test_quarantined_bytes_count_for_the_memory_bound(project):
+    project.edit("seed: 7", "seed: 7\nresources: {memory_bytes: 1MiB}")
+    rows = [{"value": b"x" * 60_000, "timestamp": START_MS + i} for i in range(30)]
+    project.record({0: [batch(rows)]})
+    with pytest.raises(MemoryLimitError, match="quarantined records of one task"):
+        project.build()
+
+
+def test_a_full_disk_is_a_typed_error_and_leaves_nothing(project, monkeypatch):
+    import errno
+    import os
+
+    def full(fd):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    from trainfeed.build._staging import StagedFile
+
+    project.folder.staged("p").mkdir(parents=True)
+    with (
+        pytest.raises(QuotaExceededError),
+        StagedFile(project.folder, "p", "x", mode=0o444) as file,
+    ):
+        file.write(b"x" * 100)
+    assert list((project.folder.staging / "tmp").iterdir()) == []
+
+
+def test_a_garbled_pointer_is_repaired(project):
+    project.build()
+    pointer = project.folder.interval("2024-03-01") / "CURRENT"
+    pointer.write_text("zzz")
+    project.build()
+    assert pointer.read_text() == "g0001\n"
+
+
+def test_positions_may_be_left_out_and_the_report_says_where_the_proof_ends(project):
+    project.edit("codec: zstd", "codec: zstd, positions: false")
+    where = planned(project)
+    for stage in (ingest, preprocess, convert):
+        stage(*where, 0)
+    assert check(*where)["proof"] == "spill"
+    publish(*where)
+    assert not (project.version().path / "POSITIONS.arrow").exists()
+    assert list(open_dataset(project.version().path, split="train").reader()())
+
+
+def test_a_version_is_readable_whatever_the_umask(project):
+    import os
+
+    before = os.umask(0o077)
+    try:
+        project.build()
+    finally:
+        os.umask(before)
+    assert project.version().path.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_damaged_landing_file_between_two_tasks_says_what_to_do(project):
+    where = planned(project)
+    ingest(*where, 0)
+    landed = min((project.path / "landing").rglob("*.arrow"))
+    data = bytearray(landed.read_bytes())
+    data[len(data) // 2] ^= 1
+    landed.write_bytes(data)
+    with pytest.raises((ChecksumError, FormatError), match="clear the run from ingest on"):
+        preprocess(*where, 0)
+    assert ingest(*where, 0)["source_reads"] > 0
