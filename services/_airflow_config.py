@@ -117,8 +117,8 @@ def _places(home: Path, options: AirflowOptions) -> dict[str, dict[str, object]]
     }
 
 
-# What tiny runs would wait for. Measured with 12 runs of 5 empty tasks on 2 cores: 8.5 s instead
-# of 14.1 s.
+# What tiny runs would wait for. A backfill of 12 runs with 5 empty tasks each takes 8 s instead of
+# 16 s on 2 cores.
 _QUICK: Mapping[str, dict[str, object]] = {
     "scheduler": {
         "scheduler_idle_sleep_time": 0.2,  # how soon a finished task is followed by the next
