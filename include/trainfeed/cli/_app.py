@@ -46,16 +46,16 @@ def _common(
 
 
 def main() -> None:
-    """Run the command line; errors of trainfeed become one message and a status."""
+    """Run the command line; errors of trainfeed and of the system become a message and a status."""
     try:
         app()
-    except TrainFeedError as error:
+    except (TrainFeedError, OSError) as error:
         error_console().print(f"[red]{type(error).__name__}[/]:", end=" ")
         error_console().print(str(error), markup=False, highlight=False)
         sys.exit(_status(error))
 
 
-def _status(error: TrainFeedError) -> int:
+def _status(error: TrainFeedError | OSError) -> int:
     if isinstance(error, ConfigError):
         return 2
     return 3 if isinstance(error, FormatError) else 1

@@ -12,6 +12,7 @@ from trainfeed.config import environment_from_environ
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.layout import parse_generation
 from trainfeed.errors import ConfigError
+from trainfeed.storage.posix import map_errors
 
 __all__ = ["ls", "show", "verify"]
 
@@ -29,7 +30,7 @@ def ls(
     """List data sets, or the published intervals of one."""
     root = Path(environment_from_environ().root)
     if name is None:
-        names = sorted(p.name for p in root.iterdir() if (p / "versions").is_dir())
+        names = _names(root)
         print_json(names) if as_json else print_rows(["data set"], [[n] for n in names])
         return
     rows = [_row(version) for version in _versions(DatasetFolder(root, name))]
@@ -62,8 +63,16 @@ def verify(target: Target, *, as_json: Json = False) -> None:
         raise typer.Exit(3)
 
 
+def _names(root: Path) -> list[str]:
+    with map_errors(root):
+        # Nothing was ever published: the first build makes the root.
+        if not root.exists():
+            return []
+        return sorted(path.name for path in root.iterdir() if (path / "versions").is_dir())
+
+
 def _versions(folder: DatasetFolder) -> list[Version]:
-    published = [name for name in folder.intervals() if folder.current_generation(name)]
+    published = [name for name in folder.intervals() if folder.readable_generation(name)]
     return [Version.resolve(folder, name) for name in published]
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainfeed.dataset.files import open_plain_file, read_plain_file
+from trainfeed.dataset._intact import Problem, compare_file, list_files, read_arrow
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
 from trainfeed.dataset.manifest import Manifest, SplitEntry
 from trainfeed.errors import (
-    ChecksumError,
     ConfigError,
     FormatError,
     NotFoundError,
@@ -33,18 +30,13 @@ __all__ = [
     "CHUNKS_SCHEMA",
     "POSITIONS",
     "POSITIONS_SCHEMA",
-    "Problem",
     "ShardChunk",
     "Version",
 ]
 
-# What can be wrong with a file: its bytes, or that nobody can read them.
-Problem: TypeAlias = FormatError | StorageError
-
 BUILT: Final = "BUILT.json"
 CHUNKS: Final = "CHUNKS.arrow"
 POSITIONS: Final = "POSITIONS.arrow"
-_HASH_BLOCK_BYTES: Final = 4 << 20
 
 CHUNKS_SCHEMA: Final = pa.schema(
     {
@@ -194,7 +186,7 @@ class Version:
         expected = self.manifest.file_digests()
         try:
             with map_errors(self.path):
-                present = set(_listing(self.path))
+                present = set(list_files(self.path))
         except StorageError as error:
             yield error
             return
@@ -204,7 +196,7 @@ class Version:
         for name in sorted(present - expected.keys() - own):
             yield FormatError(f"file {name!r} is not in the manifest", path=str(self.path))
         for name in sorted(expected.keys() & present):
-            yield from _compare(self.path / name, *expected[name])
+            yield from compare_file(self.path / name, *expected[name])
 
     def _split(self, split: str) -> SplitEntry:
         try:
@@ -240,53 +232,4 @@ class Version:
         entry = self.manifest.file_digests().get(name)
         if entry is None:
             raise NotFoundError(f"version {self.path} was published without {name}")
-        data = read_plain_file(path)
-        actual = hashlib.sha256(data).hexdigest()
-        if actual != entry[1]:
-            raise ChecksumError(f"expected SHA-256 {entry[1]}, got {actual}", path=str(path))
-        return _parse_arrow(data, schema, path)
-
-
-def _parse_arrow(data: bytes, schema: pa.Schema, path: Path) -> pa.Table:
-    try:
-        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
-        table.validate(full=True)
-    # Some of pyarrow's complaints about the bytes are an OSError.
-    except (pa.ArrowException, OSError) as error:
-        raise FormatError(f"expected an Arrow file: {error}", path=str(path)) from error
-    if not table.schema.equals(schema) or any(c.null_count for c in table.columns):
-        raise FormatError(
-            f"expected the columns {schema.names} without nulls, got {table.schema.names} of other"
-            " types, or with nulls",
-            path=str(path),
-        )
-    return table
-
-
-def _listing(folder: Path) -> Iterator[str]:
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            yield from (f"{entry.name}/{name}" for name in _listing(entry))
-        else:
-            yield entry.name
-
-
-def _compare(path: Path, num_bytes: int, sha256: str) -> Iterator[Problem]:
-    try:
-        _verify_file(path, num_bytes, sha256)
-    except (FormatError, StorageError) as error:
-        yield error
-
-
-def _verify_file(path: Path, num_bytes: int, sha256: str) -> None:
-    with open_plain_file(path) as file:
-        status = os.fstat(file.fileno())
-        if status.st_nlink != 1:
-            raise FormatError("expected a plain file with one name", path=str(path))
-        if status.st_size != num_bytes:
-            raise ChecksumError(f"expected {num_bytes} bytes, got {status.st_size}", path=str(path))
-        digest = hashlib.sha256()
-        while block := file.read(_HASH_BLOCK_BYTES):
-            digest.update(block)
-    if digest.hexdigest() != sha256:
-        raise ChecksumError(f"expected SHA-256 {sha256}, got {digest.hexdigest()}", path=str(path))
+        return read_arrow(path, schema, entry[1])

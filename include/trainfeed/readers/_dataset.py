@@ -3,27 +3,28 @@
 Samples are read in the order of their versions, splits and shards. The sample with ordinal ``i``
 belongs to rank ``i % world_size``, so one shard serves any number of ranks. Intervals resolve
 through CURRENT and files through the manifest; only opening a range lists a folder, that of the
-data set's intervals, once.
+data set's intervals, once, and that of an interval whose CURRENT leads nowhere.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import parse_generation
-from trainfeed.errors import ConfigError, FormatError
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.readers._types import Reader, Sample
 from trainfeed.recordio import ChunkInfo, read_chunk, split_records
 from trainfeed.samples import Schema, TypedCodec
-from trainfeed.storage.posix import map_errors
 
 __all__ = ["DatasetReader", "open_dataset"]
 
@@ -60,8 +61,23 @@ def open_dataset(
         return DatasetReader([Version.resolve(folder, first, number)], split)
     if number is not None:
         raise ConfigError(f"a generation pins one interval, {interval!r} is a range; name one")
-    names = [known for known in folder.intervals() if first <= known <= last]
-    return DatasetReader([Version.resolve(folder, known) for known in names], split)
+    return DatasetReader(_range(folder, first, last), split)
+
+
+def _range(folder: DatasetFolder, first: str, last: str) -> list[Version]:
+    names = [name for name in folder.intervals() if first <= name <= last]
+    generations = {name: folder.readable_generation(name) for name in names}
+    versions = [
+        Version.resolve(folder, name, generation)
+        for name, generation in generations.items()
+        if generation is not None
+    ]
+    if not versions:
+        raise NotFoundError(
+            f"data set {folder.name!r} has no published version of an interval from {first} to"
+            f" {last} in {folder.path}; build one, or name another range"
+        )
+    return versions
 
 
 @dataclass(frozen=True)
@@ -123,7 +139,8 @@ class DatasetReader:
     def reader(self, *, rank: int = 0, world_size: int = 1) -> Reader:
         """Return a reader over this rank's samples; every call of it starts anew.
 
-        Samples hold arrays of their own, valid as long as they are held.
+        Samples hold arrays of their own, valid as long as they are held, and None where an
+        optional field is absent.
         """
         _check_rank(rank, world_size)
 
@@ -131,7 +148,7 @@ class DatasetReader:
             if self.schema.is_fixed:
                 for columns in self.iter_arrays(rank=rank, world_size=world_size):
                     names = list(columns)
-                    for row in zip(*columns.values(), strict=True):
+                    for row in zip(*map(_rows, columns.values()), strict=True):
                         yield dict(zip(names, row, strict=True))
             else:
                 yield from self._iter_variable(rank, world_size)
@@ -143,10 +160,14 @@ class DatasetReader:
     ) -> Iterator[dict[str, NDArray[Any]]]:
         """Yield this rank's samples chunk by chunk, as field → array of shape (n, *shape).
 
-        The arrays are the caller's own. Chunks may give no sample to a rank; those are left out.
+        The arrays are the caller's own. That of an optional field is a masked array, in which the
+        rows are masked where the field is absent. Chunks may give no sample to a rank; those are
+        left out.
 
         Raises:
             ConfigError: The schema has fields of variable size.
+            FormatError: A shard is not the published one.
+            NotFoundError: A shard is missing.
         """
         _check_rank(rank, world_size)
         if not self.schema.is_fixed:
@@ -169,14 +190,7 @@ class DatasetReader:
 
     def _chunks(self) -> Iterator[tuple[_Span, memoryview]]:
         for span in self._spans():
-            with map_errors(span.path):
-                file = span.path.open("rb")
-            with file:
-                try:
-                    yield span, read_chunk(file, span.info)
-                except FormatError as error:
-                    error.path = error.path or str(span.path)
-                    raise
+            yield span, _framing(span)
 
     def _spans(self) -> Iterator[_Span]:
         base = 0
@@ -185,6 +199,25 @@ class DatasetReader:
             for chunk in version.chunks(self.split):
                 yield _Span(paths[chunk.shard], chunk.info, base + chunk.first_ordinal)
             base += version.num_samples(self.split)
+
+
+def _framing(span: _Span) -> memoryview:
+    with open_plain_file(span.path) as file:
+        try:
+            return read_chunk(file, span.info)
+        except FormatError as error:
+            error.path = error.path or str(span.path)
+            raise
+
+
+def _rows(column: NDArray[Any]) -> Iterable[Any]:
+    """Return the values of a column one by one, None for masked ones; shape (n, *shape)."""
+    if not isinstance(column, np.ma.MaskedArray):
+        return column
+    mask = np.ma.getmaskarray(column)
+    absent = np.asarray(mask.any(axis=tuple(range(1, column.ndim))))
+    pairs = zip(column.data, absent, strict=True)
+    return (None if is_absent else value for value, is_absent in pairs)
 
 
 def _check_rank(rank: int, world_size: int) -> None:

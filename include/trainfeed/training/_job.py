@@ -37,6 +37,7 @@ class JobSpec(_Model):
     Attributes:
         name: Function of data set, interval, contents and configuration; equal jobs share it.
         folder: The data set's folder, which holds the module of ``entry``.
+        code: Digest of the folder's Python files; a rank runs no other code.
         versions: In order of their intervals.
     """
 

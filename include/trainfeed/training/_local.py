@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -56,7 +57,8 @@ def run_local(job: JobSpec, home: Path) -> dict[str, Any]:
 
 
 def _start(home: Path, rank: int, log: BinaryIO) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "trainfeed.training.runtime", str(home), str(rank)]
+    module = "trainfeed.training.runtime"
+    command = [sys.executable, "-m", module, str(home), str(rank), str(os.getpid())]
     package = str(Path(trainfeed.__file__).parent.parent)
     return subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
         command,

@@ -2,12 +2,12 @@
 
 A job's name is a function of what it reads and how, so a repeated event, a retry, or a second run
 of one interval finds the job of the first. Whoever launches holds a lock on the job's folder; it
-is gone with the process, and the next one either finds a result or runs the job itself.
+is gone with the process, and the next one either finds a result or runs the job itself, as its
+own job file says: what a failed job was to read may be gone by then.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from pathlib import Path
@@ -19,6 +19,7 @@ from trainfeed.dataset import DatasetFolder, Version, canonical
 from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
 from trainfeed.spec import DatasetSpec, TrainSpec
 from trainfeed.storage import posix
+from trainfeed.training._code import code_digest
 from trainfeed.training._job import JOB_FILE, JobSpec, JobVersion, describe
 from trainfeed.training._local import run_local
 from trainfeed.window import Interval
@@ -49,19 +50,21 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
         JobFailedError: The job ran and failed; its log is named.
         GateError: The job's metric is below the spec's ``train.min``.
         ConfigError: The data set has no training.
+        StorageError: A version or the job's folder cannot be read or written.
     """
     started = time.perf_counter()
     training = _require_training(spec)
     folder = DatasetFolder(Path(env.root), spec.name)
     job = _job(spec, training, interval, _window(spec, training, folder, interval))
     home = folder.training(interval.name, job.name)
-    home.mkdir(parents=True, exist_ok=True)
-    posix.create_exclusive(home / JOB_FILE, job.to_bytes())
-    faults.point("train.after_create")
+    with posix.map_errors(home):
+        home.mkdir(parents=True, exist_ok=True)
     with posix.file_lock(home / ".lock", timeout_s=_LOCK_TIMEOUT_S):
         verdict = "adopted" if (home / _RESULT).exists() else "ran"
         if verdict == "ran":
-            metrics = run_local(JobSpec.read(home / JOB_FILE), home)
+            posix.replace_file(home / JOB_FILE, job.to_bytes())
+            faults.point("train.after_create")
+            metrics = run_local(job, home)
             faults.point("train.before_result")
             posix.replace_file(home / _RESULT, canonical.dumps(metrics))
         metrics = canonical.loads((home / _RESULT).read_bytes(), path=str(home / _RESULT))
@@ -87,13 +90,14 @@ def _window(
     spec: DatasetSpec, training: TrainSpec, folder: DatasetFolder, interval: Interval
 ) -> list[Version]:
     names = [i.name for i in spec.schedule_model().previous(interval, training.window)]
-    missing = [name for name in names if folder.current_generation(name) is None]
-    if missing:
+    # As writers see it: a version may be published and CURRENT not say so yet.
+    generations = {name: folder.current_generation(name) for name in names}
+    if missing := [name for name, generation in generations.items() if generation is None]:
         raise WindowIncompleteError(
             f"training of {spec.name}/{interval.name} reads {len(names)} intervals, not published"
             f" yet: {', '.join(missing)}; nothing was started; build them, or wait"
         )
-    return [Version.resolve(folder, name) for name in names]
+    return [Version.resolve(folder, name, number) for name, number in generations.items()]
 
 
 def _job(
@@ -102,7 +106,7 @@ def _job(
     module = spec.folder / f"{training.entry.partition(':')[0]}.py"
     if not module.is_file():
         raise ConfigError(f"expected a module {module}, found none; train.entry names it")
-    code = hashlib.sha256(module.read_bytes()).hexdigest()
+    code = code_digest(spec.folder)
     identity = {
         "dataset": spec.name,
         "interval": interval.name,

@@ -1,6 +1,7 @@
-"""One rank of a training job: ``python -m trainfeed.training.runtime JOB_FOLDER RANK``.
+"""One rank of a training job: ``… -m trainfeed.training.runtime JOB_FOLDER RANK LAUNCHER_PID``.
 
-Ends with its launcher: whoever kills the launcher leaves no trainer behind.
+Ends with its launcher: whoever kills the launcher leaves no trainer behind. Imports take long
+enough for a launcher to die meanwhile, so all but the lightest wait until the rank is tied to it.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from trainfeed.dataset import canonical
 from trainfeed.errors import JobRejectedError
-from trainfeed.storage import posix
-from trainfeed.training._job import JOB_FILE, JobSpec, TrainingJob
-from trainfeed.training._local import METRICS_FILE
+
+if TYPE_CHECKING:
+    from trainfeed.training._job import JobSpec, TrainingJob
 
 __all__ = ["run"]
 
@@ -36,14 +36,32 @@ def run(home: Path, rank: int) -> None:
         rank: Number of this process.
 
     Raises:
-        JobRejectedError: The entry is missing, or returned no metrics.
+        JobRejectedError: The code is not the launched one, the entry is missing, or it returned
+            no metrics.
     """
+    from trainfeed.dataset import canonical
+    from trainfeed.storage import posix
+    from trainfeed.training._job import JOB_FILE, JobSpec, TrainingJob
+    from trainfeed.training._local import METRICS_FILE
+
     spec = JobSpec.read(home / JOB_FILE)
+    _require_code(spec)
     output = home / "output"
     output.mkdir(exist_ok=True)
     metrics = _load(spec)(TrainingJob(spec, rank, spec.ranks, output))
     if rank == 0:
         posix.replace_file(home / METRICS_FILE, canonical.dumps(_checked(spec, metrics)))
+
+
+def _require_code(spec: JobSpec) -> None:
+    from trainfeed.training._code import code_digest
+
+    actual = code_digest(Path(spec.folder))
+    if actual != spec.code:
+        raise JobRejectedError(
+            f"expected code with SHA-256 {spec.code} in {spec.folder}, got {actual}: it changed"
+            " after the launch; nothing was run; clear the task to launch a job of the new code"
+        )
 
 
 def _load(spec: JobSpec) -> Callable[[TrainingJob], Any]:
@@ -68,15 +86,15 @@ def _checked(spec: JobSpec, metrics: Any) -> dict[str, float]:
     return values
 
 
-def _end_with_parent() -> None:
-    parent = os.getppid()
+def _end_with(launcher: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The parent may have died before the call above.
-    if os.getppid() != parent:
-        sys.exit("the launcher is gone")
+    # It may have died before the call above. What it says of itself shows that, however early it
+    # was; the first parent that a process sees may be the one that adopts orphans.
+    if os.getppid() != launcher:
+        sys.exit(f"the launcher {launcher} is gone")
 
 
 if __name__ == "__main__":
-    _end_with_parent()
+    _end_with(int(sys.argv[3]))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     run(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,6 +1,8 @@
 """The command line: results on standard output, messages on the other, status by kind of error."""
 
+import errno
 import json
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +77,42 @@ def test_a_damaged_manifest_ends_with_status_3(cli, project):
     status, _, message = cli("show", "clicks/2024-03-01")
     assert status == 3
     assert message.startswith("ChecksumError: expected a manifest with SHA-256")
+
+
+def test_without_a_root_there_is_nothing_to_list(cli, project):
+    Path(project.env.root).rmdir()
+    assert cli("ls", "--json") == (0, "[]\n", "")
+    assert cli("ls", "clicks", "--json") == (0, "[]\n", "")
+
+
+def test_a_root_that_is_no_folder_is_named(cli, project):
+    Path(project.env.root).rmdir()
+    Path(project.env.root).touch()
+    status, output, message = cli("ls")
+    assert (status, output) == (1, "")
+    assert message.startswith(f"NotFoundError: {project.env.root}: not a directory")
+
+
+def test_damage_of_several_kinds_is_reported_in_one_run(cli, project):
+    project.build()
+    first, *_, last = project.version().shard_paths("train")
+    first.rename(first.with_name("elsewhere"))
+    first.symlink_to("elsewhere")
+    last.unlink()
+    status, output, _ = cli("verify", "clicks/2024-03-01")
+    assert status == 3
+    assert "expected a plain file" in output
+    assert "is missing" in output
+
+
+def test_an_error_of_the_system_is_one_message_and_status_1(cli, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied", "/there")
+
+    monkeypatch.setattr("trainfeed.cli._build.load_spec", refuse)
+    status, output, message = cli("build", "clicks", "--interval", "2024-03-01")
+    assert (status, output) == (1, "")
+    assert message == "PermissionError: [Errno 13] Permission denied: '/there'\n"
 
 
 @pytest.mark.parametrize(

@@ -90,3 +90,9 @@ def test_a_shard_name_ends_with_the_largest_index():
 
 def test_the_split_seed_depends_on_the_name_alone():
     assert split_seed("flights") == split_seed("flights") != split_seed("digits")
+
+
+@pytest.mark.parametrize("name", ["flights\n", "Flights", "fl-ights", ""])
+def test_names_that_would_spoil_a_shard_name_are_refused(name):
+    with pytest.raises(ConfigError, match="is no shard name"):
+        shard_name(name, "train", 0, 1)

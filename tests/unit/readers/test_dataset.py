@@ -2,10 +2,11 @@
 
 import os
 
+import numpy as np
 import pytest
 
 import trainfeed
-from trainfeed.errors import ChecksumError, ConfigError, NotFoundError
+from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError
 from trainfeed.readers import open_dataset
 
 
@@ -116,12 +117,51 @@ def test_mistakes_are_named(built):
         read(built, "2024-03-01", split="test")
     with pytest.raises(NotFoundError, match="no published version of interval 2024-03-09"):
         read(built, "2024-03-09")
-    with pytest.raises(ConfigError, match="at least one published version"):
+    with pytest.raises(NotFoundError, match="from 2024-04-01 to 2024-04-09"):
         read(built, "2024-04-01/2024-04-09")
     with pytest.raises(ConfigError, match="a generation pins one interval"):
         read(built, "2024-03-01/2024-03-02", generation="g0001")
     with pytest.raises(ConfigError, match="expected a rank from 0 to 1"):
         read(built, "2024-03-01").reader(rank=2, world_size=2)
+
+
+def test_a_range_leaves_out_intervals_without_a_readable_version(built):
+    (built.folder.interval("2024-03-02") / "g0001.withdrawn").touch()
+    built.folder.interval("2024-03-04").mkdir()
+    whole = read(built, "2024-03-01/2024-03-09")
+    assert whole.version == "2024-03-01/g0001,2024-03-03/g0001"
+    with pytest.raises(NotFoundError, match="no published version of an interval from 2024-03-02"):
+        read(built, "2024-03-02/2024-03-02")
+
+
+def test_an_absent_value_of_fixed_size_is_none_in_samples_and_masked_in_arrays(project):
+    project.edit(
+        "label: {dtype: int64}",
+        "label: {dtype: int64}\n"
+        "  odd: {dtype: int64, optional: true}\n"
+        "  pair: {dtype: float32, shape: [2], optional: true}",
+    )
+    code = '"odd": n if n % 2 else None, "pair": None if n % 2 else [n, n]'
+    project.edit('"label": n', f'"label": n, {code}', "preprocess.py")
+    project.build()
+    samples = list(read(project, "2024-03-01").reader()())
+    assert {int(sample["label"]) for sample in samples} == {0, 1}
+    for sample in samples:
+        label = int(sample["label"])
+        odd, pair = sample["odd"], sample["pair"]
+        assert (odd is None, pair is None) == (not label, bool(label))
+        assert odd == 1 if label else pair.tolist() == [0, 0]
+        assert not isinstance(pair, np.ma.MaskedArray)
+    columns = next(read(project, "2024-03-01").iter_arrays())
+    assert columns["odd"].mask.tolist() == (columns["label"] == 0).tolist()
+
+
+def test_something_else_in_place_of_a_shard_is_refused(built):
+    shard = built.version().shard_paths("train")[0]
+    shard.unlink()
+    os.mkfifo(shard)
+    with pytest.raises(FormatError, match="expected a plain file"):
+        values(read(built, "2024-03-01"))
 
 
 def test_versions_of_different_schemas_are_not_mixed(project):

@@ -1,10 +1,14 @@
 """One job per content: launched at most once, adopted afterwards, never half-done."""
 
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +22,8 @@ from trainfeed.errors import (
     JobRejectedError,
     WindowIncompleteError,
 )
-from trainfeed.training import TrainingJob
+from trainfeed.training import TrainingJob, runtime
+from trainfeed.training._code import code_digest
 from trainfeed.training._job import JobSpec
 from trainfeed.training.launch import train
 
@@ -180,6 +185,95 @@ def test_the_trainer_ends_with_its_launcher(trained):
     until_gone(pid)
 
 
+def test_a_rank_ends_with_a_launcher_that_died_before_the_rank_could_see_it(trained):
+    trained.build()
+    waiting = "    import threading\n    threading.Event().wait()\n"
+    trained.edit("def main(job):\n", f"def main(job):\n{waiting}", "train.py")
+    launcher = start(trained)
+    eventually(lambda: ranks(trained))
+    launcher.kill()
+    launcher.wait()
+    try:
+        eventually(lambda: not ranks(trained))
+    finally:
+        for pid in ranks(trained):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_rank_is_tied_to_its_launcher_before_anything_slow_is_imported():
+    code = "import sys, trainfeed.training.runtime; print({'numpy', 'pydantic'} & {*sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(ROOT / "include")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "set()\n"
+
+
+def test_a_changed_neighbour_of_the_entry_makes_another_job(trained):
+    trained.build()
+    folder = trained.env.datasets / "clicks"
+    jobs = [run(trained)["job"]]
+    (folder / "layers").mkdir()
+    for path in (folder / "features.py", folder / "layers" / "dense.py"):
+        for text in ("width = 1", "width = 2"):
+            path.write_text(text)
+            jobs.append(run(trained)["job"])
+    assert len(set(jobs)) == 5
+    for name in (".draft.py", "notes.txt"):
+        (folder / name).write_text("width = 3")
+        assert run(trained)["job"] == jobs[-1]
+
+
+def test_where_one_file_ends_and_the_next_begins_is_part_of_the_code(tmp_path):
+    digests = set()
+    for i, files in enumerate([{"a.py": "b.pyc"}, {"a.py": "", "b.py": "c"}, {"a.pyb.py": "c"}]):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        digests.add(code_digest(folder))
+    assert len(digests) == 3
+
+
+def test_code_that_changed_after_the_launch_is_not_run(trained):
+    trained.build()
+    home = Path(run(trained)["folder"])
+    (trained.env.datasets / "clicks" / "features.py").write_text("width = 1")
+    with pytest.raises(JobRejectedError, match="it changed after the launch; nothing was run"):
+        runtime.run(home, 0)
+
+
+def test_a_job_that_failed_reads_what_its_next_launch_resolved(trained):
+    trained.build()
+    broken = trained.env.datasets / "clicks" / "broken"
+    broken.touch()
+    check = (
+        "    from pathlib import Path\n    assert not Path(__file__).with_name('broken').exists()\n"
+    )
+    trained.edit("def main(job):\n", f"def main(job):\n{check}", "train.py")
+    with pytest.raises(JobFailedError, match="AssertionError"):
+        run(trained)
+    broken.unlink()
+    trained.build(rebuild="same content")
+    shutil.rmtree(trained.version(generation=1).path)
+    moved = trained.path / "moved"
+    trained.env.datasets.rename(moved)
+    report = run(replace(trained, env=replace(trained.env, datasets=moved)))
+    assert report["verdict"] == "ran"
+    assert report["versions"] == ["2024-03-01/g0002"]
+    assert len(list(trained.folder.path.glob("training/*/*"))) == 1
+
+
+def test_a_window_is_resolved_by_what_is_published_not_by_its_pointers(trained):
+    trained.build()
+    trained.build(rebuild="once more")
+    (trained.folder.interval("2024-03-01") / "CURRENT").write_text("g0001\n")
+    assert run(trained)["versions"] == ["2024-03-01/g0002"]
+
+
 def test_a_job_needs_a_training_in_the_spec(project):
     with pytest.raises(ConfigError, match="has no training"):
         run(project)
@@ -229,6 +323,27 @@ def wait_for(project):
                 return text
         threading.Event().wait(0.1)
     raise AssertionError("the trainer did not start")
+
+
+def ranks(project):
+    """The processes that run a rank of one of the project's jobs."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if "trainfeed.training.runtime" in command and str(project.path) in command:
+            found.append(int(path.parent.name))
+    return found
+
+
+def eventually(condition):
+    for _ in range(5000):
+        if condition():
+            return
+        threading.Event().wait(0.002)
+    raise AssertionError("it did not come true")
 
 
 def until_gone(pid):

@@ -1,0 +1,84 @@
+"""Whether the files of a version are those that its manifest promises."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from trainfeed.dataset.files import open_plain_file, read_plain_file
+from trainfeed.errors import ChecksumError, FormatError, StorageError
+
+__all__ = ["Problem", "compare_file", "list_files", "read_arrow"]
+
+# What can be wrong with a file: its bytes, or that nobody can read them.
+Problem: TypeAlias = FormatError | StorageError
+
+_HASH_BLOCK_BYTES: Final = 4 << 20
+
+
+def list_files(folder: Path) -> Iterator[str]:
+    """Yield the relative names of all files below ``folder``; links are files."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            yield from (f"{entry.name}/{name}" for name in list_files(entry))
+        else:
+            yield entry.name
+
+
+def compare_file(path: Path, num_bytes: int, sha256: str) -> Iterator[Problem]:
+    """Yield what is wrong with a file, if anything."""
+    try:
+        _verify_file(path, num_bytes, sha256)
+    except (FormatError, StorageError) as error:
+        yield error
+
+
+def read_arrow(path: Path, schema: pa.Schema, sha256: str) -> pa.Table:
+    """Read an Arrow file.
+
+    Raises:
+        NotFoundError: It is missing.
+        ChecksumError: It has another SHA-256.
+        FormatError: It holds something else than columns of ``schema`` without nulls.
+        StorageError: The file system refused or failed.
+    """
+    data = read_plain_file(path)
+    actual = hashlib.sha256(data).hexdigest()
+    if actual != sha256:
+        raise ChecksumError(f"expected SHA-256 {sha256}, got {actual}", path=str(path))
+    return _parse(data, schema, path)
+
+
+def _verify_file(path: Path, num_bytes: int, sha256: str) -> None:
+    with open_plain_file(path) as file:
+        status = os.fstat(file.fileno())
+        if status.st_nlink != 1:
+            raise FormatError("expected a plain file with one name", path=str(path))
+        if status.st_size != num_bytes:
+            raise ChecksumError(f"expected {num_bytes} bytes, got {status.st_size}", path=str(path))
+        digest = hashlib.sha256()
+        while block := file.read(_HASH_BLOCK_BYTES):
+            digest.update(block)
+    if digest.hexdigest() != sha256:
+        raise ChecksumError(f"expected SHA-256 {sha256}, got {digest.hexdigest()}", path=str(path))
+
+
+def _parse(data: bytes, schema: pa.Schema, path: Path) -> pa.Table:
+    try:
+        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+        table.validate(full=True)
+    # Some of pyarrow's complaints about the bytes are an OSError.
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"expected an Arrow file: {error}", path=str(path)) from error
+    if not table.schema.equals(schema) or any(c.null_count for c in table.columns):
+        raise FormatError(
+            f"expected the columns {schema.names} without nulls, got {table.schema.names} of other"
+            " types, or with nulls",
+            path=str(path),
+        )
+    return table

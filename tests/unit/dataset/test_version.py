@@ -1,0 +1,166 @@
+"""A damaged version: every error says what is wrong with which file, and is one of ours."""
+
+import errno
+import hashlib
+import json
+import os
+
+import pyarrow as pa
+import pytest
+
+from tests.unit.build.conftest import project
+from trainfeed.dataset import Version
+from trainfeed.dataset.version import CHUNKS, CHUNKS_SCHEMA
+from trainfeed.errors import (
+    ChecksumError,
+    FormatError,
+    NotFoundError,
+    StorageError,
+    UnsupportedCodecError,
+)
+
+__all__ = ["project"]
+
+
+@pytest.fixture
+def version(project):
+    project.build()
+    return project.version()
+
+
+def link(path):
+    target = path.rename(path.with_name("elsewhere"))
+    path.symlink_to(target)
+
+
+def fifo(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def replace(path, data):
+    path.unlink()
+    path.write_bytes(data)
+
+
+def publish_index(version, table):
+    """Give the version another index, and a manifest that vouches for it."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return publish(version, sink.getvalue().to_pybytes())
+
+
+def publish(version, data):
+    replace(version.path / CHUNKS, data)
+    manifest = json.loads((version.path / "MANIFEST.json").read_bytes())
+    for entry in manifest["files"]:
+        if entry["name"] == CHUNKS:
+            entry.update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    text = json.dumps(manifest).encode()
+    replace(version.path / "MANIFEST.json", text)
+    replace(version.path / "MANIFEST.sha256", hashlib.sha256(text).hexdigest().encode())
+    return Version.open(version.path)
+
+
+def index(version, **changes):
+    rows = pa.ipc.open_file(version.path / CHUNKS).read_all().to_pylist()
+    return [row | changes for row in rows]
+
+
+@pytest.mark.parametrize("damage", [link, fifo])
+def test_something_else_in_place_of_a_shard_is_a_problem_and_all_others_are_found_too(
+    version, damage
+):
+    shard, *_, last = version.shard_paths("train")
+    damage(shard)
+    last.unlink()
+    said = [str(problem) for problem in version.problems()]
+    assert any("expected a plain file" in line and shard.name in line for line in said)
+    assert any("is missing" in line and last.name in line for line in said)
+
+
+def test_a_file_that_cannot_be_read_is_a_problem(version, monkeypatch):
+    monkeypatch.setattr(os, "open", refuse)
+    problems = list(version.problems())
+    assert len(problems) == len(version.manifest.file_digests())
+    assert all(type(problem) is StorageError for problem in problems)
+    with pytest.raises(StorageError, match="input/output error"):
+        version.verify()
+
+
+def test_a_version_that_is_gone_is_a_problem(version):
+    version.path.rename(version.path.with_name("elsewhere"))
+    (problem,) = version.problems()
+    assert isinstance(problem, NotFoundError)
+
+
+@pytest.mark.parametrize("damage", [link, fifo, folder])
+@pytest.mark.parametrize("name", ["MANIFEST.json", "MANIFEST.sha256", CHUNKS])
+def test_something_else_in_place_of_a_file_is_no_version(version, damage, name):
+    damage(version.path / name)
+    with pytest.raises(FormatError, match="expected a plain file"):
+        Version.open(version.path).chunks("train")
+
+
+@pytest.mark.parametrize("name", ["MANIFEST.json", "MANIFEST.sha256", CHUNKS])
+def test_a_missing_file_is_named(version, name):
+    (version.path / name).unlink()
+    with pytest.raises(NotFoundError, match=name):
+        Version.open(version.path).chunks("train")
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"", b"no digest", b"0" * 65])
+def test_a_damaged_digest_of_the_manifest_is_no_digest(version, data):
+    replace(version.path / "MANIFEST.sha256", data)
+    with pytest.raises(FormatError, match=r"expected 64 hex digits, got .* in .*MANIFEST\.sha256"):
+        Version.open(version.path)
+
+
+def test_another_digest_of_the_manifest_is_a_difference(version):
+    replace(version.path / "MANIFEST.sha256", b"0" * 64 + b"\n")
+    with pytest.raises(ChecksumError, match="expected a manifest with SHA-256 000"):
+        Version.open(version.path)
+
+
+def test_a_manifest_that_cannot_be_read_is_an_error_of_ours(version, monkeypatch):
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StorageError, match="input/output error"):
+        Version.open(version.path)
+
+
+@pytest.mark.parametrize("data", [b"", b"no arrow", b"ARROW1\0\0" + bytes(64)])
+def test_an_index_that_is_no_arrow_file_is_named(version, data):
+    with pytest.raises(FormatError, match=r"expected an Arrow file: .*CHUNKS\.arrow"):
+        publish(version, data).chunks("train")
+
+
+def test_an_index_of_other_columns_or_with_nulls_is_refused(version):
+    for table in (
+        pa.table({"split": ["train"]}),
+        pa.Table.from_pylist(index(version, crc32=None), schema=CHUNKS_SCHEMA),
+    ):
+        with pytest.raises(FormatError, match="expected the columns"):
+            publish_index(version, table).chunks("train")
+
+
+def test_an_index_with_an_unknown_codec_is_refused(version):
+    table = pa.Table.from_pylist(index(version, codec=99), schema=CHUNKS_SCHEMA)
+    with pytest.raises(UnsupportedCodecError, match="got 99"):
+        publish_index(version, table).chunks("train")
+
+
+@pytest.mark.parametrize("shard", [-1, 1000])
+def test_an_index_of_a_shard_that_is_not_there_is_refused(version, shard):
+    table = pa.Table.from_pylist(index(version, shard=shard), schema=CHUNKS_SCHEMA)
+    with pytest.raises(FormatError, match="the index accounts for 0 samples"):
+        publish_index(version, table).chunks("train")
+
+
+def refuse(*_):
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
