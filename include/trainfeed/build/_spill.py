@@ -146,12 +146,12 @@ def _digest(batch: pa.RecordBatch) -> str:
     for column in batch.columns:
         if isinstance(column, pa.DictionaryArray):
             digest.update("\0".join(column.dictionary.to_pylist()).encode())
-            digest.update(column.indices.to_numpy())
+            digest.update(column.indices.to_numpy().tobytes())
         elif pa.types.is_binary(column.type) or pa.types.is_string(column.type):
             _, offsets, data = column.buffers()
             ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
-            digest.update(np.diff(ends))
+            digest.update(np.diff(ends).tobytes())
             digest.update(memoryview(data or b"")[ends[0] : ends[-1]])
         else:
-            digest.update(column.to_numpy())
+            digest.update(column.to_numpy().tobytes())
     return digest.hexdigest()

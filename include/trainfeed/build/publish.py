@@ -16,11 +16,13 @@ from trainfeed.build._ref import PlanRef
 from trainfeed.build._stage import Stage, run_stage
 from trainfeed.config import Environment
 from trainfeed.dataset import Version
+from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import CURRENT, parse_generation
 from trainfeed.errors import (
     CommitUnknownError,
     ConfigError,
     ConflictError,
+    FormatError,
     NonDeterminismError,
     StorageError,
     TrainFeedError,
@@ -149,8 +151,8 @@ def _point(version: Version) -> None:
 def _pointed(pointer: Path) -> int:
     """Return the generation that CURRENT names, 0 when it names none."""
     try:
-        return parse_generation(pointer.read_text().strip())
-    except (OSError, UnicodeDecodeError, ConfigError):
+        return parse_generation(read_plain_file(pointer).decode().strip())
+    except (ConfigError, FormatError, StorageError, UnicodeDecodeError):
         return 0
 
 
