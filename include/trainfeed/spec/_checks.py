@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from trainfeed.errors import ConfigError, SpecError, WindowError
 from trainfeed.spec._input import FieldSpec
@@ -17,6 +17,8 @@ from trainfeed.window import Schedule
 __all__ = ["Contradiction", "contradictions"]
 
 _RESERVED_SPLITS = ("late", "quarantine")
+# Airflow takes no asset of these names.
+_RESERVED_NAMES: Final = frozenset({"context", "self"})
 
 
 class Contradiction(NamedTuple):
@@ -40,6 +42,9 @@ def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
 
 
 def _name(spec: DatasetSpec) -> Iterator[Contradiction]:
+    if spec.name in _RESERVED_NAMES:
+        text = f"expected a name that is not reserved, got {spec.name!r}; choose another"
+        yield Contradiction(("name",), text)
     folder = spec.folder.name
     if spec.name != folder:
         text = f"expected the name of its folder, {folder!r}, got {spec.name!r}; rename one"

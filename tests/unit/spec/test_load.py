@@ -266,3 +266,13 @@ def test_a_byte_order_mark_does_no_harm(folder: Path) -> None:
     text = (folder / "dataset.yaml").read_text()
     (folder / "dataset.yaml").write_text(text, encoding="utf-8-sig")
     assert load_spec(folder).name == "clicks"
+
+
+@pytest.mark.parametrize("name", ["self", "context"])
+def test_a_name_that_airflow_takes_no_asset_of_is_refused(folder: Path, name: str) -> None:
+    """One such data set would take the DAGs of all others down."""
+    reserved = folder.rename(folder.with_name(name))
+    text = (reserved / "dataset.yaml").read_text().replace("name: clicks", f"name: {name}")
+    (reserved / "dataset.yaml").write_text(text)
+    with pytest.raises(SpecError, match="expected a name that is not reserved"):
+        load_spec(reserved)
