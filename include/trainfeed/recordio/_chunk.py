@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from isal import isal_zlib
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError, UnsupportedCodecError
 from trainfeed.recordio._codecs import compress, decompress_into, raw_bytes_of
 from trainfeed.recordio._files import ReadableFile, Source, open_source
-from trainfeed.recordio._foreign import foreign_layout
+from trainfeed.recordio._foreign import refuse_foreign_layout
 from trainfeed.recordio._format import (
     HEADER_BYTES,
     MAX_RAW_BYTES,
@@ -26,8 +25,8 @@ __all__ = [
     "ChunkBuffers",
     "ChunkReader",
     "EncodedChunk",
+    "check_left",
     "encode_chunk",
-    "iter_chunks",
     "read_chunk",
     "read_header",
 ]
@@ -77,16 +76,22 @@ def encode_chunk(
 
 
 class ChunkReader:
-    """Reads chunks of one source into one set of buffers, within one limit."""
+    """Reads chunks of one source into one set of buffers, within one limit.
+
+    Attributes:
+        max_stored_bytes: A longer payload is refused before memory is taken for it.
+    """
 
     def __init__(self, source: Source, buffers: ChunkBuffers, max_raw_bytes: int) -> None:
         self._source = source
         self._buffers = buffers
         self._max_raw_bytes = max_raw_bytes
+        growth_bytes = max_raw_bytes // _MAX_GROWTH + _MAX_OVERHEAD_BYTES
+        self.max_stored_bytes = max_raw_bytes + growth_bytes
 
     def read(self, offset_bytes: int, end_bytes: int) -> tuple[ChunkInfo, memoryview]:
         """Read the chunk at ``offset_bytes`` of a file of ``end_bytes``."""
-        header = read_header(self._source, offset_bytes, end_bytes)
+        header = self._read_header(offset_bytes, end_bytes)
         payload = self._fetch(offset_bytes + HEADER_BYTES, header.stored_bytes)
         framing = self._decode(header, payload)
         info = ChunkInfo(
@@ -113,12 +118,14 @@ class ChunkReader:
             )
         return framing
 
+    def _read_header(self, offset_bytes: int, end_bytes: int) -> Header:
+        return read_header(self._source, offset_bytes, end_bytes)
+
     def _fetch(self, offset_bytes: int, num_bytes: int) -> memoryview:
-        limit = self._max_raw_bytes + self._max_raw_bytes // _MAX_GROWTH + _MAX_OVERHEAD_BYTES
-        if num_bytes > limit:
+        if num_bytes > self.max_stored_bytes:
             raise FormatError(
-                f"expected at most {limit} stored bytes in a chunk, got {num_bytes}; raise"
-                " max_raw_bytes if the file can be trusted"
+                f"expected at most {self.max_stored_bytes} stored bytes in a chunk, got"
+                f" {num_bytes}; raise max_raw_bytes if the file can be trusted"
             )
         out = self._buffers.stored(num_bytes)
         if (got := self._source.read_into(offset_bytes, out)) < num_bytes:
@@ -136,42 +143,6 @@ class ChunkReader:
         framing = self._buffers.raw(raw_bytes)
         decompress_into(header.codec, payload, framing)
         return framing
-
-
-def iter_chunks(
-    file: ReadableFile,
-    *,
-    max_raw_bytes: int = MAX_RAW_BYTES,
-    buffers: ChunkBuffers | None = None,
-) -> Iterator[tuple[ChunkInfo, memoryview]]:
-    """Read a file chunk by chunk.
-
-    Args:
-        file: A path, a descriptor, or a seekable binary file; read from its first byte.
-        max_raw_bytes: Refuse a chunk whose framing is longer.
-        buffers: Memory to use again and again.
-
-    Yields:
-        Each chunk and its framing, whose checksum and length were verified; whether its records
-        are as many as promised is for who splits it. With ``buffers`` the framing is valid until
-        the next chunk is asked for; else it is the caller's.
-
-    Raises:
-        TruncatedError: The file ends inside a chunk.
-        BadMagicError: No chunk starts where one should.
-        ChecksumError: A payload is damaged.
-        UnsupportedCodecError: This version has no such codec.
-        FormatError: A chunk is larger than allowed, does not decompress to what it announces, or
-            the file is in another layout.
-    """
-    with open_source(file) as source:
-        end_bytes, offset_bytes, number = source.num_bytes(), 0, 0
-        while offset_bytes < end_bytes:
-            reader = ChunkReader(source, buffers or ChunkBuffers(), max_raw_bytes)
-            with located(source.path, offset_bytes, number):
-                info, framing = reader.read(offset_bytes, end_bytes)
-            yield info, framing
-            offset_bytes, number = info.end_bytes, number + 1
 
 
 def read_chunk(
@@ -217,15 +188,20 @@ def read_header(source: Source, offset_bytes: int, end_bytes: int) -> Header:
     try:
         header = Header.parse(data)
     except UnsupportedCodecError:
-        if layout := foreign_layout(source, offset_bytes, end_bytes):
-            raise FormatError(
-                f"expected the Go layout of RecordIO, this is the {layout} layout; convert the file"
-                " with the software that wrote it"
-            ) from None
+        refuse_foreign_layout(source, offset_bytes, end_bytes)
         raise
+    check_left(header, offset_bytes, end_bytes)
+    return header
+
+
+def check_left(header: Header, offset_bytes: int, end_bytes: int) -> None:
+    """Compare a payload's length with what is left of the file.
+
+    Raises:
+        TruncatedError: The file ends inside the chunk.
+    """
     left_bytes = end_bytes - offset_bytes - HEADER_BYTES
     if header.stored_bytes > left_bytes:
         raise TruncatedError(
             f"expected a chunk payload of {header.stored_bytes} bytes, {left_bytes} are left"
         )
-    return header

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -78,7 +79,8 @@ def open_source(file: ReadableFile) -> Iterator[Source]:
     elif isinstance(file, str | os.PathLike):
         path = os.fspath(file)
         with os_errors(path):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            # A FIFO without writer would block here for ever.
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             yield _Descriptor(fd, path)
         finally:
@@ -129,7 +131,12 @@ class _Descriptor:
 
     def num_bytes(self) -> int:
         with os_errors(self.path):
-            return os.fstat(self._fd).st_size
+            status = os.fstat(self._fd)
+        # A device or FIFO says 0 bytes, and would pass for a file without records.
+        if not stat.S_ISREG(status.st_mode):
+            kind = stat.filemode(status.st_mode)
+            raise StorageError(f"expected a regular file, got one of mode {kind} at {self.path}")
+        return status.st_size
 
     def read_into(self, offset_bytes: int, out: memoryview) -> int:
         num_bytes = 0

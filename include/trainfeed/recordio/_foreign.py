@@ -11,15 +11,33 @@ from typing import Final
 
 from isal import isal_zlib
 
+from trainfeed.errors import FormatError
 from trainfeed.recordio._files import Source
 
-__all__ = ["foreign_layout"]
+__all__ = ["foreign_layout", "refuse_foreign_layout"]
 
 _WORDS: Final = Struct("<5I")
 # Fluid chunks hold 1000 records, ElasticDL chunks 1024 bytes; more is not worth reading for a name.
 _MAX_FLUID_BYTES: Final = 64 << 20
 _MAX_ELASTICDL_BYTES: Final = 64 << 10
 _CRC32C_POLYNOMIAL: Final = 0x82F63B78
+_REMEDIES: Final = {
+    "Fluid": "read its records with FluidScanner",
+    "ElasticDL": "convert the file with the software that wrote it",
+}
+
+
+def refuse_foreign_layout(source: Source, offset_bytes: int, end_bytes: int) -> None:
+    """Do nothing unless another layout's chunk is here.
+
+    Raises:
+        FormatError: One is; names the layout, and what to do.
+    """
+    if layout := foreign_layout(source, offset_bytes, end_bytes):
+        raise FormatError(
+            f"expected the Go layout of RecordIO, this is the {layout} layout, not Go layout;"
+            f" {_REMEDIES[layout]}"
+        )
 
 
 def foreign_layout(source: Source, offset_bytes: int, end_bytes: int) -> str | None:

@@ -55,6 +55,17 @@ class RecordIndex:
         number = bisect_right(self._ends, i)
         return number, i - (self._ends[number] - self.chunks[number].num_records)
 
+    def of_chunk(self, number: int) -> RecordIndex:
+        """Return the index of one chunk, in which its first record is record 0.
+
+        Raises:
+            IndexError: There is no chunk ``number``; negative numbers are not counted from the end.
+        """
+        if not 0 <= number < len(self.chunks):
+            last = len(self.chunks) - 1
+            raise IndexError(f"expected a chunk number from 0 to {last}, got {number}")
+        return RecordIndex(self.chunks[number : number + 1])
+
     @cached_property
     def _ends(self) -> list[int]:
         return list(accumulate(chunk.num_records for chunk in self.chunks))

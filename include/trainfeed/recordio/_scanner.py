@@ -7,10 +7,12 @@ import os
 from collections.abc import Iterator, Sequence
 
 from trainfeed.errors import NotFoundError
-from trainfeed.recordio._chunk import ChunkBuffers, iter_chunks
+from trainfeed.recordio._chunk import ChunkBuffers
+from trainfeed.recordio._damage import DamagePolicy, DamageReport
 from trainfeed.recordio._files import FilePath
 from trainfeed.recordio._format import MAX_RAW_BYTES, located
 from trainfeed.recordio._framing import iter_records, record_bounds
+from trainfeed.recordio._walk import iter_chunks
 
 __all__ = ["RecordScanner"]
 
@@ -18,23 +20,36 @@ __all__ = ["RecordScanner"]
 class RecordScanner:
     """The records of files, one after another; can be iterated again.
 
-    Strict: the first thing that is wrong with a file ends the scan with an error.
+    Strict unless told otherwise: the first thing that is wrong with a file ends the scan with an
+    error.
 
     Args:
         paths: Files, or several separated by commas, or a list of such. Each part of a text may be
             a glob, whose matches are sorted by name; path objects are taken as they are.
         max_raw_bytes: Refuse a chunk whose framing is longer.
+        on_damage: What to do about damage, None for strict. What it lets pass is counted over all
+            files.
+
+    Attributes:
+        paths: The files, in the order in which they are read.
+        report: What the iteration that was started last has dropped so far.
 
     Raises:
         NotFoundError: A part matches no file; names the part.
     """
 
     def __init__(
-        self, paths: FilePath | Sequence[FilePath], *, max_raw_bytes: int = MAX_RAW_BYTES
+        self,
+        paths: FilePath | Sequence[FilePath],
+        *,
+        max_raw_bytes: int = MAX_RAW_BYTES,
+        on_damage: DamagePolicy | None = None,
     ) -> None:
         parts = [paths] if isinstance(paths, str | os.PathLike) else paths
         self.paths = [path for part in parts for path in _expand(part)]
+        self.report = DamageReport()
         self._max_raw_bytes = max_raw_bytes
+        self._on_damage = on_damage or DamagePolicy.strict()
 
     def __iter__(self) -> Iterator[bytes]:
         """Read all files.
@@ -47,8 +62,15 @@ class RecordScanner:
             FormatError: A chunk does not hold what it promises, or is larger than allowed.
         """
         buffers = ChunkBuffers()
+        report = self.report = DamageReport()
         for path in self.paths:
-            chunks = iter_chunks(path, max_raw_bytes=self._max_raw_bytes, buffers=buffers)
+            chunks = iter_chunks(
+                path,
+                max_raw_bytes=self._max_raw_bytes,
+                buffers=buffers,
+                on_damage=self._on_damage,
+                report=report,
+            )
             for number, (info, framing) in enumerate(chunks):
                 with located(path, info.offset_bytes, number):
                     bounds = record_bounds(framing, info.num_records)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from trainfeed.recordio._chunk import ChunkBuffers, iter_chunks
+from trainfeed.recordio._chunk import ChunkBuffers
 from trainfeed.recordio._files import ReadableFile, path_of
 from trainfeed.recordio._format import MAX_RAW_BYTES, located
 from trainfeed.recordio._framing import record_bounds
 from trainfeed.recordio._index import RecordIndex
+from trainfeed.recordio._walk import iter_chunks
 
 __all__ = ["verify_shard"]
 

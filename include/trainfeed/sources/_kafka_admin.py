@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from importlib import import_module
@@ -10,13 +12,14 @@ from typing import Any, Final, NamedTuple
 
 from trainfeed.errors import ConfigError
 from trainfeed.sources._kafka_config import admin_config
-from trainfeed.sources._kafka_errors import ClientErrors
+from trainfeed.sources._kafka_errors import ClientErrors, is_leaderless
 
 __all__ = ["TopicAdmin"]
 
 _REQUEST_S: Final = 8.0
 # A question about a partition that is not there is never answered, whatever its time-out says.
 _ANSWER_S: Final = _REQUEST_S + 1.0
+_LEADER_POLL_S: Final = 0.1
 # The client writes ids in the alphabet of plain base64, Kafka and its tools in the one for URLs.
 _URL_ALPHABET: Final = str.maketrans("+/", "-_", "=")
 _NO_UUID: Final = "A" * 22
@@ -94,24 +97,39 @@ class TopicAdmin:
         self._clients.pop(os.getpid(), None)
 
     def _list(self, partition: int, spec: Any) -> _Listed:
-        from confluent_kafka import IsolationLevel, TopicPartition
-
-        answers = self._client().list_offsets(
-            {TopicPartition(self._topic, partition): spec},
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=_REQUEST_S,
-        )
-        (answer,) = answers.values()
-        found = self._wait(answer)
+        with self._errors.map_errors(f"topic {self._topic!r}"):
+            found = self._ask(partition, spec)
         epoch = found.leader_epoch
         return _Listed(int(found.offset), None if epoch is None or epoch < 0 else int(epoch))
 
+    def _ask(self, partition: int, spec: Any) -> Any:
+        """Ask for an offset, again while the partition has no leader; a new one has none yet."""
+        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+
+        deadline_s = time.monotonic() + _REQUEST_S
+        while True:
+            answers = self._client().list_offsets(
+                {TopicPartition(self._topic, partition): spec},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=_REQUEST_S,
+            )
+            (answer,) = answers.values()
+            try:
+                return self._result(answer)
+            except KafkaException as error:
+                if not is_leaderless(error.args[0]) or time.monotonic() > deadline_s:
+                    raise
+                threading.Event().wait(_LEADER_POLL_S)
+
     def _wait(self, answer: Future[Any]) -> Any:
         with self._errors.map_errors(f"topic {self._topic!r}"):
-            try:
-                found = answer.result(_ANSWER_S)
-            finally:
-                self._client().poll(0)  # delivers the reasons of a time-out
+            return self._result(answer)
+
+    def _result(self, answer: Future[Any]) -> Any:
+        try:
+            found = answer.result(_ANSWER_S)
+        finally:
+            self._client().poll(0)  # delivers the reasons of a time-out
         self._errors.clear()
         return found
 

@@ -19,7 +19,7 @@ from trainfeed.errors import (
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-__all__ = ["ClientErrors", "is_passing"]
+__all__ = ["ClientErrors", "is_leaderless", "is_passing"]
 
 # By name, because the client is not imported before it is used. What is not named is an
 # IngestError: tried again.
@@ -80,9 +80,26 @@ _PASSING: Final = frozenset(
 )
 
 
+# A partition gets its leader, or another one, within a moment.
+_LEADERLESS: Final = frozenset(
+    {
+        "FENCED_LEADER_EPOCH",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION",
+        "OFFSET_NOT_AVAILABLE",
+        "UNKNOWN_LEADER_EPOCH",
+    }
+)
+
+
 def is_passing(error: KafkaError) -> bool:
     """Return whether the client recovers from ``error`` by itself."""
     return error.name() in _PASSING
+
+
+def is_leaderless(error: KafkaError) -> bool:
+    """Return whether nobody can answer for a partition just now, as right after its creation."""
+    return error.name() in _LEADERLESS
 
 
 class ClientErrors:
