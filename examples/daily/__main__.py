@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Final
+from types import FrameType
+from typing import Annotated, Final, NoReturn
 
 import typer
 from rich.console import Console
@@ -32,6 +34,7 @@ def main(
 ) -> None:
     """Build days of flights through Airflow, train, and print what came of it."""
     started = time.monotonic()
+    _unwind_on_signals()
     data = _DATA / "services" if services else _DATA
     console.print("making the lookup files and the events of 2013")
     places.make_lookups()
@@ -81,6 +84,17 @@ def _serve(stack: AirflowStack) -> None:
         stack.supervise(ended)
     except KeyboardInterrupt:
         ended.set()
+
+
+def _unwind_on_signals() -> None:
+    """Let every polite signal stop Airflow, also where a shell had told us to ignore Ctrl-C."""
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
 
 
 if __name__ == "__main__":
