@@ -59,6 +59,11 @@ def _verdict(stage: Stage) -> dict[str, Any]:
             " nothing was published; clear the check task of this run"
         )
     verdict: dict[str, Any] = canonical.loads(stage.verdict_file.read_bytes())
+    if verdict["plan_sha256"] != stage.plan.sha256():
+        raise GateError(
+            f"plan {stage.plan.plan_id} was made anew and has not passed check since; nothing was"
+            " published; clear the check task of this run"
+        )
     return verdict
 
 

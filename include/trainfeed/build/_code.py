@@ -167,7 +167,8 @@ def _refuse_outside_imports(path: Path, content: bytes, folder: Path) -> None:
         if not _is_installed(name):
             raise ConfigError(
                 f"{path} imports {name!r}, which is neither in its folder nor an installed package;"
-                " its content would be missing from the code digest: move it into the folder"
+                " its content would be missing from the code digest: install the package, or"
+                " move the module into the folder"
             )
 
 

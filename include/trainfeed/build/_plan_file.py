@@ -6,6 +6,7 @@ interval share. Every later stage reads it and never plans anew.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,10 @@ class Plan(_Model):
     def to_bytes(self) -> bytes:
         """Return the canonical JSON."""
         return canonical.dumps(self.model_dump(by_alias=True))
+
+    def sha256(self) -> str:
+        """Return the digest of the plan file, in hex."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
 
 
 def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:

@@ -39,14 +39,14 @@ def check(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
 
 
 def _check(stage: Stage) -> dict[str, Any]:
-    # A verdict of an earlier try must not outlive a check that fails now.
-    stage.verdict_file.delete()
     trailers = list(_spill_trailers(stage))
     ledger = _ledger(stage, trailers)
     quarantine = _recount_quarantine(stage, ledger)
     shards, statistics = _recount_shards(stage, ledger)
     late = _late(stage, trailers)
     verdict: dict[str, Any] = {
+        # Gates may change under one plan id: a verdict counts for the plan that it was reached on.
+        "plan_sha256": stage.plan.sha256(),
         "ledger": ledger.to_json(),
         "quarantine": quarantine,
         "filtered": _filtered(ledger),

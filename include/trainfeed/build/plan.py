@@ -19,7 +19,7 @@ from trainfeed.build._planner import Planner
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_name
-from trainfeed.errors import WindowOpenError
+from trainfeed.errors import ConfigError, WindowOpenError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import posix
 from trainfeed.window import Interval, format_time, ready_at
@@ -59,6 +59,7 @@ def plan(
         UnsuitableStoreError: The publication root cannot publish atomically.
     """
     started = time.perf_counter()
+    _require_reasons(rebuild=rebuild, allow_gap=allow_gap)
     _require_closed(spec, interval, datetime.now(UTC))
     folder = DatasetFolder(Path(env.root), spec.name)
     _probe(folder)
@@ -94,6 +95,12 @@ def _probe(folder: DatasetFolder) -> None:
         for path in (folder.staging, versions):
             path.mkdir(parents=True, exist_ok=True)
     posix.probe(folder.staging, into=versions)
+
+
+def _require_reasons(**reasons: str | None) -> None:
+    for name, reason in reasons.items():
+        if reason is not None and not reason.strip():
+            raise ConfigError(f"expected a reason for {name}, got {reason!r}; say why")
 
 
 def _require_closed(spec: DatasetSpec, interval: Interval, now: datetime) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trainfeed.cli._output import print_json, print_mapping, print_rows
+from trainfeed.cli._output import error_console, print_json, print_mapping, print_rows
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.layout import parse_generation
@@ -60,6 +60,7 @@ def verify(target: Target, *, as_json: Json = False) -> None:
     else:
         typer.echo("\n".join(problems) or f"{target} is intact")
     if problems:
+        error_console().print("build it anew: trainfeed build NAME --interval I --rebuild WHY")
         raise typer.Exit(3)
 
 

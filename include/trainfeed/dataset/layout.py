@@ -33,6 +33,7 @@ __all__ = [
     "DatasetFolder",
     "check_name",
     "generation_name",
+    "is_generation",
     "parse_generation",
 ]
 
@@ -58,6 +59,12 @@ def check_name(name: str) -> str:
 def generation_name(generation: int) -> str:
     """Return the folder name of a generation, ``g0001`` for 1."""
     return f"g{generation:04d}"
+
+
+def is_generation(name: str) -> bool:
+    """Return whether ``name`` is a generation's folder name, like ``g0001``."""
+    match = _GENERATION.fullmatch(name)
+    return match is not None and not match[2]
 
 
 def parse_generation(name: str) -> int:

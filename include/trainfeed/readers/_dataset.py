@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.files import open_plain_file
-from trainfeed.dataset.layout import parse_generation
+from trainfeed.dataset.layout import is_generation, parse_generation
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.readers._types import Reader, Sample
 from trainfeed.recordio import ChunkInfo, read_chunk, split_records
@@ -42,7 +42,8 @@ def open_dataset(
     Args:
         name: Name of a data set below the publication root, or the path of one version.
         interval: Name of an interval, or ``first/last`` for all published intervals from first to
-            last; left out when ``name`` is the path of a version.
+            last. ``version`` of the result names them: one that is not published is not read.
+            Left out when ``name`` is the path of a version.
         split: Name of the split.
         generation: ``g0002`` pins one; needs a single interval. The current one otherwise.
         root: The publication root; ``TRAINFEED_ROOT`` or its default when None.
@@ -65,6 +66,12 @@ def open_dataset(
 
 
 def _range(folder: DatasetFolder, first: str, last: str) -> list[Version]:
+    if is_generation(last):
+        raise ConfigError(
+            f"expected interval={first!r} and generation={last!r}, got interval='{first}/{last}'"
+        )
+    if first > last:
+        raise ConfigError(f"expected a range from earlier to later, got {first} to {last}")
     names = [name for name in folder.intervals() if first <= name <= last]
     generations = {name: folder.readable_generation(name) for name in names}
     versions = [

@@ -239,17 +239,29 @@ def test_a_stale_task_number_is_a_typed_error(project):
         preprocess(*planned(project), 7)
 
 
-def test_a_check_that_fails_leaves_no_verdict_behind(project):
+def test_a_verdict_counts_for_the_gates_that_it_was_reached_with(project):
     where = planned(project)
     for stage in (ingest, preprocess, convert):
         stage(*where, 0)
     check(*where)
-    (part,) = (project.path / "work").rglob("clicks-eval-00000*.part.arrow")
-    part.unlink()
-    with pytest.raises(Exception, match="part"):
+    project.edit("seed: 7", "seed: 7\nquality: [{check: count, min: 10000}]")
+    where = planned(project)
+    with pytest.raises(GateError, match="count is"):
         check(*where)
-    with pytest.raises(GateError, match="has not passed check"):
+    with pytest.raises(GateError, match="was made anew and has not passed check since"):
         publish(*where)
+
+
+def test_a_second_check_does_not_take_the_verdict_from_a_run_that_publishes(project):
+    where = planned(project)
+    for stage in (ingest, preprocess, convert):
+        stage(*where, 0)
+    check(*where)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trainfeed.build.check._spill_trailers", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            check(*where)
+    assert publish(*where)["verdict"] == "built"
 
 
 @pytest.mark.parametrize("statement", ["raise SystemExit(0)", "import sys; sys.exit(3)"])

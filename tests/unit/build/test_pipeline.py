@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.build.clicks import DAY_MS, START_MS, batch, day, event
 from trainfeed.errors import (
+    ConfigError,
     ConflictError,
     GateError,
     MemoryLimitError,
@@ -234,3 +235,9 @@ def test_what_is_published_says_what_it_was_made_of(project):
     assert manifest["plan"] == f"{manifest['fingerprint'][:16]}-g0001"
     assert (path / "quarantine" / "records.arrow").stat().st_mode & 0o777 == 0o600
     assert all(p.stat().st_mode & 0o777 == 0o444 for p in path.glob("clicks-*"))
+
+
+@pytest.mark.parametrize("reason", ["", "  "])
+def test_a_rebuild_without_a_reason_is_refused(project, reason):
+    with pytest.raises(ConfigError, match="expected a reason for rebuild"):
+        project.build(rebuild=reason)

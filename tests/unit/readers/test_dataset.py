@@ -170,3 +170,10 @@ def test_versions_of_different_schemas_are_not_mixed(project):
     project.build("2024-03-02")
     with pytest.raises(ConfigError, match="has another schema"):
         read(project, "2024-03-01/2024-03-02")
+
+
+def test_a_range_that_is_none_says_what_to_write(built):
+    with pytest.raises(ConfigError, match="expected interval='2024-03-01' and generation='g0001'"):
+        read(built, "2024-03-01/g0001")
+    with pytest.raises(ConfigError, match="from earlier to later"):
+        read(built, "2024-03-03/2024-03-01")
