@@ -138,12 +138,17 @@ class Stack:
 
     def finish(self, runs, trainings):
         """Wait for build runs and for that many training runs; return what the tasks reported."""
-        builds = self.client.wait_for(runs, RUN_S)
+        builds = self.succeed(runs)
         until(lambda: len(self.client.dag_runs(TRAIN)) >= trainings, "the training runs")
-        done = self.client.wait_for(self.client.dag_runs(TRAIN), RUN_S)
-        for run in (*builds, *done):
-            assert run.state == "success", self.logs(run)
+        self.succeed(self.client.dag_runs(TRAIN))
         return [self.report(run) for run in builds]
+
+    def succeed(self, runs):
+        """Wait for runs; where one failed, say so at once and show its logs."""
+        done = self.client.wait_for(runs, RUN_S)
+        for run in done:
+            assert run.state == "success", self.logs(run)
+        return done
 
     def report(self, run):
         tasks = self.client.task_instances(run.dag_id, run.run_id)

@@ -42,6 +42,8 @@ MANIFEST_DIGEST: Final = "MANIFEST.sha256"
 CURRENT: Final = "CURRENT"
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+# A topic's name and id may begin with any of their characters; 1 in 64 topic ids begins with '_'.
+_TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 _GENERATION: Final = re.compile(r"g([0-9]{4,})(\.withdrawn|\.removed)?")
 
 
@@ -53,6 +55,12 @@ def check_name(name: str) -> str:
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"expected a name of letters, digits, '.', '_' and '-', got {name!r}")
+    return name
+
+
+def _check_topic(name: str) -> str:
+    if not _TOPIC.fullmatch(name):
+        raise ConfigError(f"expected the name or id of a topic, got {name!r}")
     return name
 
 
@@ -119,7 +127,7 @@ class DatasetFolder:
 
     def boundaries(self, topic: str, topic_uuid: str) -> Path:
         """The folder of boundary files of one topic."""
-        return self.path / "boundaries" / check_name(topic) / check_name(topic_uuid)
+        return self.path / "boundaries" / _check_topic(topic) / _check_topic(topic_uuid)
 
     def boundary(self, topic: str, topic_uuid: str, at: datetime) -> Path:
         """The file that says where a topic stood at the aware UTC time ``at``."""

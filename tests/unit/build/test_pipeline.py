@@ -241,3 +241,10 @@ def test_what_is_published_says_what_it_was_made_of(project):
 def test_a_rebuild_without_a_reason_is_refused(project, reason):
     with pytest.raises(ConfigError, match="expected a reason for rebuild"):
         project.build(rebuild=reason)
+
+
+def test_a_topic_whose_id_begins_with_an_underscore_is_built_like_any_other(project):
+    expected = project.build()["content_digest"]
+    records = {p: [batch(day(0, 60 + p) + day(1, 40 + p) + day(2, 30))] for p in range(3)}
+    project.record(records, uuid="_pjVbp3pR46ZgUaHaiSlbQ")
+    assert project.elsewhere("other").build()["content_digest"] == expected

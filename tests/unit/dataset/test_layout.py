@@ -107,3 +107,16 @@ def test_a_folder_that_cannot_be_listed_is_an_error_of_ours(folder, monkeypatch)
 
 def refuse(*_):
     raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize(
+    "name", ["_pjVbp3pR46ZgUaHaiSlbQ", "-dash", ".hidden", "__consumer_offsets", "x" * 249]
+)
+def test_a_topic_may_have_any_name_and_id_that_kafka_gives(folder, name):
+    assert folder.boundaries(name, name) == folder.path / "boundaries" / name / name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b", "x" * 250, "a\n"])
+def test_a_topic_cannot_lead_out_of_its_folder(folder, name):
+    with pytest.raises(ConfigError, match="expected the name or id of a topic"):
+        folder.boundaries("clicks", name)
