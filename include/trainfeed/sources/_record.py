@@ -36,7 +36,7 @@ def record_topic(
     partitions: Mapping[int, Iterable[pa.RecordBatch]],
     rows_per_file: int,
 ) -> None:
-    """Write a recorded topic into a folder that is new or empty.
+    """Write a recorded topic into a folder that is new or empty; on an error, remove it.
 
     Args:
         location: The folder.
@@ -49,7 +49,8 @@ def record_topic(
     Raises:
         ConflictError: The folder is not empty.
         ConfigError: ``topic`` or ``uuid`` is no safe name.
-        ValueError: Partition numbers have a hole, or offsets do not ascend.
+        ValueError: Partition numbers have a hole, offsets do not ascend, or a record has no
+            offset or timestamp.
         StorageError: The file system failed.
     """
     if sorted(partitions) != list(range(len(partitions))) or rows_per_file < 1:
@@ -64,6 +65,19 @@ def record_topic(
             f"expected an empty folder for a recorded topic, found {there[0].name!r} in"
             f" {location.uri}; remove it or choose another folder"
         )
+    try:
+        _record_all(location, names, partitions, rows_per_file)
+    except BaseException:
+        location.delete(recursive=True)  # half a recording would be in the way of the next try
+        raise
+
+
+def _record_all(
+    location: Location,
+    names: Mapping[str, str],
+    partitions: Mapping[int, Iterable[pa.RecordBatch]],
+    rows_per_file: int,
+) -> None:
     ranges = [
         _record_partition(location / partition_folder(number), partitions[number], rows_per_file)
         for number in range(len(partitions))
@@ -95,12 +109,21 @@ def _record_partition(
 def _cut(batches: Iterable[pa.RecordBatch], rows_per_file: int) -> Iterator[pa.Table]:
     pending = LANDING_SCHEMA.empty_table()
     for batch in batches:
+        _check_stamped(batch)
         pending = pa.concat_tables([pending, pa.Table.from_batches([batch], LANDING_SCHEMA)])
         while pending.num_rows >= rows_per_file:
             yield pending.slice(0, rows_per_file)
             pending = pending.slice(rows_per_file)
     if pending.num_rows:
         yield pending
+
+
+def _check_stamped(batch: pa.RecordBatch) -> None:
+    for name in ("offset", "timestamp", "timestamp_type"):
+        column = batch.column(name)
+        if column.null_count:
+            row = column.is_null().index(pa.scalar(value=True)).as_py()
+            raise ValueError(f"expected every record to have its {name}, got null in row {row}")
 
 
 def _check_ascending(offsets: pa.ChunkedArray, start: int) -> int:

@@ -222,3 +222,13 @@ def test_settings_without_a_recording_open_a_topic_of_a_cluster():
     assert isinstance(open_topic(settings, "flights"), KafkaTopic)
     with pytest.raises(ConfigError, match="topic name"):
         open_topic(settings, "../flights")
+
+
+@pytest.mark.parametrize("name", ["offset", "timestamp"])
+def test_a_record_without_offset_or_timestamp_is_refused_and_nothing_is_left(location, name):
+    good = records([1, 2, 3])
+    values = pa.array([1, None, 3], pa.int64())
+    broken = good.set_column(LANDING_SCHEMA.get_field_index(name), name, values)
+    with pytest.raises(ValueError, match=rf"have its {name}, got null in row 1"):
+        record_topic(location, "flights", UUID, {0: [good.slice(0, 1), broken]}, 1)
+    assert not location.exists()
