@@ -1,0 +1,38 @@
+"""Batches of Paddle tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.adapters._batches import Batches, framework, with_presence
+
+__all__ = ["PaddleBatches"]
+
+_paddle = framework("paddle")
+
+
+class PaddleBatches:
+    """Batches on the CPU.
+
+    Args:
+        loader: What yields the batches.
+    """
+
+    def __init__(self, loader: Batches) -> None:
+        self._loader = loader
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Start a pass."""
+        for batch in self._loader:
+            yield {name: _tensor(values) for name, values in with_presence(batch)}
+
+
+def _tensor(values: NDArray[Any]) -> Any:
+    if values.dtype == object:
+        return values.tolist()
+    own = values if values.flags.writeable else values.copy()
+    return _paddle.from_dlpack(np.ascontiguousarray(own))

@@ -1,0 +1,1 @@
+"""Tests against other frameworks; `make peers` installs these."""

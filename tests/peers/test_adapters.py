@@ -1,0 +1,142 @@
+"""Batches as tensors of the real frameworks."""
+
+import gc
+import weakref
+
+import jax
+import numpy as np
+import paddle
+import pytest
+import tensorflow as tf
+import torch
+
+from trainfeed import adapters
+from trainfeed.errors import ConfigError, SampleShapeError
+from trainfeed.samples import Field, Schema
+
+SCHEMA = Schema(
+    (
+        Field("image", "uint8", (2, 3)),
+        Field("label", "int64"),
+        Field("weight", "float32", optional=True),
+        Field("name", "str", optional=True),
+        Field("path", "float64", (None, 2), optional=True),
+    )
+)
+
+
+def objects(*values):
+    boxed = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        boxed[i] = value
+    return boxed
+
+
+def batch():
+    return {
+        "image": np.arange(18, dtype="u1").reshape(3, 2, 3),
+        "label": np.array([5, -1, 7]),
+        "weight": np.ma.MaskedArray(np.array([0.5, 9, 2], "f4"), [False, True, False]),
+        "name": objects("a", None, "ü"),
+        "path": objects(np.zeros((0, 2)), None, np.ones((2, 2))),
+    }
+
+
+class Loader(list):
+    schema = SCHEMA
+
+
+class Lent(np.ndarray):
+    """An array that can be watched."""
+
+
+@pytest.fixture(params=["torch", "jax", "paddle"])
+def adapt(request):
+    return getattr(adapters, request.param)
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_numbers_arrive_with_dtype_shape_and_presence(adapt):
+    (out,) = adapt(Loader([batch()]))
+    expected = batch()
+    assert np.asarray(out["image"]).dtype == np.uint8
+    np.testing.assert_array_equal(np.asarray(out["image"]), expected["image"])
+    np.testing.assert_array_equal(np.asarray(out["label"]), expected["label"])
+    np.testing.assert_array_equal(np.asarray(out["weight"]), expected["weight"].data)
+    assert np.asarray(out["weight_present"]).tolist() == [True, False, True]
+    assert out["name"] == ["a", None, "ü"]
+    assert [None if run is None else len(run) for run in out["path"]] == [0, None, 2]
+
+
+def test_torch_and_paddle_share_the_memory_of_a_batch():
+    source = batch()
+    (of_torch,) = adapters.torch([source])
+    assert of_torch["image"].data_ptr() == address(source["image"])
+    (of_paddle,) = adapters.paddle([source])
+    assert of_paddle["image"].data_ptr() == address(source["image"])
+
+
+@pytest.mark.parametrize("name", ["torch", "paddle"])
+def test_lent_memory_lives_as_long_as_a_tensor_or_a_slice_of_it(name):
+    memory = np.arange(12, dtype="i8").view(Lent)
+    gone = weakref.ref(memory)
+    (out,) = getattr(adapters, name)([{"x": memory.reshape(3, 4).view(np.ndarray)}])
+    kept = out["x"][1:]
+    del memory, out
+    gc.collect()
+    assert gone() is not None
+    assert np.asarray(kept).sum() == sum(range(4, 12))
+    del kept
+    gc.collect()
+    assert gone() is None
+
+
+def test_read_only_batches_are_copied_for_torch_without_a_warning():
+    source = np.arange(4)
+    source.flags.writeable = False
+    (out,) = adapters.torch([{"x": source}])
+    assert out["x"].data_ptr() != address(source)
+
+
+def test_torchs_data_loader_hands_batches_through():
+    data = torch.utils.data.DataLoader(adapters.torch(Loader([batch()] * 3)), batch_size=None)
+    assert [out["image"].shape for out in data] == [(3, 2, 3)] * 3
+    assert len(adapters.torch([1, 2])) == 2
+
+
+def test_torchs_workers_are_refused_because_they_would_double_every_batch():
+    data = torch.utils.data.DataLoader(
+        adapters.torch(Loader([batch()])),
+        batch_size=None,
+        num_workers=1,
+        multiprocessing_context="fork",
+    )
+    with pytest.raises(ConfigError, match="num_workers=0"):
+        list(data)
+
+
+def test_tensorflow_gets_strings_ragged_tensors_and_presence():
+    data = adapters.tensorflow(Loader([batch(), batch()]))
+    assert data.element_spec["image"] == tf.TensorSpec((None, 2, 3), tf.uint8)
+    out, _ = data.as_numpy_iterator()
+    np.testing.assert_array_equal(out["image"], batch()["image"])
+    assert out["label"].dtype == np.int64
+    assert out["weight_present"].tolist() == [True, False, True]
+    assert out["name"].tolist() == [b"a", b"", "ü".encode()]
+    (first, _) = iter(data)
+    assert first["path"].row_lengths().numpy().tolist() == [0, 0, 2]
+
+
+def test_integers_that_jax_would_cut_are_refused():
+    with pytest.raises(SampleShapeError, match="'x': expected int64 values of at most 32 bits"):
+        list(adapters.jax([{"x": np.array([1 << 40])}]))
+    (out,) = adapters.jax([{"x": np.array([7])}], device=jax.devices("cpu")[0])
+    assert out["x"].dtype == np.int32
+
+
+def test_paddle_computes_with_the_batch():
+    (out,) = adapters.paddle([{"x": np.ones((2, 3), "f4")}])
+    assert float(paddle.sum(out["x"])) == 6.0
