@@ -1,12 +1,14 @@
 """Record files: bytes to bytes, no cluster, no schema."""
 
 from trainfeed.recordio._access import RandomAccess
+from trainfeed.recordio._ahead import BufferPool, ChunkPlace, read_chunks
 from trainfeed.recordio._append import RecordAppender
-from trainfeed.recordio._chunk import ChunkBuffers, read_chunk
+from trainfeed.recordio._chunk import ChunkBuffers, decode_payload, read_chunk
 from trainfeed.recordio._damage import DamagePolicy, DamageReport, DroppedRange
+from trainfeed.recordio._files import MappedFile, ReadableFile
 from trainfeed.recordio._fluid import FluidScanner
 from trainfeed.recordio._format import MAX_RAW_BYTES, ChunkInfo, Codec
-from trainfeed.recordio._framing import split_records
+from trainfeed.recordio._framing import record_bounds, split_records
 from trainfeed.recordio._index import RangeScanner, RecordIndex
 from trainfeed.recordio._scanner import RecordScanner
 from trainfeed.recordio._verify import verify_shard
@@ -15,21 +17,28 @@ from trainfeed.recordio._writer import RecordWriter
 
 __all__ = [
     "MAX_RAW_BYTES",
+    "BufferPool",
     "ChunkBuffers",
     "ChunkInfo",
+    "ChunkPlace",
     "Codec",
     "DamagePolicy",
     "DamageReport",
     "DroppedRange",
     "FluidScanner",
+    "MappedFile",
     "RandomAccess",
     "RangeScanner",
+    "ReadableFile",
     "RecordAppender",
     "RecordIndex",
     "RecordScanner",
     "RecordWriter",
+    "decode_payload",
     "iter_chunks",
     "read_chunk",
+    "read_chunks",
+    "record_bounds",
     "split_records",
     "verify_shard",
 ]

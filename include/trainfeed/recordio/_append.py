@@ -15,8 +15,9 @@ from trainfeed.errors import (
     FormatError,
     TruncatedError,
 )
+from trainfeed.paths import FilePath, os_errors
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader, read_header
-from trainfeed.recordio._files import FilePath, Source, open_source, os_errors
+from trainfeed.recordio._files import Source, open_source
 from trainfeed.recordio._format import HEADER_BYTES, MAX_RAW_BYTES, Codec, located
 from trainfeed.recordio._framing import record_bounds
 from trainfeed.recordio._resync import Resync

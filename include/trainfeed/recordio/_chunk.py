@@ -8,7 +8,7 @@ import numpy as np
 from isal import isal_zlib
 
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError, UnsupportedCodecError
-from trainfeed.recordio._codecs import compress, decompress_into, raw_bytes_of
+from trainfeed.recordio._codecs import Payload, compress, decompress_into, raw_bytes_of
 from trainfeed.recordio._files import ReadableFile, Source, open_source
 from trainfeed.recordio._foreign import refuse_foreign_layout
 from trainfeed.recordio._format import (
@@ -26,6 +26,7 @@ __all__ = [
     "ChunkReader",
     "EncodedChunk",
     "check_left",
+    "decode_payload",
     "encode_chunk",
     "read_chunk",
     "read_header",
@@ -127,6 +128,12 @@ class ChunkReader:
                 f"expected at most {self.max_stored_bytes} stored bytes in a chunk, got"
                 f" {num_bytes}; raise max_raw_bytes if the file can be trusted"
             )
+        if (view := self._source.view(offset_bytes, num_bytes)) is not None:
+            if len(view) < num_bytes:
+                raise TruncatedError(
+                    f"expected {num_bytes} bytes of a chunk, the file has {len(view)}"
+                )
+            return view
         out = self._buffers.stored(num_bytes)
         if (got := self._source.read_into(offset_bytes, out)) < num_bytes:
             raise TruncatedError(f"expected {num_bytes} bytes of a chunk, the file has {got}")
@@ -171,6 +178,42 @@ def read_chunk(
     """
     with open_source(file) as source, located(source.path, info.offset_bytes):
         return ChunkReader(source, buffers or ChunkBuffers(), max_raw_bytes).read_known(info)
+
+
+def decode_payload(
+    info: ChunkInfo, header: Payload, payload: memoryview, out: memoryview, *, verify: bool = True
+) -> memoryview:
+    """Decode a chunk that was read already, for callers who read in ways of their own.
+
+    Args:
+        info: The chunk. What was read must agree with it in every number.
+        header: Its first 20 bytes.
+        payload: What follows them, ``info.stored_bytes``.
+        out: Where to decompress to, ``info.raw_bytes``; not touched by a chunk that is stored as
+            it is.
+        verify: Whether to compare the checksum.
+
+    Returns:
+        The framing: ``out``, or ``payload`` where that is the framing.
+
+    Raises:
+        ChecksumError: The payload is damaged.
+        FormatError: What was read and ``info`` differ.
+    """
+    expected = Header(info.crc32, info.codec, info.stored_bytes, info.num_records)
+    if header[:HEADER_BYTES] != expected.dump():
+        found = Header.parse(bytes(header[:HEADER_BYTES]))
+        raise FormatError(f"expected the chunk of the index, {expected}, found {found}")
+    if verify and (crc32 := isal_zlib.crc32(payload)) != info.crc32:
+        raise ChecksumError(f"expected CRC-32 {info.crc32:#010x}, got {crc32:#010x}")
+    if (raw_bytes := raw_bytes_of(info.codec, payload)) != info.raw_bytes:
+        raise FormatError(
+            f"expected {info.raw_bytes} bytes of framing as in the index, got {raw_bytes}"
+        )
+    if info.codec is Codec.NONE:
+        return payload
+    decompress_into(info.codec, payload, out)
+    return out
 
 
 def read_header(source: Source, offset_bytes: int, end_bytes: int) -> Header:

@@ -1,50 +1,23 @@
-"""Where bytes come from and go to: a path, a descriptor, or an open binary file."""
+"""Where bytes come from: a path, a descriptor, an open binary file, or a mapped one."""
 
 from __future__ import annotations
 
-import errno
 import io
+import mmap
 import os
 import stat
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO, Final, Protocol, TypeAlias
+from types import TracebackType
+from typing import BinaryIO, Final, Protocol, Self, TypeAlias
 
-from trainfeed.errors import (
-    AccessDeniedError,
-    ConflictError,
-    NotFoundError,
-    QuotaExceededError,
-    StorageError,
-)
+from trainfeed.errors import StorageError
+from trainfeed.paths import FilePath, os_errors, path_of
 
-__all__ = [
-    "FilePath",
-    "NewFile",
-    "ReadableFile",
-    "Source",
-    "open_source",
-    "os_errors",
-    "path_of",
-    "write_all",
-]
-
-FilePath: TypeAlias = str | os.PathLike[str]
-ReadableFile: TypeAlias = FilePath | int | BinaryIO
+__all__ = ["MappedFile", "ReadableFile", "Source", "open_source"]
 
 # Memory that reading a file object takes besides the buffer it fills.
 _READ_BYTES: Final = 1 << 20
-
-_ERRORS: Final = {
-    errno.ENOENT: NotFoundError,
-    errno.EACCES: AccessDeniedError,
-    errno.EPERM: AccessDeniedError,
-    errno.EEXIST: ConflictError,
-    errno.ENOSPC: QuotaExceededError,
-    errno.EDQUOT: QuotaExceededError,
-}
 
 
 class Source(Protocol):
@@ -62,10 +35,13 @@ class Source(Protocol):
     def read_into(self, offset_bytes: int, out: memoryview) -> int:
         """Fill ``out`` from ``offset_bytes`` on; return less than its length at the end only."""
 
+    def view(self, offset_bytes: int, num_bytes: int) -> memoryview | None:
+        """Return bytes without a copy, fewer at the end only; None where that is not possible."""
+
 
 @contextmanager
 def open_source(file: ReadableFile) -> Iterator[Source]:
-    """Make a source of a path, a descriptor, or a seekable binary file.
+    """Make a source of a path, a descriptor, a seekable binary file, or a mapped one.
 
     A path is opened here and closed at the end; anything else stays open. A descriptor's position
     is not used and not moved, so threads may share it; that of a binary file is.
@@ -74,54 +50,27 @@ def open_source(file: ReadableFile) -> Iterator[Source]:
         NotFoundError: No file is at the path.
         StorageError: It cannot be opened.
     """
-    if isinstance(file, int):
+    if isinstance(file, MappedFile):
+        yield file
+    elif isinstance(file, int):
         yield _Descriptor(file)
     elif isinstance(file, str | os.PathLike):
         path = os.fspath(file)
-        with os_errors(path):
-            # A FIFO without writer would block here for ever.
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
+        with _opened(path) as fd:
             yield _Descriptor(fd, path)
-        finally:
-            os.close(fd)
     else:
         yield _Stream(file)
 
 
-def path_of(file: ReadableFile) -> str | None:
-    """Return what to call a file in messages, None when it has no name."""
-    if isinstance(file, int):
-        try:
-            return str(Path(f"/proc/self/fd/{file}").readlink())
-        except OSError:
-            return None
-    if isinstance(file, str | os.PathLike):
-        return os.fspath(file)
-    name = getattr(file, "name", None)
-    return name if isinstance(name, str) else None
-
-
 @contextmanager
-def os_errors(path: str | None) -> Iterator[None]:
-    """Raise what the operating system refuses as the storage error that says so."""
-    try:
-        yield
-    except OSError as error:
-        kind = _ERRORS.get(error.errno or 0, StorageError)
-        raise kind(f"{error.strerror or error} at {path or 'an unnamed file'}") from error
-
-
-def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
-    """Write all of ``data``, also to a raw file, which may take less at once."""
-    rest = memoryview(data)
-    path = path_of(file)
+def _opened(path: str) -> Iterator[int]:
     with os_errors(path):
-        while rest:
-            num_bytes = file.write(rest)
-            if not num_bytes:
-                raise StorageError(f"{path or 'an unnamed file'} takes no more bytes")
-            rest = rest[num_bytes:]
+        # A FIFO without writer would block here for ever.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 class _Descriptor:
@@ -148,6 +97,9 @@ class _Descriptor:
                 num_bytes += got
         return num_bytes
 
+    def view(self, _offset_bytes: int, _num_bytes: int) -> None:
+        return None
+
 
 class _Stream:
     def __init__(self, file: BinaryIO) -> None:
@@ -171,40 +123,77 @@ class _Stream:
                 num_bytes += len(data)
         return num_bytes
 
+    def view(self, _offset_bytes: int, _num_bytes: int) -> None:
+        return None
 
-class NewFile:
-    """A file that gets its name when it is complete, and only if nobody has the name.
+
+class MappedFile:
+    """A file in memory, as the kernel has it: nothing is copied, and what is given out stays valid.
+
+    For files on a disk of this machine that nobody changes: where a mapped file is cut short, or
+    its disk fails, the process that looks at the lost bytes is killed by SIGBUS, and over a network
+    every page is a request of its own. Descriptors and paths have neither drawback.
+
+    Takes no memory but the page cache's. Threads may share it. It is unmapped when it is closed
+    and the last of what it gave out is gone.
+
+    Args:
+        path: The file.
 
     Attributes:
-        file: Where to write, until ``commit`` or ``abandon``.
+        path: As above.
+        name: As above, as files have it.
+
+    Raises:
+        NotFoundError: No file is at the path.
+        StorageError: It cannot be opened, or is no regular file.
     """
 
     def __init__(self, path: FilePath) -> None:
-        self._path = Path(path)
-        self._partial = self._path.with_name(f"{self._path.name}.{uuid.uuid4().hex}.tmp")
-        self._refuse_existing()
-        with os_errors(str(self._partial)):
-            self.file: BinaryIO = self._partial.open("xb", buffering=0)
+        self.path: str | None = os.fspath(path)
+        self.name = self.path
+        # Of a file of 0 bytes there is nothing to map.
+        self._data: memoryview | None = memoryview(b"")
+        with _opened(self.path) as fd:
+            if num_bytes := _Descriptor(fd, self.path).num_bytes():
+                with os_errors(self.path):
+                    self._data = memoryview(mmap.mmap(fd, num_bytes, prot=mmap.PROT_READ))
 
-    def commit(self) -> None:
-        """Make the bytes durable and give them their name.
+    def num_bytes(self) -> int:
+        """Return its size when it was mapped."""
+        return len(self._mapped())
 
-        Raises:
-            ConflictError: The name was taken meanwhile; the bytes are dropped.
-        """
-        try:
-            with os_errors(str(self._path)):
-                os.fsync(self.file.fileno())
-                # Not a rename: that would replace what somebody else has put there.
-                os.link(self._partial, self._path)
-        finally:
-            self.abandon()
+    def read_into(self, offset_bytes: int, out: memoryview) -> int:
+        """Fill ``out`` from ``offset_bytes`` on; return less than its length at the end only."""
+        data = self.view(offset_bytes, len(out))
+        out[: len(data)] = data
+        return len(data)
 
-    def abandon(self) -> None:
-        """Drop what has no name yet; safe to call twice."""
-        self.file.close()
-        self._partial.unlink(missing_ok=True)
+    def view(self, offset_bytes: int, num_bytes: int) -> memoryview:
+        """Return bytes without a copy, fewer at the end only; they stay valid."""
+        return self._mapped()[offset_bytes : offset_bytes + num_bytes]
 
-    def _refuse_existing(self) -> None:
-        if self._path.exists():
-            raise ConflictError(f"{self._path} exists; choose another name, or delete it first")
+    def close(self) -> None:
+        """Let go of the file; safe to call twice. What was given out stays valid."""
+        self._data = None
+
+    def _mapped(self) -> memoryview:
+        if self._data is None:
+            raise ValueError("the file is closed")
+        return self._data
+
+    def __enter__(self) -> Self:
+        """Return the file itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Let go of the file."""
+        self.close()
+
+
+ReadableFile: TypeAlias = FilePath | int | BinaryIO | MappedFile

@@ -44,82 +44,131 @@ class ChunkLimits(NamedTuple):
 class ChunkFraming:
     """The chunk that is being filled: collects records up to its limits.
 
+    Records are kept in parts and joined once, when the chunk is taken.
+
     Attributes:
         num_records: How many it holds.
     """
 
     def __init__(self, limits: ChunkLimits) -> None:
-        self._limits = limits
-        self._data = bytearray()
+        self._max_chunk_bytes, self._max_raw_bytes, self._quantum_records = limits
+        self._parts: list[bytes | memoryview] = []
+        self._num_bytes = 0
         self._record_bytes = 0
         self._has_large = False
-        # Where the records up to the last multiple of the quantum end.
-        self._quantum_end = 0
+        # Parts and bytes up to the last multiple of the quantum.
+        self._quantum_end = (0, 0)
+        self._length, self._length_bytes = LENGTH.pack(0), 0
         self.num_records = 0
 
-    def has_room(self, num_bytes: int) -> bool:
-        """Return whether a record of ``num_bytes`` may still join; the first one always may."""
-        return not self.num_records or (
-            self._record_bytes + num_bytes <= self._limits.max_chunk_bytes
-            and len(self._data) + LENGTH.size + num_bytes <= self._limits.max_raw_bytes
-        )
+    def append(self, record: bytes) -> bool:
+        """Add a record; return whether it had room. The first one always has.
 
-    def room(self, num_bytes: int) -> int:
-        """Return how many records of ``num_bytes`` each may still join."""
-        by_framing = (self._limits.max_raw_bytes - len(self._data)) // (LENGTH.size + num_bytes)
-        by_records = by_framing
-        if num_bytes:
-            by_records = (self._limits.max_chunk_bytes - self._record_bytes) // num_bytes
-        return max(min(by_framing, by_records), 0 if self.num_records else 1)
-
-    def append(self, record: bytes) -> None:
-        """Add a record."""
+        Raises:
+            FormatError: It fits no chunk.
+        """
         num_bytes = len(record)
-        self._data += LENGTH.pack(num_bytes)
-        self._data += record
-        self._record_bytes += num_bytes
-        self._has_large |= num_bytes > _SMALL_RECORD_BYTES
-        self.num_records += 1
-        if not self.num_records % self._limits.quantum_records:
-            self._quantum_end = len(self._data)
+        record_bytes = self._record_bytes + num_bytes
+        framing_bytes = self._num_bytes + num_bytes + 4
+        if record_bytes > self._max_chunk_bytes or framing_bytes > self._max_raw_bytes:
+            self.require_fit(num_bytes)
+            if self.num_records:
+                return False
+        if num_bytes != self._length_bytes:
+            self._length, self._length_bytes = LENGTH.pack(num_bytes), num_bytes
+            self._has_large |= num_bytes > _SMALL_RECORD_BYTES
+        self._parts += (self._length, record)
+        self._record_bytes, self._num_bytes = record_bytes, framing_bytes
+        self.num_records = num_records = self.num_records + 1
+        if not num_records % self._quantum_records:
+            self._quantum_end = len(self._parts), framing_bytes
+        return True
 
-    def extend(self, records: NDArray[np.void]) -> None:
-        """Add records of one size, shape ``(n,)`` and dtype ``V<size>``."""
+    def extend(self, records: NDArray[np.void]) -> int:
+        """Add records of one size, as many as a chunk is to hold; return how many those are.
+
+        Args:
+            records: Shape ``(n,)``, dtype ``V<size>``.
+
+        Raises:
+            FormatError: They fit no chunk.
+        """
         size = records.itemsize
-        framed = np.empty(len(records), dtype=[("length", "<u4"), ("record", f"V{size}")])
-        framed["length"] = size
-        framed["record"] = records
-        total = self.num_records + len(records)
-        beyond = total % self._limits.quantum_records
-        self._data += framed.view(np.uint8).data
-        if beyond < len(records):
-            self._quantum_end = len(self._data) - beyond * framed.itemsize
-        self._record_bytes += size * len(records)
+        self.require_fit(size)
+        num_records = min(len(records), room := self._room(size))
         self._has_large |= size > _SMALL_RECORD_BYTES
-        self.num_records = total
+        if len(records) > room and not self._has_large:
+            # The next record closes the chunk, so what is beyond the quantum need not join.
+            beyond = (self.num_records + room) % self._quantum_records
+            if beyond < self.num_records + room:
+                num_records = max(room - beyond, 0)
+        self._append_framed(_framed(records[:num_records]), num_records)
+        return num_records
 
-    def take(self, *, last: bool = False) -> tuple[bytearray, int]:
+    def take(self, *, last: bool = False) -> tuple[memoryview, int]:
         """Return the framing of a full chunk, and its number of records.
 
         Args:
             last: No record follows, so all are taken, whatever the quantum.
         """
-        if last or self._has_large or not self._quantum_end:
-            taken = self._data, self.num_records
-            self._restart(bytearray())
-            return taken
-        rest = self._data[self._quantum_end :]
-        del self._data[self._quantum_end :]
-        taken = self._data, self.num_records - self.num_records % self._limits.quantum_records
-        self._restart(rest, self.num_records - taken[1])
-        return taken
+        num_parts, num_bytes = self._quantum_end
+        num_taken = self.num_records - self.num_records % self._quantum_records
+        if last or self._has_large or not num_parts:
+            num_parts, num_bytes, num_taken = len(self._parts), self._num_bytes, self.num_records
+        parts, self._parts = self._parts[:num_parts], self._parts[num_parts:]
+        self._num_bytes -= num_bytes
+        self.num_records -= num_taken
+        self._record_bytes = self._num_bytes - LENGTH.size * self.num_records
+        # The rest of a chunk of small records has none that is large.
+        self._has_large, self._quantum_end = False, (0, 0)
+        self._length_bytes = -1
+        return memoryview(parts[0] if len(parts) == 1 else b"".join(parts)), num_taken
 
-    def _restart(self, data: bytearray, num_records: int = 0) -> None:
-        self._data = data
-        self.num_records = num_records
-        self._record_bytes = len(data) - LENGTH.size * num_records
-        self._has_large = False
-        self._quantum_end = 0
+    def require_fit(self, num_bytes: int) -> None:
+        """Refuse a record that fits no chunk.
+
+        Raises:
+            FormatError: It does not.
+        """
+        if LENGTH.size + num_bytes > self._max_raw_bytes:
+            raise FormatError(
+                f"expected a record of at most {self._max_raw_bytes - LENGTH.size} bytes,"
+                f" got {num_bytes}; raise max_raw_bytes of the writer and of every reader"
+            )
+
+    def _room(self, num_bytes: int) -> int:
+        """Return how many records of ``num_bytes`` each may still join."""
+        by_framing = (self._max_raw_bytes - self._num_bytes) // (LENGTH.size + num_bytes)
+        by_records = (self._max_chunk_bytes - self._record_bytes) // num_bytes
+        return max(min(by_framing, by_records), 0 if self.num_records else 1)
+
+    def _append_framed(self, framed: memoryview, num_records: int) -> None:
+        if not num_records:
+            return
+        stride = len(framed) // num_records
+        total = self.num_records + num_records
+        beyond = total % self._quantum_records
+        if beyond < num_records:
+            end = len(framed) - beyond * stride
+            self._parts.append(framed[:end])
+            self._quantum_end = len(self._parts), self._num_bytes + end
+            framed_rest = framed[end:]
+        else:
+            framed_rest = framed
+        if framed_rest:
+            self._parts.append(framed_rest)
+        self._num_bytes += len(framed)
+        self._record_bytes += len(framed) - LENGTH.size * num_records
+        self.num_records = total
+
+
+def _framed(records: NDArray[np.void]) -> memoryview:
+    """Return the framing of records of one size, in memory of its own."""
+    size = records.itemsize
+    framed = np.empty(len(records), dtype=[("length", "<u4"), ("record", f"V{size}")])
+    framed["length"] = size
+    framed["record"] = records
+    return framed.view(np.uint8).data
 
 
 def split_records(framing: memoryview, num_records: int) -> list[memoryview]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
+from trainfeed.paths import FilePath
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader, read_header
 from trainfeed.recordio._codecs import raw_bytes_of
-from trainfeed.recordio._files import FilePath, ReadableFile, Source, open_source
+from trainfeed.recordio._files import ReadableFile, Source, open_source
 from trainfeed.recordio._format import HEADER_BYTES, MAX_RAW_BYTES, ChunkInfo, located
 from trainfeed.recordio._framing import check_sizes, iter_records, record_bounds
 

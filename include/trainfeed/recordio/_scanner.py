@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Iterator, Sequence
 
-from trainfeed.errors import NotFoundError
+from trainfeed.paths import FilePath, expand_paths
 from trainfeed.recordio._chunk import ChunkBuffers
 from trainfeed.recordio._damage import DamagePolicy, DamageReport
-from trainfeed.recordio._files import FilePath
 from trainfeed.recordio._format import MAX_RAW_BYTES, located
 from trainfeed.recordio._framing import iter_records, record_bounds
 from trainfeed.recordio._walk import iter_chunks
@@ -45,8 +42,7 @@ class RecordScanner:
         max_raw_bytes: int = MAX_RAW_BYTES,
         on_damage: DamagePolicy | None = None,
     ) -> None:
-        parts = [paths] if isinstance(paths, str | os.PathLike) else paths
-        self.paths = [path for part in parts for path in _expand(part)]
+        self.paths = expand_paths(paths)
         self.report = DamageReport()
         self._max_raw_bytes = max_raw_bytes
         self._on_damage = on_damage or DamagePolicy.strict()
@@ -75,16 +71,3 @@ class RecordScanner:
                 with located(path, info.offset_bytes, number):
                     bounds = record_bounds(framing, info.num_records)
                 yield from map(bytes, iter_records(framing, bounds))
-
-
-def _expand(part: FilePath) -> list[str]:
-    if not isinstance(part, str):
-        return [os.fspath(part)]
-    return [path for pattern in part.split(",") for path in _matches(pattern)]
-
-
-def _matches(pattern: str) -> list[str]:
-    matches = sorted(glob.glob(pattern))  # noqa: PTH207 (pathlib refuses absolute patterns)
-    if not matches:
-        raise NotFoundError(f"no file matches {pattern!r}")
-    return matches

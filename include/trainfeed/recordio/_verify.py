@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from trainfeed.paths import path_of
 from trainfeed.recordio._chunk import ChunkBuffers
-from trainfeed.recordio._files import ReadableFile, path_of
+from trainfeed.recordio._files import ReadableFile
 from trainfeed.recordio._format import MAX_RAW_BYTES, located
 from trainfeed.recordio._framing import record_bounds
 from trainfeed.recordio._index import RecordIndex

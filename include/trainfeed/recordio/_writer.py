@@ -9,10 +9,10 @@ from typing import Any, BinaryIO, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.errors import ConfigError, FormatError
+from trainfeed.errors import ConfigError
+from trainfeed.paths import FilePath, NewFile, write_all
 from trainfeed.recordio._chunk import encode_chunk
 from trainfeed.recordio._codecs import resolve_level
-from trainfeed.recordio._files import FilePath, NewFile, write_all
 from trainfeed.recordio._format import LENGTH, MAX_RAW_BYTES, ChunkInfo, Codec
 from trainfeed.recordio._framing import ChunkFraming, ChunkLimits
 
@@ -20,6 +20,7 @@ __all__ = ["RecordWriter"]
 
 # Offsets within a chunk fit a signed 32-bit number everywhere, and any payload an unsigned one.
 _LARGEST_RAW_BYTES: Final = (1 << 31) - 1
+_CLOSED: Final = "the writer is closed"
 
 
 class RecordWriter:
@@ -65,9 +66,9 @@ class RecordWriter:
         self.chunks: list[ChunkInfo] = []
         self._codec = Codec(codec)
         self._level = resolve_level(self._codec, level)
-        self._max_raw_bytes = max_raw_bytes
         limits = _checked_limits(max_chunk_bytes, max_raw_bytes, quantum_records)
         self._pending = ChunkFraming(limits)
+        self._append = self._pending.append
         self._num_written = 0
         self._new_file: NewFile | None = None
         if isinstance(target, str | os.PathLike):
@@ -89,13 +90,12 @@ class RecordWriter:
             QuotaExceededError: The disk is full.
             StorageError: The file refused the bytes.
         """
-        self._require_open()
-        if not isinstance(record, bytes):
+        if self._file is None:
+            raise ValueError(_CLOSED)
+        if type(record) is not bytes:
             record = bytes(memoryview(record))
-        self._require_fit(len(record))
-        while not self._pending.has_room(len(record)):
+        while not self._append(record):
             self._write_chunk()
-        self._pending.append(record)
 
     def write_array(self, records: NDArray[Any]) -> None:
         """Add records of one size; the file is the same as from ``write`` for each of them.
@@ -115,16 +115,9 @@ class RecordWriter:
                 "expected an array of shape (n,) without Python objects, got"
                 f" {records.dtype} {records.shape}"
             )
-        size = records.itemsize
-        self._require_fit(size)
-        items = np.ascontiguousarray(records).view(f"V{size}")
-        while len(items):
-            room = self._pending.room(size)
-            if room:
-                self._pending.extend(items[:room])
-                items = items[room:]
-            else:
-                self._write_chunk()
+        items = np.ascontiguousarray(records).view(f"V{records.itemsize}")
+        while len(items := items[self._pending.extend(items) :]):
+            self._write_chunk()
 
     def close(self) -> None:
         """Write the last chunk and, where a path was given, sync the file and name it.
@@ -162,7 +155,7 @@ class RecordWriter:
 
     def _write_chunk(self, *, last: bool = False) -> None:
         framing, num_records = self._pending.take(last=last)
-        chunk = encode_chunk(memoryview(framing), num_records, codec=self._codec, level=self._level)
+        chunk = encode_chunk(framing, num_records, codec=self._codec, level=self._level)
         file = self._require_open()
         try:
             write_all(file, chunk.header.dump())
@@ -190,15 +183,8 @@ class RecordWriter:
 
     def _require_open(self) -> BinaryIO:
         if self._file is None:
-            raise ValueError("the writer is closed")
+            raise ValueError(_CLOSED)
         return self._file
-
-    def _require_fit(self, record_bytes: int) -> None:
-        if LENGTH.size + record_bytes > self._max_raw_bytes:
-            raise FormatError(
-                f"expected a record of at most {self._max_raw_bytes - LENGTH.size} bytes, got"
-                f" {record_bytes}; raise max_raw_bytes of the writer and of every reader"
-            )
 
 
 def _checked_limits(max_chunk_bytes: int, max_raw_bytes: int, quantum_records: int) -> ChunkLimits:

@@ -10,6 +10,7 @@ from trainfeed.tfrecord._example import (
     encode_sequence_example,
 )
 from trainfeed.tfrecord._format import MAX_RECORD_BYTES, Compression
+from trainfeed.tfrecord._index import TFRecordAccess, TFRecordIndex, TFRecordRange
 from trainfeed.tfrecord._parse import parse_examples
 from trainfeed.tfrecord._reader import TFRecordReader, iter_records
 from trainfeed.tfrecord._samples import ExampleCodec
@@ -22,6 +23,9 @@ __all__ = [
     "FeatureValue",
     "SampleField",
     "SequenceExample",
+    "TFRecordAccess",
+    "TFRecordIndex",
+    "TFRecordRange",
     "TFRecordReader",
     "TFRecordWriter",
     "decode_example",

@@ -17,7 +17,7 @@ Any dtype is also read from one value of bytes, and from a list that holds its v
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.tfrecord._features import Kind
-from trainfeed.tfrecord._wire import decode_varints
+from trainfeed.tfrecord._wire import MAX_VARINT_BYTES, decode_varints
 
 __all__ = ["Column", "Fields", "SampleField", "columns_of"]
 
@@ -111,6 +111,48 @@ class Column:
             return self._texts(kind, rows)
         return self._shaped(self._numbers(kind, rows))
 
+    def ragged_values(
+        self,
+        kind: Kind,
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        ends: NDArray[np.int64],
+    ) -> NDArray[Any]:
+        """Return what lists of different length hold.
+
+        Args:
+            kind: The kind of the lists.
+            data: Shape ``(num_bytes,)``.
+            starts: Shape ``(n,)``, where the lists start in ``data``.
+            ends: As ``starts``.
+
+        Returns:
+            Shape ``(n, *shape)`` of a field of fixed size, else ``(n,)`` of objects; in memory of
+            its own.
+
+        Raises:
+            FormatError: The lists do not hold the field.
+        """
+        if self.is_text:
+            pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+            return self._texts(kind, [data[start:end] for start, end in pairs])
+        content = data[_ragged_places(starts, ends)]
+        limits = np.concatenate([[0], np.cumsum(ends - starts)])
+        values, limits = self._joined_numbers(kind, content, limits)
+        if self.is_fixed:
+            if np.any(np.diff(limits) != self._item_size):
+                raise self.refuse("another number of values")
+            return values.reshape(len(starts), *self.item_shape)
+        if np.any(limits % self._item_size):
+            raise self.refuse("rows that are not whole")
+        arrays = np.empty(len(starts), object)
+        rows = values.reshape(-1, *self.item_shape)
+        edges = (limits // self._item_size).tolist()
+        for i in range(len(starts)):
+            # Rows of their own, so that one that is kept does not keep all.
+            arrays[i] = rows[edges[i] : edges[i + 1]].copy()
+        return arrays
+
     def refuse(self, got: str) -> FormatError:
         """Return the error that says what was expected."""
         shape = f" {tuple('n' if length is None else length for length in self.shape)}"
@@ -119,7 +161,26 @@ class Column:
             f"field {self.name!r}: expected {dtype}{shape if self.shape else ''}, got {got}"
         )
 
-    def _texts(self, kind: Kind, rows: NDArray[np.uint8]) -> NDArray[Any]:
+    def _joined_numbers(
+        self, kind: Kind, content: NDArray[np.uint8], limits: NDArray[np.int64]
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the numbers of joined lists, and where lists end among them."""
+        if kind is Kind.INT64:
+            ends = np.flatnonzero(content < 0x80)
+            if np.any(content[limits[1:][np.diff(limits) > 0] - 1] > 0x7F) or np.any(
+                np.diff(ends, prepend=-1) > MAX_VARINT_BYTES
+            ):
+                raise self.refuse("a varint without end")
+            return self._cast(decode_varints(content)), np.searchsorted(ends, limits)
+        item_bytes = 4 if kind is Kind.FLOAT else self.dtype.itemsize
+        if np.any(limits % item_bytes):
+            raise self.refuse("a list that does not end with a number")
+        values = self._numbers(kind, content[np.newaxis])[0]
+        return values, limits // item_bytes
+
+    def _texts(
+        self, kind: Kind, rows: Sequence[NDArray[np.uint8]] | NDArray[np.uint8]
+    ) -> NDArray[Any]:
         if kind is not Kind.BYTES:
             raise self.refuse(f"a list of {kind.name.lower()}")
         texts = np.empty(len(rows), object)
@@ -176,6 +237,14 @@ class Column:
                 f"field {self.name!r}: expected lengths from 1 on, the first may be None, and none"
                 f" for bytes and str, got {self.shape}"
             )
+
+
+def _ragged_places(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return all places from starts to ends, one range after another."""
+    lengths = ends - starts
+    before = np.cumsum(lengths) - lengths
+    places: NDArray[np.int64] = np.repeat(starts - before, lengths)
+    return places + np.arange(len(places))
 
 
 def columns_of(fields: Fields) -> list[Column]:

@@ -28,6 +28,7 @@ from trainfeed.tfrecord._wire import encode_varint, iter_fields
 __all__ = [
     "Kind",
     "RawFeature",
+    "check_packed",
     "feature_message",
     "key_order",
     "map_message",
@@ -153,14 +154,18 @@ def _scan_list(data: bytes, start: int, end: int, feature: RawFeature) -> None:
     for tag, value_start, value_end in iter_fields(data, start, end):
         if tag == _FIELD_1:
             if feature.kind is not Kind.BYTES:
-                _check_packed(data, value_start, value_end, feature.kind)
+                check_packed(data, value_start, value_end, feature.kind)
             extend((value_start, value_end))
         elif tag == unpacked:
             extend((value_start, value_end))
 
 
-def _check_packed(data: bytes, start: int, end: int, kind: Kind | None) -> None:
-    """Refuse numbers that do not end where their piece does."""
+def check_packed(data: bytes, start: int, end: int, kind: Kind | None) -> None:
+    """Refuse numbers that do not end where their piece does.
+
+    Raises:
+        FormatError: They do not.
+    """
     if kind is Kind.FLOAT:
         if (end - start) % _FLOAT_BYTES:
             raise FormatError(

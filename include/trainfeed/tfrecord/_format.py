@@ -25,6 +25,7 @@ from trainfeed.errors import ChecksumError, ConfigError, FormatError
 __all__ = [
     "CHECKSUM",
     "HEADER_BYTES",
+    "LENGTH",
     "MAX_RECORD_BYTES",
     "Compression",
     "compression_named",
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 CHECKSUM: Final = Struct("<I")
-_LENGTH: Final = Struct("<Q")
+LENGTH: Final = Struct("<Q")
 _HEADER: Final = Struct("<QI")
 HEADER_BYTES: Final = _HEADER.size
 
@@ -79,7 +80,7 @@ def masked_array(checksums: Sequence[int]) -> NDArray[np.uint32]:
 
 def pack_header(num_bytes: int) -> bytes:
     """Return the header of a record of ``num_bytes``."""
-    length = _LENGTH.pack(num_bytes)
+    length = LENGTH.pack(num_bytes)
     return length + CHECKSUM.pack(masked(crc32c(length)))
 
 
@@ -95,7 +96,7 @@ def unpack_header(header: bytes, max_record_bytes: int) -> int:
         FormatError: The record is longer than allowed.
     """
     num_bytes, stored = _HEADER.unpack(header)
-    computed = masked(crc32c(header[: _LENGTH.size]))
+    computed = masked(crc32c(header[: LENGTH.size]))
     if computed != stored:
         raise ChecksumError(
             f"expected masked CRC-32C {stored:#010x} of the length, got {computed:#010x}"
@@ -113,4 +114,4 @@ def has_valid_header(head: bytes) -> bool:
     if len(head) < HEADER_BYTES:
         return False
     stored = _HEADER.unpack_from(head)[1]
-    return bool(masked(crc32c(head[: _LENGTH.size])) == stored)
+    return bool(masked(crc32c(head[: LENGTH.size])) == stored)

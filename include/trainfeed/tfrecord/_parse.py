@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from trainfeed.errors import FormatError
 from trainfeed.tfrecord._columns import Column, Fields, columns_of
 from trainfeed.tfrecord._example import scan_example
-from trainfeed.tfrecord._features import Kind, RawFeature
+from trainfeed.tfrecord._features import Kind, RawFeature, check_packed
 from trainfeed.tfrecord._layout import Layout
+from trainfeed.tfrecord._lockstep import Lists, Structure
 
 __all__ = ["BatchParser", "parse_examples", "parse_row"]
 
 # With fewer records the setting up of a layout costs more than it saves.
 _MIN_RECORDS: Final = 4
+_MIN_EQUAL_RECORDS: Final = 16
 # Parsing a longer record costs less than copying it, and its layout would take much memory.
 _MAX_TEMPLATE_BYTES: Final = 1 << 18
 # Records that need more layouts than these differ in more than the order of a few keys.
@@ -76,6 +78,7 @@ class BatchParser:
         self._columns = columns
         # The latest layout of records of a length: the next batch probably has it too.
         self._known: dict[int, Layout] = {}
+        self._structures: list[Structure] = []
 
     def parse(self, records: Iterable[bytes | bytearray | memoryview]) -> dict[str, NDArray[Any]]:
         """Return the fields of records; see ``parse_examples``."""
@@ -84,7 +87,8 @@ class BatchParser:
         left: list[int] = []
         for group in _equal_lengths(batch):
             left += self._put_layouts(batch, group, targets).tolist()
-        for index in sorted(left):
+        left = self._put_structures(batch, sorted(left), targets)
+        for index in left:
             try:
                 values = parse_row(batch[index], self._columns)
             except FormatError as error:
@@ -98,7 +102,7 @@ class BatchParser:
         self, batch: Sequence[bytes], group: NDArray[np.int64], targets: Sequence[_Target]
     ) -> NDArray[np.int64]:
         """Parse records of one length layout by layout; return the indices of those left over."""
-        if len(group) < _MIN_RECORDS or len(batch[group[0]]) > _MAX_TEMPLATE_BYTES:
+        if len(group) < _MIN_EQUAL_RECORDS or len(batch[group[0]]) > _MAX_TEMPLATE_BYTES:
             return group
         data = b"".join(batch if len(group) == len(batch) else [batch[i] for i in group.tolist()])
         rows = np.frombuffer(data, np.uint8).reshape(len(group), -1)
@@ -112,9 +116,30 @@ class BatchParser:
                 # One by one then, which also finds out which record it is.
                 return group
             group, rows, layout = group[~matches], rows[~matches], None
-            if len(group) < _MIN_RECORDS:
+            if len(group) < _MIN_EQUAL_RECORDS:
                 break
         return group
+
+    def _put_structures(
+        self, batch: Sequence[bytes], left: list[int], targets: Sequence[_Target]
+    ) -> list[int]:
+        """Parse records of different length side by side; return the indices of those left over."""
+        long = [i for i in left if len(batch[i]) > _MAX_TEMPLATE_BYTES]
+        if long:
+            left = [i for i in left if len(batch[i]) <= _MAX_TEMPLATE_BYTES]
+        known, self._structures = self._structures, []
+        while len(left) >= _MIN_RECORDS and len(self._structures) < _MAX_LAYOUTS:
+            try:
+                structure = known.pop(0) if known else Structure(batch[left[0]])
+                left, num_put = _put_structure(structure, batch, left, targets)
+            except FormatError:
+                # One by one then, which also finds out which record it is.
+                break
+            if num_put:
+                self._structures.append(structure)
+            elif not known:
+                break
+        return sorted(left + long)
 
     def _layout_of(self, template: bytes) -> Layout:
         if len(self._known) >= _MAX_KNOWN:
@@ -193,6 +218,50 @@ def _put_rows(
     ]
     for target, value in zip(targets, values, strict=True):
         target.put(group, value)
+
+
+def _put_structure(
+    structure: Structure, batch: Sequence[bytes], left: list[int], targets: Sequence[_Target]
+) -> tuple[list[int], int]:
+    """Give the records that have a structure to the targets; all of them or, on an error, none.
+
+    Returns:
+        The indices of the other records, and how many had it.
+    """
+    records = [batch[i] for i in left]
+    data = b"".join(records)
+    bounds = np.concatenate([[0], np.cumsum(list(map(len, records)))])
+    good, lists = structure.match(data, bounds)
+    rows = np.frombuffer(data, np.uint8)
+    group = np.array(left)[good]
+    if not len(group):
+        return left, 0
+    _check_ignored(data, lists, targets)
+    values = []
+    for target in targets:
+        found = lists.get(target.column.name)
+        if found is None or found.kind is None:
+            values.append(_column_values(target.column, None, rows[:0, np.newaxis]))
+        else:
+            values.append(target.column.ragged_values(found.kind, rows, found.starts, found.ends))
+    for target, value in zip(targets, values, strict=True):
+        target.put(group, value)
+    return [index for index, is_good in zip(left, good.tolist(), strict=True) if not is_good], len(
+        group
+    )
+
+
+def _check_ignored(data: bytes, lists: dict[str, Lists], targets: Sequence[_Target]) -> None:
+    """Refuse what parsing one by one would refuse, in features that nobody asked for.
+
+    Raises:
+        FormatError: Numbers do not end where their list does.
+    """
+    for key in lists.keys() - {target.column.name for target in targets}:
+        found = lists[key]
+        if found.kind in (Kind.FLOAT, Kind.INT64):
+            for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True):
+                check_packed(data, start, end, found.kind)
 
 
 def _column_values(

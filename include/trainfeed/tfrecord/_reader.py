@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-import numpy as np
-from crc32c import crc32c
-
-from trainfeed.errors import ChecksumError, FormatError, TruncatedError
-from trainfeed.tfrecord._files import FilePath, expand_paths, open_file, path_of
+from trainfeed.errors import FormatError, TruncatedError
+from trainfeed.paths import FilePath, expand_paths, path_of
+from trainfeed.tfrecord._files import open_file
 from trainfeed.tfrecord._format import (
     CHECKSUM,
     HEADER_BYTES,
     MAX_RECORD_BYTES,
     Compression,
     compression_named,
-    masked,
-    masked_array,
     unpack_header,
 )
+from trainfeed.tfrecord._runs import next_run
 from trainfeed.tfrecord._streams import BLOCK_BYTES, Stream, open_stream
 
 __all__ = ["TFRecordReader", "iter_records"]
@@ -140,7 +137,7 @@ def iter_records(
 def _iter_runs(
     file: BinaryIO, compression: Compression | None, max_record_bytes: int, path: str | None
 ) -> Iterator[list[bytes]]:
-    """Yield the records of a file, as many at once as lie in one block and have one length."""
+    """Yield the records of a file, as many at once as lie in one block."""
     block, offset_bytes, start, number = b"", 0, 0, 0
     known_header, num_bytes, need_bytes = b"", 0, HEADER_BYTES
     try:
@@ -156,7 +153,7 @@ def _iter_runs(
                 if start + stride > len(block):
                     need_bytes = stride
                     break
-                run = _Run(block, start, stride)
+                run = next_run(block, start, stride, max_record_bytes)
                 yield run.records
                 start, number = start + run.num_bytes, number + len(run.records)
                 run.require_whole()
@@ -184,54 +181,3 @@ def _refill(stream: Stream, block: bytes, need_bytes: int) -> bytes:
         what = "a header" if need_bytes == HEADER_BYTES else "a record"
         raise TruncatedError(f"expected {what} of {need_bytes} bytes, the file has {have_bytes}")
     return b"".join(pieces)
-
-
-class _Run:
-    """Records of one length, one after another in a block, up to the first damaged one.
-
-    Together they are read and verified in a fraction of the time that one by one takes.
-
-    Attributes:
-        records: Those that are not damaged.
-        num_bytes: What they take in the block.
-    """
-
-    def __init__(self, block: bytes, start: int, stride: int) -> None:
-        num_records = _num_equal_headers(block, start, stride)
-        first, last = start + HEADER_BYTES, start + num_records * stride
-        length = stride - HEADER_BYTES - CHECKSUM.size
-        self.records = [block[i : i + length] for i in range(first, last, stride)]
-        self._computed = [masked(crc32c(self.records[0]))]
-        self._stored = [CHECKSUM.unpack_from(block, first + length)[0]]
-        if num_records > 1:
-            rows = np.frombuffer(block, np.uint8, num_records * stride, start)
-            stored = rows.reshape(num_records, stride)[:, -CHECKSUM.size :]
-            self._stored = np.ascontiguousarray(stored).view("<u4").ravel().tolist()
-            self._computed = masked_array(list(map(crc32c, self.records))).tolist()
-        if self._computed != self._stored:
-            pairs = zip(self._computed, self._stored, strict=True)
-            del self.records[[computed == stored for computed, stored in pairs].index(False) :]
-        self.num_bytes = stride * len(self.records)
-
-    def require_whole(self) -> None:
-        """Complain about the first damaged record.
-
-        Raises:
-            ChecksumError: There is one.
-        """
-        number = len(self.records)
-        if number < len(self._stored):
-            stored, computed = self._stored[number], self._computed[number]
-            raise ChecksumError(f"expected masked CRC-32C {stored:#010x}, got {computed:#010x}")
-
-
-def _num_equal_headers(block: bytes, start: int, stride: int) -> int:
-    """Return how many whole records from ``start`` on have the header of the first."""
-    header, second = block[start : start + HEADER_BYTES], start + stride
-    num_whole = (len(block) - start) // stride
-    if num_whole < 2 or block[second : second + HEADER_BYTES] != header:
-        return 1
-    rows = np.frombuffer(block, np.uint8, num_whole * stride, start).reshape(num_whole, stride)
-    expected = np.frombuffer(header, np.uint8)
-    differs = (rows[:, :HEADER_BYTES] != expected).any(axis=1)
-    return int(differs.argmax()) or num_whole

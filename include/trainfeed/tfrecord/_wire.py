@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
 
-__all__ = ["decode_varints", "encode_varint", "encode_varints", "iter_fields"]
+__all__ = ["MAX_VARINT_BYTES", "decode_varints", "encode_varint", "encode_varints", "iter_fields"]
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _END_GROUP, _FIXED32 = range(6)
 _FIXED_BYTES: Final = {_FIXED64: 8, _FIXED32: 4}
 
-_MAX_VARINT_BYTES: Final = 10
+MAX_VARINT_BYTES: Final = 10
 # Tags and lengths have 32 bits; a message is at most 2 GiB long.
 _MAX_SHORT_VARINT_BYTES: Final = 5
 _MAX_TAG: Final = (1 << 32) - 1
@@ -178,7 +178,7 @@ def _value_bounds(data: bytes, position: int, end: int, wire_type: int) -> tuple
             )
         return start, start + num_bytes
     if wire_type == _VARINT:
-        return position, _end_of_varint(data, position, end, _MAX_VARINT_BYTES)
+        return position, _end_of_varint(data, position, end, MAX_VARINT_BYTES)
     if wire_type not in _FIXED_BYTES:
         raise FormatError(
             f"expected a wire type from 0 to 5, got {wire_type}", offset_bytes=position

@@ -10,7 +10,7 @@ from typing import BinaryIO, Final, Self
 from crc32c import crc32c
 
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.tfrecord._files import FilePath, NewFile, write_all
+from trainfeed.paths import FilePath, NewFile, write_all
 from trainfeed.tfrecord._format import (
     CHECKSUM,
     MAX_RECORD_BYTES,

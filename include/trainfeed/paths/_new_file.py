@@ -1,0 +1,70 @@
+"""A file that appears when it is whole."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import BinaryIO
+
+from trainfeed.errors import ConflictError, StorageError
+from trainfeed.paths._errors import os_errors
+from trainfeed.paths._names import FilePath, path_of
+
+__all__ = ["NewFile", "write_all"]
+
+
+class NewFile:
+    """A file that gets its name when it is complete, and only if nobody has the name.
+
+    Attributes:
+        file: Where to write, until ``commit`` or ``abandon``; unbuffered.
+
+    Raises:
+        ConflictError: Somebody has the name.
+    """
+
+    def __init__(self, path: FilePath) -> None:
+        self._path = Path(path)
+        self._partial = self._path.with_name(f"{self._path.name}.{uuid.uuid4().hex}.tmp")
+        if self._path.exists():
+            raise ConflictError(f"{self._path} exists; choose another name, or delete it first")
+        with os_errors(str(self._partial)):
+            self.file: BinaryIO = self._partial.open("xb", buffering=0)
+
+    def commit(self) -> None:
+        """Make the bytes durable and give them their name.
+
+        Raises:
+            ConflictError: The name was taken meanwhile; the bytes are dropped.
+            StorageError: Nobody knows whether they are durable; they are dropped.
+        """
+        try:
+            with os_errors(str(self._path)):
+                os.fsync(self.file.fileno())
+                # A rename would replace what somebody else has put there.
+                os.link(self._partial, self._path)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Drop what has no name yet; safe to call twice."""
+        self.file.close()
+        self._partial.unlink(missing_ok=True)
+
+
+def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
+    """Write all of ``data``, also to a raw file, which may take less at once.
+
+    Raises:
+        QuotaExceededError: The disk is full.
+        StorageError: The file refused the bytes.
+    """
+    rest = memoryview(data)
+    path = path_of(file)
+    with os_errors(path):
+        while rest:
+            num_bytes = file.write(rest)
+            if not num_bytes:
+                raise StorageError(f"{path or 'an unnamed file'} takes no more bytes")
+            rest = rest[num_bytes:]

@@ -1,0 +1,119 @@
+"""Which files are meant, what refuses them, and when a new one is there."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from trainfeed.errors import (
+    AccessDeniedError,
+    ConflictError,
+    NotFoundError,
+    QuotaExceededError,
+    StorageError,
+)
+from trainfeed.paths import NewFile, expand_paths, os_errors, path_of, write_all
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_globs_are_sorted_by_name_and_lists_keep_their_order(tmp_path):
+    for name in ("b-10", "b-2", "b-1", "a", "c,d"):
+        (tmp_path / name).touch()
+    found = expand_paths(f"{tmp_path}/b-*,{tmp_path}/a")
+    assert [Path(path).name for path in found] == ["b-1", "b-10", "b-2", "a"]
+    found = expand_paths([tmp_path / "c,d", f"{tmp_path}/a,{tmp_path}/a"])
+    assert [Path(path).name for path in found] == ["c,d", "a", "a"]
+
+
+def test_part_without_a_match_is_named(tmp_path):
+    (tmp_path / "a").touch()
+    with pytest.raises(NotFoundError, match=r"/b-\*"):
+        expand_paths(f"{tmp_path}/a,{tmp_path}/b-*")
+    with pytest.raises(NotFoundError):
+        expand_paths("")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOENT, NotFoundError),
+        (errno.EACCES, AccessDeniedError),
+        (errno.EEXIST, ConflictError),
+        (errno.ENOSPC, QuotaExceededError),
+        (errno.EDQUOT, QuotaExceededError),
+        (errno.EIO, StorageError),
+        (None, StorageError),
+    ],
+)
+def test_what_the_system_refuses_is_a_storage_error_with_the_path(number, kind):
+    error = OSError(number, "reason") if number else OSError("reason")
+    with pytest.raises(StorageError, match="at /the/path") as caught, os_errors("/the/path"):
+        raise error
+    assert type(caught.value) is kind
+
+
+def test_file_has_its_name_when_it_is_whole_and_not_before(tmp_path):
+    new = NewFile(tmp_path / "a")
+    write_all(new.file, b"bytes")
+    assert names_in(tmp_path) != ["a"]
+    new.commit()
+    assert names_in(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"bytes"
+
+
+def test_abandoned_file_leaves_nothing(tmp_path):
+    new = NewFile(tmp_path / "a")
+    new.abandon()
+    new.abandon()
+    assert names_in(tmp_path) == []
+
+
+def test_name_that_is_taken_is_kept(tmp_path):
+    (tmp_path / "a").write_bytes(b"first")
+    with pytest.raises(ConflictError, match="exists"):
+        NewFile(tmp_path / "a")
+    new = NewFile(tmp_path / "b")
+    (tmp_path / "b").write_bytes(b"first")
+    with pytest.raises(ConflictError):
+        new.commit()
+    assert names_in(tmp_path) == ["a", "b"]
+    assert (tmp_path / "b").read_bytes() == b"first"
+
+
+def test_all_is_written_to_a_file_that_takes_little(tmp_path):
+    class Slow:
+        name = "slow"
+
+        def __init__(self):
+            self.data = b""
+
+        def write(self, data):
+            self.data += bytes(data[:3])
+            return min(len(data), 3)
+
+    slow = Slow()
+    write_all(slow, b"0123456789")
+    assert slow.data == b"0123456789"
+    slow.write = lambda _: 0
+    with pytest.raises(StorageError, match="slow takes no more bytes"):
+        write_all(slow, b"1")
+
+
+def test_everything_has_a_name_that_has_one(tmp_path):
+    path = tmp_path / "a"
+    path.touch()
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        assert path_of(fd) == path_of(path) == path_of(str(path)) == str(path)
+    finally:
+        os.close(fd)
+    assert path_of(fd) is None
+    assert path_of(object()) is None
+    with path.open("rb") as file:
+        assert path_of(file) == str(path)
