@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from trainfeed.samples._columns import records_of_columns
 from trainfeed.samples._decoder import SampleDecoder, Value
 from trainfeed.samples._encoder import SampleEncoder
 from trainfeed.samples._schema import Schema
+from trainfeed.samples._variable import VariableDecoder
 
 __all__ = ["TypedCodec"]
 
@@ -27,6 +28,7 @@ class TypedCodec:
         self.schema = schema
         self._encoder = SampleEncoder(schema)
         self._decoder = SampleDecoder(schema)
+        self._variable = None if schema.is_fixed else VariableDecoder(schema)
 
     def encode(self, sample: Mapping[str, Any]) -> bytes:
         """Return the record of a sample.
@@ -85,3 +87,70 @@ class TypedCodec:
             FormatError: The framing does not hold ``num_records`` records of this schema.
         """
         return self._decoder.decode_records(framing, num_records)
+
+    def decode_columns(
+        self, framing: memoryview, num_records: int, *, copy: bool = True
+    ) -> dict[str, NDArray[Any]]:
+        """Return the fields of all records of a chunk, for any schema.
+
+        Args:
+            framing: Records with their lengths, as chunks hold them.
+            num_records: As the chunk's header has it.
+            copy: False leaves values of bytes in ``framing``, as memoryviews.
+
+        Returns:
+            Per field of fixed size what ``decode_records`` gives. A field of variable size is an
+            array of objects, shape ``(num_records,)``: arrays, bytes or str, None where absent. All
+            in memory of their own, but for ``copy``.
+
+        Raises:
+            FormatError: The framing does not hold ``num_records`` records of this schema.
+        """
+        if self._variable is None:
+            return self._decoder.decode_records(framing, num_records)
+        return self._variable.columns(framing, num_records, copy=copy)
+
+    def view_records(self, framing: memoryview, num_records: int) -> NDArray[np.void]:
+        """Return all records of a chunk without copying them, for schemas of fixed size.
+
+        Args:
+            framing: Records with their lengths, as chunks hold them.
+            num_records: As the chunk's header has it.
+
+        Returns:
+            Shape ``(num_records,)``, dtype ``schema.record_dtype``; a view into ``framing``, valid
+            as long as that is. Lengths and booleans were verified.
+
+        Raises:
+            FormatError: The framing does not hold ``num_records`` records of this schema.
+        """
+        return self._decoder.view_records(framing, num_records)
+
+    def columns_of(self, records: NDArray[np.void]) -> dict[str, NDArray[Any]]:
+        """Return fields of records that ``view_records`` gave, or a slice of them.
+
+        Args:
+            records: Shape ``(n,)``.
+
+        Returns:
+            Per field a contiguous array of shape ``(n, *field.shape)``, in memory of its own. That
+            of an optional field is a masked array; where it is masked, the data are zeros.
+
+        Raises:
+            FormatError: A presence bit is set that belongs to no field.
+        """
+        return self._decoder.columns_of(records)
+
+    def iter_columns(
+        self, records: NDArray[np.void], bounds: Iterable[tuple[int, int]]
+    ) -> Iterator[dict[str, NDArray[Any]]]:
+        """Yield what ``columns_of`` gives for parts of the records, for less.
+
+        Args:
+            records: As ``view_records`` gave them, shape ``(n,)``.
+            bounds: Start and end of each part.
+
+        Raises:
+            FormatError: A presence bit is set that belongs to no field.
+        """
+        return self._decoder.iter_columns(records, bounds)

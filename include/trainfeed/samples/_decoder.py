@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,11 +13,19 @@ from numpy.typing import NDArray
 from trainfeed.errors import FormatError
 from trainfeed.samples._schema import PRESENCE, Field, Schema
 
-__all__ = ["SampleDecoder", "Value"]
+__all__ = [
+    "SampleDecoder",
+    "Value",
+    "masked_where_absent",
+    "presence_bits",
+    "require_booleans",
+    "variable_value",
+]
 
 Value: TypeAlias = NDArray[Any] | bytes | str | None
 
 _LENGTH: Final = "_length"
+_FEW_BYTES: Final = 32  # of a value: up to these numpy copies it as it is
 _STRAY_BIT: Final = "a presence bit is set beyond those of the optional fields"
 
 
@@ -45,6 +54,7 @@ class SampleDecoder:
             place.name for place in self._places if place.offset_bytes % place.dtype.itemsize
         ]
         self._counts = struct.Struct(f"<{fixed_bytes}x{len(self._variable)}I")
+        self._items = _items_dtype(schema)
         self._framed = np.dtype([(_LENGTH, "<u4"), ("fixed", schema.fixed_dtype)])
 
     def decode(self, record: bytes | memoryview) -> dict[str, Value]:
@@ -59,7 +69,7 @@ class SampleDecoder:
             )
         head = bytearray(record[: self._counts.size])
         for place in self._booleans:
-            _require_booleans(
+            require_booleans(
                 place.name, np.ndarray(place.shape, np.uint8, head, place.offset_bytes)
             )
         arrays = {
@@ -89,6 +99,43 @@ class SampleDecoder:
         Raises:
             FormatError: The framing does not hold ``num_records`` records of this schema.
         """
+        return self.columns_of(self.view_records(framing, num_records))
+
+    def columns_of(self, records: NDArray[np.void]) -> dict[str, NDArray[Any]]:
+        """Return the fields of records as ``view_records`` gives them, in memory of their own.
+
+        Raises:
+            FormatError: A presence bit is set that belongs to no field.
+        """
+        return next(self.iter_columns(records, [(0, len(records))]))
+
+    def iter_columns(
+        self, records: NDArray[np.void], bounds: Iterable[tuple[int, int]]
+    ) -> Iterator[dict[str, NDArray[Any]]]:
+        """Yield the same for parts of the records: what lies between bounds.
+
+        Raises:
+            FormatError: A presence bit is set that belongs to no field.
+        """
+        items = records.view(self._items)
+        fields = [(field, items[field.name]) for field in self._fixed]
+        for start, end in bounds:
+            columns = {field.name: _column(values[start:end], field) for field, values in fields}
+            if self._optional:
+                bits = presence_bits(records[start:end], len(self._optional))
+                for i, field in enumerate(self._optional):
+                    columns[field.name] = masked_where_absent(columns[field.name], bits[:, i])
+            yield columns
+
+    def view_records(self, framing: memoryview, num_records: int) -> NDArray[np.void]:
+        """Return all records of a chunk without copying them, for schemas of fixed size.
+
+        Returns:
+            Shape ``(num_records,)``, dtype ``schema.record_dtype``; a view into ``framing``.
+
+        Raises:
+            FormatError: The framing does not hold ``num_records`` records of this schema.
+        """
         if self._variable:
             names = [field.name for field in self._variable]
             raise ValueError(f"records have no common size, the fields {names} vary")
@@ -101,13 +148,10 @@ class SampleDecoder:
         rows = np.frombuffer(framing if num_records else bytes(1), np.uint8)
         framed = rows[: len(framing)].view(self._framed)
         self._check_lengths(framed[_LENGTH])
-        fixed = framed["fixed"]
+        fixed: NDArray[np.void] = framed["fixed"]
         for place in self._booleans:
-            _require_booleans(place.name, fixed[place.name].view(np.uint8))
-        columns = {field.name: fixed[field.name].copy() for field in self._fixed}
-        if self._optional:
-            _mask_absent(columns, self._optional, fixed)
-        return columns
+            require_booleans(place.name, fixed[place.name].view(np.uint8))
+        return fixed
 
     def _variable_values(
         self, record: bytes | memoryview, counts: tuple[int, ...]
@@ -119,7 +163,7 @@ class SampleDecoder:
             end += count * math.prod(field.item_shape) * field.values_dtype.itemsize
             if end > len(record):
                 break
-            values[field.name] = _variable_value(field, record[start:end])
+            values[field.name] = variable_value(field, record[start:end])
         if end != len(record):
             raise FormatError(f"expected a record of {end} bytes by its counts, got {len(record)}")
         return values
@@ -146,12 +190,40 @@ class SampleDecoder:
             )
 
 
+def _items_dtype(schema: Schema) -> np.dtype[np.void]:
+    """Return the layout of records with each large field as one item of bytes.
+
+    Rows of a field are copied fastest that way.
+    """
+    dtype = schema.fixed_dtype
+    names = dtype.names or ()
+    return np.dtype(
+        [
+            (name, dtype[name] if dtype[name].itemsize < _FEW_BYTES else f"V{dtype[name].itemsize}")
+            for name in names
+        ]
+    )
+
+
+def _column(values: NDArray[Any], field: Field) -> NDArray[Any]:
+    """Return the values of a field, as ``_items_dtype`` has them, in memory of their own."""
+    column = values.copy()
+    if column.dtype is field.values_dtype or column.dtype.kind != "V":
+        return column
+    return column.view(field.values_dtype).reshape(len(values), *field.item_shape)
+
+
 def _place(field: Field, schema: Schema) -> _Place:
     offsets = {name: entry[1] for name, entry in (schema.fixed_dtype.fields or {}).items()}
     return _Place(field.name, field.item_shape, field.values_dtype, offsets[field.name])
 
 
-def _variable_value(field: Field, data: bytes | memoryview) -> Value:
+def variable_value(field: Field, data: bytes | memoryview) -> Value:
+    """Return the value of a field of variable size, in memory of its own.
+
+    Raises:
+        FormatError: Text is not UTF-8, or a boolean neither true nor false.
+    """
     if field.dtype == "bytes":
         return bytes(data)
     if field.dtype == "str":
@@ -161,23 +233,36 @@ def _variable_value(field: Field, data: bytes | memoryview) -> Value:
             raise FormatError(f"field {field.name!r} holds no UTF-8: {error}") from error
     values = np.frombuffer(bytearray(data), field.values_dtype)
     if values.dtype.kind == "b":
-        _require_booleans(field.name, values.view(np.uint8))
+        require_booleans(field.name, values.view(np.uint8))
     return values.reshape(-1, *field.item_shape)
 
 
-def _mask_absent(
-    columns: dict[str, NDArray[Any]], optional: tuple[Field, ...], fixed: NDArray[np.void]
-) -> None:
+def presence_bits(fixed: NDArray[np.void], num_optional: int) -> NDArray[np.bool_]:
+    """Return which records have which optional field, shape ``(n, num_optional)``.
+
+    Raises:
+        FormatError: A bit beyond those is set.
+    """
     bits = np.unpackbits(fixed[PRESENCE], axis=1, bitorder="little")
-    if bits[:, len(optional) :].any():
+    if bits[:, num_optional:].any():
         raise FormatError(_STRAY_BIT)
-    for i, field in enumerate(optional):
-        column = columns[field.name]
-        absent = (bits[:, i] == 0).reshape(-1, *(1 for _ in field.shape))
-        columns[field.name] = np.ma.MaskedArray(column, np.broadcast_to(absent, column.shape))
+    return bits[:, :num_optional].astype(bool)
 
 
-def _require_booleans(name: str, values: NDArray[np.uint8]) -> None:
+def masked_where_absent(
+    column: NDArray[Any], present: NDArray[np.bool_]
+) -> np.ma.MaskedArray[Any, Any]:
+    """Return a column of an optional field, shape ``(n, *shape)``, masked where it is absent."""
+    absent = np.logical_not(present).reshape(-1, *(1 for _ in column.shape[1:]))
+    return np.ma.MaskedArray(column, np.broadcast_to(absent, column.shape))
+
+
+def require_booleans(name: str, values: NDArray[np.uint8]) -> None:
+    """Refuse what is neither true nor false.
+
+    Raises:
+        FormatError: A byte is.
+    """
     # A bool of another bit pattern is neither true nor false to numpy.
     if np.any(values > 1):
         raise FormatError(f"field {name!r} holds a byte that is neither 0 nor 1")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, SampleShapeError
 from trainfeed.samples._columns import common_length, present_rows
-from trainfeed.samples._moments import Lengths, Numbers
+from trainfeed.samples._moments import ByteNumbers, Numbers, Texts
 from trainfeed.samples._schema import Field, Schema
 from trainfeed.samples._values import as_array, as_bytes, refuse
 
@@ -22,6 +22,7 @@ class FieldStatistics:
 
     Args:
         field: The field.
+        sketches: Whether to take a histogram and frequent values, too.
 
     Attributes:
         field: The field.
@@ -29,13 +30,17 @@ class FieldStatistics:
         nulls: How many of them lack the field.
     """
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: Field, *, sketches: bool = True) -> None:
         self.field = field
         self.count = 0
         self.nulls = 0
-        self._content: Numbers | Lengths = (
-            Lengths() if field.is_text else Numbers(field.values_dtype)
-        )
+        self._content: Numbers | ByteNumbers | Texts
+        if field.is_text:
+            self._content = Texts(sketches=sketches)
+        elif field.values_dtype.itemsize == 1:
+            self._content = ByteNumbers(field.values_dtype, sketches=sketches)
+        else:
+            self._content = Numbers(field.values_dtype, sketches=sketches, top=not field.shape)
 
     def update(self, value: object) -> None:
         """Take the value of one sample, None where the field is absent.
@@ -46,8 +51,8 @@ class FieldStatistics:
         if value is None:
             self._take_absent(1)
             return
-        if isinstance(self._content, Lengths):
-            self._content.add(len(as_bytes(self.field, value)))
+        if isinstance(self._content, Texts):
+            self._content.add(as_bytes(self.field, value))
         else:
             self._content.add(as_array(self.field, value).reshape(-1))
         self.count += 1
@@ -70,7 +75,7 @@ class FieldStatistics:
             rows = present_rows(self.field, column, num_samples)
             column = np.ma.getdata(column)[rows]
             self._take_absent(num_samples - len(column))
-        if isinstance(self._content, Lengths):
+        if isinstance(self._content, Texts):
             raise TypeError(f"field {self.field.name!r} varies in size, update sample by sample")
         self._content.add(as_array(self.field, column, len(column)).reshape(-1))
         self.count += len(column)
@@ -99,6 +104,12 @@ class FieldStatistics:
             finite ones. For bytes and str ``min_length``, ``max_length``, ``mean_length`` and
             ``total_length`` in bytes as stored. None where there is nothing to say, or a mean
             exceeds a float64.
+
+            With sketches, of numbers also ``histogram`` (bins and their counts), ``quantiles``
+            (share to number, within a sixteenth of it), and for integers of one byte, or without
+            shape, as for bytes and str, ``top``: frequent values and their counts, which are too
+            low by ``top_error`` at most. Bytes and str are in hex there, and those of more than 64
+            bytes only counted, in ``top_skipped``.
         """
         return {"count": self.count, "nulls": self.nulls} | self._content.to_json()
 
@@ -134,13 +145,14 @@ class Statistics:
 
     Args:
         schema: The schema of the samples.
+        sketches: As for ``FieldStatistics``.
 
     Attributes:
         fields: Name to statistics, in the order of the schema.
     """
 
-    def __init__(self, schema: Schema) -> None:
-        self.fields = {field.name: FieldStatistics(field) for field in schema}
+    def __init__(self, schema: Schema, *, sketches: bool = True) -> None:
+        self.fields = {field.name: FieldStatistics(field, sketches=sketches) for field in schema}
 
     def update(self, sample: Mapping[str, Any]) -> None:
         """Take one sample.

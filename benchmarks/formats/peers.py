@@ -1,0 +1,211 @@
+"""What the peers do in each case, each at its best setting that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tensorflow as tf
+from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
+from ours import BATCH, random_lists
+
+from data import SetA, SetB
+
+__all__ = ["cases"]
+
+Case = Callable[[], int]
+
+# The group size for reading in order; for random reading a group is a record, as documented.
+_WRITE_OPTIONS = "group_size:256,uncompressed"
+_RANDOM_OPTIONS = "group_size:1,uncompressed"
+
+
+def cases(folder: Path, a: SetA, b: SetB) -> dict[str, dict[str, Case]]:
+    """Write the files, and return case → name of what is measured → one pass."""
+    records_a = [x.tobytes() + y.tobytes() for x, y in zip(a.images, a.labels, strict=True)]
+    records_b = [x + y.tobytes() for x, y in zip(b.blobs, b.labels, strict=True)]
+    tf.config.threading.set_intra_op_parallelism_threads(2)
+    return {
+        "A sequential": {
+            "Arrow IPC, copies": _arrow(folder, a, None),
+            "ArrayRecord, read_all": _array_record(folder / "a.ar", records_a, _WRITE_OPTIONS),
+            "tf.data, TFRecord": _tf_data(folder, a),
+            "raw readinto of 4 MiB": _raw(folder / "a.NONE"),
+        },
+        "A lz4": {"Arrow IPC": _arrow(folder, a, "lz4")},
+        "A zstd": {
+            "Arrow IPC": _arrow(folder, a, "zstd"),
+            "ArrayRecord, read_all": _array_record(folder / "z.ar", records_a, "group_size:256"),
+        },
+        "A random lists of 128": {
+            "ArrayRecord, read(list)": _array_record_lists(folder / "r.ar", records_a),
+        },
+        "A write": {
+            "ArrayRecord": lambda: _write_array_record(folder / "w.ar", records_a, _WRITE_OPTIONS),
+            "Arrow IPC, arrays": lambda: _write_arrow(folder / "w.arrow", a, None),
+            "TFRecord": lambda: _write_tfrecord(folder / "w.tfrecord", records_a),
+        },
+        "B sequential": {
+            "ArrayRecord, read_all": _array_record(
+                folder / "b.ar", records_b, "group_size:64,uncompressed"
+            ),
+            "Parquet": _parquet(folder / "b.parquet", b),
+            "Arrow IPC, views, no checksum": _arrow_b(folder / "b.arrow", b),
+        },
+        "TFRecord of Examples to arrays (A)": {
+            "tf.data, batched parse_example": _tf_data(folder, a)
+        },
+    }
+
+
+def _table(a: SetA) -> pa.Table:
+    images = pa.FixedSizeListArray.from_arrays(pa.array(a.images.reshape(-1)), 784)
+    return pa.table({"image": images, "label": pa.array(a.labels)})
+
+
+def _write_arrow(path: Path, a: SetA, codec: str | None) -> int:
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    table = _table(a)
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_file(sink, table.schema, options=options) as writer,
+    ):
+        writer.write_table(table, max_chunksize=1280)
+    return len(table)
+
+
+def _arrow(folder: Path, a: SetA, codec: str | None) -> Case:
+    path = folder / f"a.{codec}.arrow"
+    _write_arrow(path, a, codec)
+
+    def read() -> int:
+        count = 0
+        # One thread, as where it is compared with.
+        options = pa.ipc.IpcReadOptions(use_threads=False)
+        with (
+            pa.memory_map(str(path)) as source,
+            pa.ipc.open_file(source, options=options) as reader,
+        ):
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                images = batch.column(0).flatten().to_numpy().reshape(-1, 784)
+                labels = batch.column(1).to_numpy()
+                for start in range(0, len(labels), BATCH):
+                    image, label = images[start : start + BATCH], labels[start : start + BATCH]
+                    if codec is None:
+                        # Views of the map; what was decompressed is in memory of its own already.
+                        image, label = image.copy(), label.copy()
+                    count += len(label)
+        return count
+
+    return read
+
+
+def _arrow_b(path: Path, b: SetB) -> Case:
+    table = pa.table({"blob": pa.array(b.blobs, pa.large_binary()), "label": b.labels})
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=BATCH)
+
+    def read() -> int:
+        count = 0
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                count += len([value.as_buffer() for value in batch.column(0)])
+                batch.column(1).to_numpy()
+        return count
+
+    return read
+
+
+def _parquet(path: Path, b: SetB) -> Case:
+    table = pa.table({"blob": b.blobs, "label": b.labels})
+    pq.write_table(table, path, compression="none", use_dictionary=False, row_group_size=1024)
+
+    def read() -> int:
+        file = pq.ParquetFile(path, memory_map=True)
+        return sum(
+            len([value.as_buffer() for value in batch.column(0)])
+            for batch in file.iter_batches(BATCH)
+        )
+
+    return read
+
+
+def _write_array_record(path: Path, records: list[bytes], options: str) -> int:
+    writer = ArrayRecordWriter(str(path), options)
+    for record in records:
+        writer.write(record)
+    writer.close()
+    return len(records)
+
+
+def _array_record(path: Path, records: list[bytes], options: str) -> Case:
+    _write_array_record(path, records, options)
+    reader = ArrayRecordReader(str(path))
+    return lambda: len(reader.read_all())
+
+
+def _array_record_lists(path: Path, records: list[bytes]) -> Case:
+    _write_array_record(path, records, _RANDOM_OPTIONS)
+    reader = ArrayRecordReader(str(path), "readahead_buffer_size:0")
+    lists = random_lists(len(records))
+    return lambda: sum(len(reader.read(wanted)) for wanted in lists)
+
+
+def _write_tfrecord(path: Path, records: list[bytes]) -> int:
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+    return len(records)
+
+
+def _tf_data(folder: Path, a: SetA) -> Case:
+    """Parse whole batches, best with four files and both steps inside the interleave."""
+    paths, num_files = [], 4
+    for number in range(num_files):
+        paths.append(str(folder / f"a-{number}.tfrecord"))
+        part = slice(number * len(a.labels) // num_files, (number + 1) * len(a.labels) // num_files)
+        with tf.io.TFRecordWriter(paths[-1]) as writer:
+            for image, label in zip(a.images[part], a.labels[part].tolist(), strict=True):
+                writer.write(_example(image, label))
+    features = {
+        "image": tf.io.FixedLenFeature([], tf.string),
+        "label": tf.io.FixedLenFeature([], tf.int64),
+    }
+
+    def parse(records: tf.Tensor) -> dict[str, tf.Tensor]:
+        columns = tf.io.parse_example(records, features)
+        return {"image": tf.io.decode_raw(columns["image"], tf.uint8), "label": columns["label"]}
+
+    files = tf.data.Dataset.from_tensor_slices(paths)
+    dataset = files.interleave(
+        lambda path: tf.data.TFRecordDataset(path, buffer_size=1 << 20).batch(BATCH).map(parse),
+        cycle_length=num_files,
+        num_parallel_calls=2,
+        deterministic=True,
+    ).prefetch(4)
+    return lambda: sum(len(batch["label"]) for batch in dataset.as_numpy_iterator())
+
+
+def _example(image: np.ndarray, label: int) -> bytes:
+    feature = {
+        "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image.tobytes()])),
+        "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
+    }
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+def _raw(path: Path) -> Case:
+    buffer = bytearray(4 << 20)
+
+    def read() -> int:
+        with path.open("rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+        return 60_000
+
+    return read
