@@ -1,6 +1,40 @@
-"""Reader creators: published data sets as zero-argument callables that iterate samples."""
+"""Reader creators: files, arrays, topics and published data sets as zero-argument callables."""
 
+from trainfeed.readers._arrays import np_array, text_file
+from trainfeed.readers._blocks import BlockSource
 from trainfeed.readers._dataset import DatasetReader, open_dataset
-from trainfeed.readers._types import Reader, Sample
+from trainfeed.readers._idx import idx
+from trainfeed.readers._kafka import kafka_range
+from trainfeed.readers._records import recordio, tfrecord
+from trainfeed.readers._types import (
+    Block,
+    BlockReader,
+    Reader,
+    ReaderLike,
+    RowForm,
+    Sample,
+    num_rows,
+    open_reader,
+    rows,
+)
 
-__all__ = ["DatasetReader", "Reader", "Sample", "open_dataset"]
+__all__ = [
+    "Block",
+    "BlockReader",
+    "BlockSource",
+    "DatasetReader",
+    "Reader",
+    "ReaderLike",
+    "RowForm",
+    "Sample",
+    "idx",
+    "kafka_range",
+    "np_array",
+    "num_rows",
+    "open_dataset",
+    "open_reader",
+    "recordio",
+    "rows",
+    "text_file",
+    "tfrecord",
+]

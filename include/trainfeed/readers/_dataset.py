@@ -9,12 +9,11 @@ data set's intervals, once, and that of an interval whose CURRENT leads nowhere.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.config import environment_from_environ
@@ -22,6 +21,7 @@ from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import is_generation, parse_generation
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.readers._blocks import BlockSource
 from trainfeed.readers._types import Reader, Sample
 from trainfeed.recordio import ChunkInfo, read_chunk, split_records
 from trainfeed.samples import Schema, TypedCodec
@@ -147,20 +147,12 @@ class DatasetReader:
         """Return a reader over this rank's samples; every call of it starts anew.
 
         Samples hold arrays of their own, valid as long as they are held, and None where an
-        optional field is absent.
+        optional field is absent. The reader gives blocks where no field varies in size.
         """
         _check_rank(rank, world_size)
-
-        def read() -> Iterator[Sample]:
-            if self.schema.is_fixed:
-                for columns in self.iter_arrays(rank=rank, world_size=world_size):
-                    names = list(columns)
-                    for row in zip(*map(_rows, columns.values()), strict=True):
-                        yield dict(zip(names, row, strict=True))
-            else:
-                yield from self._iter_variable(rank, world_size)
-
-        return read
+        if self.schema.is_fixed:
+            return BlockSource(lambda: self.iter_arrays(rank=rank, world_size=world_size))
+        return lambda: self._iter_variable(rank, world_size)
 
     def iter_arrays(
         self, *, rank: int = 0, world_size: int = 1
@@ -215,16 +207,6 @@ def _framing(span: _Span) -> memoryview:
         except FormatError as error:
             error.path = error.path or str(span.path)
             raise
-
-
-def _rows(column: NDArray[Any]) -> Iterable[Any]:
-    """Return the values of a column one by one, None for masked ones; shape (n, *shape)."""
-    if not isinstance(column, np.ma.MaskedArray):
-        return column
-    mask = np.ma.getmaskarray(column)
-    absent = np.asarray(mask.any(axis=tuple(range(1, column.ndim))))
-    pairs = zip(column.data, absent, strict=True)
-    return (None if is_absent else value for value, is_absent in pairs)
 
 
 def _check_rank(rank: int, world_size: int) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import trainfeed
+from trainfeed.decorators import batch, shuffle
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError
 from trainfeed.readers import open_dataset
 
@@ -54,6 +55,14 @@ def test_arrays_and_samples_are_the_same_data(built):
 def test_a_reader_can_be_called_again(built):
     reader = read(built, "2024-03-01").reader()
     assert list(reader()) == list(reader())
+
+
+def test_a_pipeline_over_a_version_keeps_its_blocks(built):
+    reader = batch(shuffle(read(built, "2024-03-01").reader(), 16), 8)
+    blocks = list(reader.blocks())
+    assert {len(block["label"]) for block in blocks[:-1]} == {8}
+    labels = [float(value) for block in blocks for value in block["value"]]
+    assert sorted(labels) == sorted(value for value, _ in values(read(built, "2024-03-01")))
 
 
 def test_a_generation_is_pinned_or_the_current_one(built):

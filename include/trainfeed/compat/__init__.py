@@ -1,0 +1,3 @@
+"""Other libraries' names for what trainfeed does."""
+
+__all__: list[str] = []

@@ -1,0 +1,18 @@
+"""``paddle.fluid``: loaders and feeders; nothing that builds a network."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from trainfeed.compat.paddle.fluid import dygraph, io
+from trainfeed.compat.paddle.fluid.data_feeder import DataFeeder
+from trainfeed.compat.paddle.fluid.places import CPUPlace, CUDAPlace
+
+__all__ = ["CPUPlace", "CUDAPlace", "DataFeeder", "dygraph", "io"]
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(
+        f"fluid.{name} is not here: trainfeed reads data and builds no network; import it from"
+        " PaddlePaddle, or train with another library"
+    )

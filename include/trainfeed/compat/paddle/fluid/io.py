@@ -1,0 +1,77 @@
+"""``fluid.io``: loaders over generators, and the decorators once more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trainfeed.decorators import (
+    ComposeNotAligned,
+    batch,
+    buffered,
+    cache,
+    chain,
+    compose,
+    firstn,
+    map_readers,
+    multiprocess_reader,
+    shuffle,
+    xmap_readers,
+)
+from trainfeed.loader import GeneratorLoader
+from trainfeed.loader import GeneratorLoader as DataLoader
+from trainfeed.readers import ReaderLike
+
+__all__ = [
+    "ComposeNotAligned",
+    "DataLoader",
+    "PyReader",
+    "batch",
+    "buffered",
+    "cache",
+    "chain",
+    "compose",
+    "firstn",
+    "map_readers",
+    "multiprocess_reader",
+    "shuffle",
+    "xmap_readers",
+]
+
+
+class PyReader(GeneratorLoader):
+    """The loader's older name, with older names of its methods."""
+
+    def __init__(
+        self,
+        feed_list: Sequence[Any] | None = None,
+        capacity: int | None = None,
+        use_double_buffer: bool = True,
+        iterable: bool = True,
+        return_list: bool = False,
+    ) -> None:
+        super().__init__(
+            capacity=capacity,
+            feed_list=feed_list,
+            use_double_buffer=use_double_buffer,
+            iterable=iterable,
+            return_list=return_list,
+        )
+
+    def decorate_sample_generator(
+        self,
+        sample_generator: ReaderLike,
+        batch_size: int,
+        drop_last: bool = True,
+        places: Any = None,
+    ) -> None:
+        """Take samples; see ``set_sample_generator``."""
+        self.set_sample_generator(sample_generator, batch_size, drop_last, places)
+
+    def decorate_sample_list_generator(self, reader: ReaderLike, places: Any = None) -> None:
+        """Take lists of samples; see ``set_sample_list_generator``."""
+        self.set_sample_list_generator(reader, places)
+
+    def decorate_batch_generator(self, reader: ReaderLike, places: Any = None) -> None:
+        """Take batches; see ``set_batch_generator``."""
+        self.set_batch_generator(reader, places)

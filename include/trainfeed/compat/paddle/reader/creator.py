@@ -1,0 +1,35 @@
+"""``paddle.reader.creator``: readers over arrays, text and record files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trainfeed.decorators import buffered
+from trainfeed.readers import Reader, np_array, text_file
+from trainfeed.readers import recordio as _recordio
+
+__all__ = ["RecordIO", "np_array", "recordio", "text_file"]
+
+
+def recordio(
+    paths: str | Sequence[str], buf_size: int = 100, *, decode: Callable[[bytes], Any] | None = None
+) -> Reader:
+    """Return a reader over the samples of record files, ``buf_size`` of them read ahead.
+
+    Args:
+        paths: Files, or several separated by commas, or a list of such; each may be a glob.
+        buf_size: Samples to read ahead.
+        decode: What makes a sample of a record. None asks the manifest beside converted shards,
+            and leaves bytes where there is none. The original's ``pickle.loads`` runs whatever
+            code a file holds: pass it only for files that you wrote yourself.
+
+    Raises:
+        NotFoundError: Nothing matches.
+    """
+    return buffered(_recordio(paths, decode), buf_size)
+
+
+def RecordIO(paths: str | Sequence[str], buf_size: int = 100) -> Reader:  # noqa: N802 (the document's name)
+    """Return ``recordio(paths, buf_size)``."""
+    return recordio(paths, buf_size)

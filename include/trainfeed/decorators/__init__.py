@@ -1,0 +1,53 @@
+"""Reader decorators: functions from readers to readers, on blocks where readers give them."""
+
+from trainfeed.decorators._ahead import buffered
+from trainfeed.decorators._batch import (
+    as_batches,
+    batch,
+    check_batch,
+    is_batch,
+    strict_batches,
+)
+from trainfeed.decorators._cache import cache
+from trainfeed.decorators._combine import (
+    ComposeNotAligned,
+    chain,
+    compose,
+    map_blocks,
+    map_readers,
+)
+from trainfeed.decorators._fake import Fake
+from trainfeed.decorators._feed import collate, feed
+from trainfeed.decorators._pipe import PipeReader
+from trainfeed.decorators._processes import multiprocess_reader
+from trainfeed.decorators._resume import BlockResumable, Resumable, resumable
+from trainfeed.decorators._select import firstn, shuffle
+from trainfeed.decorators._stage import set_epoch
+from trainfeed.decorators._xmap import xmap_readers
+
+__all__ = [
+    "BlockResumable",
+    "ComposeNotAligned",
+    "Fake",
+    "PipeReader",
+    "Resumable",
+    "as_batches",
+    "batch",
+    "buffered",
+    "cache",
+    "chain",
+    "check_batch",
+    "collate",
+    "compose",
+    "feed",
+    "firstn",
+    "is_batch",
+    "map_blocks",
+    "map_readers",
+    "multiprocess_reader",
+    "resumable",
+    "set_epoch",
+    "shuffle",
+    "strict_batches",
+    "xmap_readers",
+]

@@ -1,0 +1,191 @@
+"""Child processes: started, listened to, watched, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import weakref
+from collections.abc import Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.decorators._forked import CREDIT, Service, poll, run
+from trainfeed.decorators._message import Kind, Message, receive_message, send_message
+from trainfeed.errors import WorkerDiedError
+
+__all__ = ["Child", "receive_any"]
+
+_POLL_MS: Final = 1000
+# Ctrl-Z stops parent and children together, and one of them wakes up first.
+_MAX_STOPPED_POLLS: Final = 3
+_JOIN_S: Final = 5.0
+
+
+class Child:
+    """A forked process that serves this one through a socket; ends with it.
+
+    It is forked because readers are closures, which cannot be sent to a fresh interpreter. Locks
+    that other threads hold at that moment stay locked in it: start passes that need processes
+    before threads that use the same libraries.
+
+    Args:
+        service: Called in the child. What it raises is sent here.
+        number: Tells children of one pass apart.
+        epoch: The number of the pass. Random generators of the child go on from the parent's
+            state where both numbers are 0, and from another one each otherwise.
+
+    Attributes:
+        number: As above.
+        socket: This side of the connection.
+    """
+
+    def __init__(self, service: Service, *, number: int = 0, epoch: int = 0) -> None:
+        self.number = number
+        self.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with contextlib.closing(other):
+            self._process = multiprocessing.get_context("fork").Process(
+                target=run,
+                args=(service, other, self.socket, (number, epoch), random.getstate()),
+                daemon=True,
+            )
+            self._process.start()
+        self._pidfd = os.pidfd_open(self.pid)
+        # Also at the interpreter's end, where a stopped child would not hear SIGTERM.
+        self._end = weakref.finalize(
+            self, _end, self._process, self.socket, self._pidfd, os.getpid()
+        )
+        self._is_silent = False
+        self._num_stopped = 0
+        self._owed = 0
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid or 0
+
+    def close(self) -> None:
+        """Kill the process and forget it; may be called from another thread, and again."""
+        self._end()
+
+    def kill(self) -> None:
+        """Kill the process, so that whoever waits for it hears of its end."""
+        self._process.kill()
+
+    def send(self, content: Any) -> None:
+        """Send an object to the process.
+
+        Raises:
+            WorkerDiedError: It is gone.
+        """
+        try:
+            send_message(self.socket, Kind.ITEMS, content)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self.death() from None
+
+    def give_back(self, units: int) -> None:
+        """Tell the process that so many units were handed on; never waits."""
+        self._owed += units
+        try:
+            self.socket.send(CREDIT.pack(self._owed), socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            # It has hundreds of these to read yet; this goes with the next one.
+            return
+        except (BrokenPipeError, ConnectionResetError):
+            # It has ended; whether it said all shows when the next message is missing.
+            pass
+        self._owed = 0
+
+    def has_ended(self) -> bool:
+        """Say whether the process is gone; what it sent before may still wait in the socket."""
+        return bool(poll([self._pidfd], 0))
+
+    def try_receive(self) -> Message | None:
+        """Return a message if one waits."""
+        if self._is_silent:
+            return None
+        try:
+            message = self._receive()
+        except BlockingIOError:
+            return None
+        self._is_silent = message is None
+        return message
+
+    def _receive(self) -> Message | None:
+        try:
+            return receive_message(self.socket, socket.MSG_DONTWAIT)
+        except ConnectionResetError:
+            # Said once, and before what still waits, when the other side has left something
+            # unread, as credits for the last samples mostly are.
+            return receive_message(self.socket, socket.MSG_DONTWAIT)
+
+    def wait_fds(self) -> list[int]:
+        """Return the descriptors of which one gets readable when something happens."""
+        return [self._pidfd] if self._is_silent else [self._pidfd, self.socket.fileno()]
+
+    def check_running(self) -> None:
+        """Raise once the process has been stopped for some seconds.
+
+        Raises:
+            WorkerDiedError: It has.
+        """
+        try:
+            status = Path(f"/proc/{self.pid}/stat").read_text(encoding="latin-1")
+        except OSError:
+            return
+        is_stopped = status.rpartition(")")[2].split()[:1] in (["T"], ["t"])
+        self._num_stopped = self._num_stopped + 1 if is_stopped else 0
+        if self._num_stopped >= _MAX_STOPPED_POLLS:
+            raise WorkerDiedError(
+                f"worker {self.number} (process {self.pid}) is stopped by a signal; continue it"
+                f" with kill -CONT {self.pid} before you start the pass again"
+            )
+
+    def death(self) -> WorkerDiedError:
+        """Return the error that says how the process has ended."""
+        self._process.join(_JOIN_S)
+        code = self._process.exitcode
+        if code is not None and code < 0:
+            name = signal.Signals(-code).name
+            how = f"was killed by {name}"
+            if name == "SIGKILL":
+                how += ", perhaps for want of memory"
+        else:
+            how = f"has exited with status {code}"
+        return WorkerDiedError(
+            f"worker {self.number} (process {self.pid}) {how} before the end of its pass; samples"
+            " before that were delivered"
+        )
+
+
+def receive_any(children: Sequence[Child]) -> tuple[Child, Message]:
+    """Wait for a message of any child.
+
+    Raises:
+        WorkerDiedError: A child has ended, and everything it had sent was received.
+    """
+    while True:
+        # Asked before the sockets are looked at: whoever had ended then has said all.
+        ended = [child for child in children if child.has_ended()]
+        for child in children:
+            message = child.try_receive()
+            if message is not None:
+                return child, message
+        if ended:
+            raise ended[0].death()
+        if not poll([fd for child in children for fd in child.wait_fds()], _POLL_MS):
+            for child in children:
+                child.check_running()
+
+
+def _end(process: BaseProcess, connection: socket.socket, pidfd: int, owner: int) -> None:
+    # A later fork has a copy of this, and must not kill what is its sibling.
+    if os.getpid() == owner:
+        process.kill()
+        process.join(_JOIN_S)
+    connection.close()
+    os.close(pidfd)

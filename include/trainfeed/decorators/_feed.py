@@ -1,0 +1,131 @@
+"""Columns of batches by name, as a training step takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.decorators._stage import Stage, block_reader
+from trainfeed.errors import SampleShapeError
+from trainfeed.readers import Block, BlockReader, Reader, ReaderLike, RowForm, Sample, open_reader
+
+__all__ = ["collate", "feed"]
+
+
+def feed(batch_reader: ReaderLike, feeding: Mapping[str, int | str]) -> Reader:
+    """Return a reader over mappings from name to column of a batch.
+
+    A column may be used twice or not at all. Over blocks no sample is looked at.
+
+    Args:
+        batch_reader: A reader of batches.
+        feeding: Name → number of the column, from 0; or its field, where samples are mappings.
+
+    Returns:
+        A reader over mappings from name to array of shape ``(batch_size, *S)``; columns of text
+        are lists.
+
+    Raises:
+        ValueError: The reader gives blocks that are no batches, or a number is negative.
+        SampleShapeError: A column is not there, or does not stack; raised at the first batch.
+    """
+    for name, column in feeding.items():
+        if isinstance(column, int) and column < 0:
+            raise ValueError(f"expected a column of 0 or more for {name!r}, got {column}")
+    source = block_reader(batch_reader)
+    if source is not None:
+        return _feed_blocks(source, feeding)
+
+    def samples() -> Iterator[dict[str, Any]]:
+        with open_reader(batch_reader) as iterator:
+            for number, batch in enumerate(iterator):
+                columns = _columns(batch, number)
+                yield {
+                    name: _pick(columns, name, column, number) for name, column in feeding.items()
+                }
+
+    return Stage([batch_reader], samples)
+
+
+def collate(batch: Sequence[Sample], number: int = 0) -> tuple[Any, ...]:
+    """Return the columns of a batch.
+
+    Args:
+        batch: Samples: tuples or lists of columns, or values, each of which is the only column.
+        number: Of the batch in its pass, for messages.
+
+    Returns:
+        Arrays of shape ``(len(batch), *S)``; columns of text and bytes are lists.
+
+    Raises:
+        SampleShapeError: The samples differ in their count of columns, a column in shape or type,
+            or a column holds None or other objects.
+    """
+    columns = _columns(batch, number)
+    return tuple(_stacked(columns[key], key, number) for key in columns)
+
+
+def _feed_blocks(source: BlockReader, feeding: Mapping[str, int | str]) -> Reader:
+    if not source.batched:
+        raise ValueError("expected a reader of batches; batch its samples first")
+
+    def blocks() -> Iterator[Block]:
+        with open_reader(source.blocks) as iterator:
+            for number, block in enumerate(iterator):
+                columns = dict(block)
+                if source.form is not RowForm.MAPPING:
+                    columns = dict(enumerate(block.values()))
+                yield {name: _find(columns, name, key, number) for name, key in feeding.items()}
+
+    return Stage([source], blocks)
+
+
+def _columns(batch: Sequence[Sample], number: int) -> dict[Any, list[Any]]:
+    if not isinstance(batch, list | tuple) or not batch:
+        raise SampleShapeError(
+            f"batch {number}: expected a list of samples, got {type(batch).__name__}"
+        )
+    first = batch[0]
+    if isinstance(first, Mapping):
+        return {name: [sample[name] for sample in batch] for name in first}
+    if not isinstance(first, tuple | list):
+        return {0: list(batch)}
+    for i, sample in enumerate(batch):
+        if len(sample) != len(first):
+            raise SampleShapeError(
+                f"batch {number}, sample {i}: expected {len(first)} columns like sample 0, got"
+                f" {len(sample)}"
+            )
+    return dict(enumerate(map(list, zip(*batch, strict=True))))
+
+
+def _pick(columns: dict[Any, list[Any]], name: str, key: int | str, number: int) -> Any:
+    return _stacked(_find(columns, name, key, number), key, number)
+
+
+def _find(columns: Mapping[Any, Any], name: str, key: int | str, number: int) -> Any:
+    if key not in columns:
+        raise SampleShapeError(
+            f"batch {number}: expected a column {key!r} for {name!r}, samples have"
+            f" {len(columns)}: {list(columns)}; correct the mapping"
+        )
+    return columns[key]
+
+
+def _stacked(values: list[Any], key: int | str, number: int) -> NDArray[Any] | list[Any]:
+    first = values[0]
+    if isinstance(first, str | bytes):
+        return values
+    where = f"batch {number}, column {key!r}"
+    try:
+        column = np.stack([np.asarray(value) for value in values])
+    except ValueError:
+        shapes = sorted({str(np.shape(value)) for value in values})
+        raise SampleShapeError(f"{where}: expected values of one shape, got {shapes}") from None
+    if column.dtype == object:
+        kinds = sorted({type(value).__name__ for value in values})
+        raise SampleShapeError(f"{where}: expected numbers or text, got {kinds}")
+    return column

@@ -1,0 +1,111 @@
+"""A pass that a child process makes ahead of its consumer."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from trainfeed.decorators._channel import Channel
+from trainfeed.decorators._child import Child, receive_any
+from trainfeed.decorators._forked import send_error, take_credits
+from trainfeed.decorators._message import Kind, send_message
+from trainfeed.decorators._thread import fill, start_thread
+
+__all__ = ["iter_in_process", "iter_in_processes"]
+
+T = TypeVar("T")
+
+_MAX_TAKEN: Final = 64
+
+
+def iter_in_process(read: Callable[[], Iterator[T]], size: int, *, epoch: int = 0) -> Iterator[T]:
+    """Yield what a child process reads, at most ``size`` items ahead of the consumer.
+
+    The process starts with the first item that is asked for and ends with the iterator, however
+    that ends. What it raises is raised here, with its traceback as a note, after all items that
+    came before. Items travel one by one; arrays in them lie in shared memory, which lives as long
+    as any of them is held.
+
+    Args:
+        read: Starts a pass; called in the child, a fork of this process.
+        size: The bound, 1 or more.
+        epoch: The number of the pass; only random generators see it.
+
+    Raises:
+        WorkerDiedError: The child was killed, stopped, or has exited; after all items before that.
+    """
+    return iter_in_processes([read], size, max_taken=1, epoch=epoch)
+
+
+def iter_in_processes(
+    reads: Sequence[Callable[[], Iterator[T]]],
+    size: int,
+    *,
+    max_taken: int = _MAX_TAKEN,
+    epoch: int = 0,
+) -> Iterator[T]:
+    """Yield what child processes read, one each, as it comes; see ``iter_in_process``.
+
+    Args:
+        reads: Start a pass each; called in the children.
+        size: The bound for each of them, 1 or more.
+        max_taken: Items that may travel together.
+        epoch: The number of the pass.
+    """
+    max_taken = max(1, min(max_taken, size // 2))
+    children: list[Child] = []
+    try:
+        for number, read in enumerate(reads):
+            service = _Pass(read, size, max_taken)
+            children.append(Child(service, number=number, epoch=epoch))
+        yield from _received(children)
+    finally:
+        for child in children:
+            child.close()
+
+
+def _received(children: Sequence[Child]) -> Iterator[Any]:
+    active = list(children)
+    while active:
+        child, message = receive_any(active)
+        if message.kind is Kind.ERROR:
+            raise message.content
+        # The others first next time.
+        active.remove(child)
+        if message.kind is Kind.END:
+            continue
+        active.append(child)
+        items = message.content
+        last = items.pop()
+        yield from items
+        child.give_back(message.units)
+        del message, items
+        yield last
+        del last
+
+
+class _Pass:
+    """What the child does: the main thread reads, another sends, a third takes credits."""
+
+    def __init__(self, read: Callable[[], Iterator[Any]], size: int, max_taken: int) -> None:
+        self._read = read
+        self._size = size
+        self._max_taken = max_taken
+
+    def __call__(self, connection: socket.socket) -> None:
+        channel: Channel[Any] = Channel(self._size)
+        start_thread(take_credits, connection, channel.release)
+        sender = start_thread(_send, channel, connection, self._max_taken)
+        fill(channel, self._read)
+        sender.join()
+
+
+def _send(channel: Channel[Any], connection: socket.socket, max_taken: int) -> None:
+    try:
+        while items := channel.take(max_taken):
+            send_message(connection, Kind.ITEMS, items, units=len(items))
+        send_message(connection, Kind.END, None)
+    except BaseException as error:  # noqa: BLE001 (the reader's, or that of a sample's pickling)
+        channel.close()
+        send_error(connection, error)

@@ -1,0 +1,233 @@
+"""``xmap_readers``: several threads or processes map at once."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from trainfeed.decorators._channel import Channel
+from trainfeed.decorators._child import Child, receive_any
+from trainfeed.decorators._message import Kind, receive_message, send_message
+from trainfeed.decorators._stage import (
+    Epochs,
+    Stage,
+    count,
+)
+from trainfeed.decorators._thread import end_thread, start_thread
+from trainfeed.readers import Reader, ReaderLike, Sample, open_reader
+
+__all__ = ["xmap_readers"]
+
+# More samples at once would save little and leave other workers without any at the end.
+_MAX_TAKEN: Final = 64
+_TAKEN_S: Final = 0.001
+
+
+def xmap_readers(
+    mapper: Callable[[Any], Any],
+    reader: ReaderLike,
+    process_num: int,
+    buffer_size: int,
+    order: bool = False,
+    *,
+    use_processes: bool = False,
+) -> Reader:
+    """Return a reader over ``mapper(sample)``, computed by several workers at once.
+
+    What the mapper raises is raised in the consumer: in order, after all samples before it;
+    without order, as soon as it has happened. Nobody waits busily.
+
+    Args:
+        mapper: Called by several workers at once.
+        reader: What to map; read by one thread.
+        process_num: Workers.
+        buffer_size: At most so many samples, and one for every worker, are ahead of the consumer.
+        order: Keep the order of the reader.
+        use_processes: Workers are forked processes, for mappers that hold the interpreter; threads
+            otherwise.
+
+    Raises:
+        ValueError: A number is below 1.
+        WorkerDiedError: A process was killed or has exited; raised by a pass.
+    """
+    num_workers = count("process_num", process_num, at_least=1)
+    size = num_workers + count("buffer_size", buffer_size, at_least=1)
+    epochs = Epochs()
+
+    def start() -> Iterator[Sample]:
+        return _mapped(mapper, reader, _Workers(num_workers, size, epochs.take()), order=order)
+
+    def start_processes() -> Iterator[Sample]:
+        workers = _Workers(num_workers, size, epochs.take())
+        return _mapped_by_processes(mapper, reader, workers, order=order)
+
+    return Stage([reader], start_processes if use_processes else start, epochs=epochs)
+
+
+class _Workers(NamedTuple):
+    number: int
+    size: int
+    epoch: int
+
+
+class _Outcome(NamedTuple):
+    """What has become of the sample with a number."""
+
+    number: int
+    value: Any
+    error: BaseException | None
+
+
+# Makes outcomes of numbered samples; may stop after one with an error.
+_Call = Callable[[list[tuple[int, Any]]], Iterator[_Outcome]]
+
+
+class _Outcomes:
+    """Outcomes on their way to the consumer, in the order of their numbers if it asks for that."""
+
+    def __init__(self, *, order: bool) -> None:
+        self._order = order
+        self._waiting: dict[int, _Outcome] = {}
+        self._next = 0
+        self._total: int | None = None
+        self._error: BaseException | None = None
+        self._changed = threading.Condition(threading.RLock())
+
+    def put(self, outcome: _Outcome) -> None:
+        with self._changed:
+            self._waiting[outcome.number] = outcome
+            self._changed.notify()
+
+    def end(self, total: int, error: BaseException | None) -> None:
+        """Say how many samples there are, and what has ended them."""
+        with self._changed:
+            self._total, self._error = total, error
+            self._changed.notify()
+
+    def take(self) -> _Outcome | None:
+        """Wait for the next outcome; None at the end."""
+        with self._changed:
+            while True:
+                key = self._next if self._order else next(iter(self._waiting), -1)
+                outcome = self._waiting.pop(key, None)
+                if outcome is not None:
+                    self._next += 1
+                    return outcome
+                if self._next == self._total:
+                    return None if self._error is None else _Outcome(-1, None, self._error)
+                self._changed.wait(1.0)
+
+
+def _mapped_by_processes(
+    mapper: Callable[[Any], Any], reader: ReaderLike, workers: _Workers, *, order: bool
+) -> Iterator[Sample]:
+    children: list[Child] = []
+    with contextlib.ExitStack() as stack:
+        # Forked before any thread starts: what a thread holds at that moment stays held.
+        for number in range(workers.number):
+            service = functools.partial(_serve, mapper)
+            children.append(Child(service, number=number, epoch=workers.epoch))
+            stack.callback(children[-1].close)
+        calls = [functools.partial(_ask, child) for child in children]
+        yield from _outcomes_of(calls, reader, workers, order=order, stop=children)
+
+
+def _mapped(
+    mapper: Callable[[Any], Any], reader: ReaderLike, workers: _Workers, *, order: bool
+) -> Iterator[Sample]:
+    calls = [functools.partial(_call, mapper)] * workers.number
+    yield from _outcomes_of(calls, reader, workers, order=order, stop=())
+
+
+def _outcomes_of(
+    calls: Sequence[_Call],
+    reader: ReaderLike,
+    workers: _Workers,
+    *,
+    order: bool,
+    stop: Sequence[Child],
+) -> Iterator[Sample]:
+    todo: Channel[tuple[int, Any]] = Channel(workers.size)
+    outcomes = _Outcomes(order=order)
+    threads = [start_thread(_feed, reader, todo, outcomes)]
+    threads += [start_thread(_work, call, todo, outcomes, len(calls)) for call in calls]
+    try:
+        while (outcome := outcomes.take()) is not None:
+            todo.release(1)
+            if outcome.error is not None:
+                raise outcome.error
+            yield outcome.value
+            del outcome
+    finally:
+        todo.close()
+        for child in stop:
+            child.kill()
+        for thread in threads:
+            end_thread(thread)
+
+
+def _feed(reader: ReaderLike, todo: Channel[tuple[int, Any]], outcomes: _Outcomes) -> None:
+    error = None
+    try:
+        with open_reader(reader) as iterator:
+            todo.fill(enumerate(iterator))
+    except BaseException as raised:  # noqa: BLE001 (whatever it is, it is the consumer's)
+        error = raised
+    todo.finish()
+    outcomes.end(todo.num_items, error)
+
+
+def _work(
+    call: _Call, todo: Channel[tuple[int, Any]], outcomes: _Outcomes, num_workers: int
+) -> None:
+    num_taken = 1
+    while tasks := todo.take(num_taken):
+        started_at = time.monotonic()
+        for outcome in call(tasks):
+            outcomes.put(outcome)
+        per_sample_s = (time.monotonic() - started_at) / len(tasks)
+        # Nothing waits behind a slow sample, and no worker takes what others could do.
+        fair_share = todo.backlog // (2 * num_workers)
+        at_once = int(_TAKEN_S / max(per_sample_s, _TAKEN_S / _MAX_TAKEN))
+        num_taken = max(1, min(2 * num_taken, at_once, fair_share))
+
+
+def _call(mapper: Callable[[Any], Any], tasks: list[tuple[int, Any]]) -> Iterator[_Outcome]:
+    for number, item in tasks:
+        try:
+            value = mapper(item)
+        except BaseException as error:  # noqa: BLE001 (whatever it is, it is the consumer's)
+            yield _Outcome(number, None, error)
+            return
+        yield _Outcome(number, value, None)
+
+
+def _ask(child: Child, tasks: list[tuple[int, Any]]) -> Iterator[_Outcome]:
+    num_done = 0
+    try:
+        child.send([item for _, item in tasks])
+        while num_done < len(tasks):
+            _, message = receive_any([child])
+            if message.kind is Kind.ERROR:
+                raise message.content  # noqa: TRY301 (as if it were raised here)
+            for value in message.content:
+                yield _Outcome(tasks[num_done][0], value, None)
+                num_done += 1
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is the consumer's)
+        yield _Outcome(tasks[num_done][0], None, error)
+
+
+def _serve(mapper: Callable[[Any], Any], connection: socket.socket) -> None:
+    """Map what the parent sends, in the child; an exception ends the child and is sent for it."""
+    while (message := receive_message(connection)) is not None:
+        values: list[Any] = []
+        try:
+            for item in message.content:
+                values.append(mapper(item))  # noqa: PERF401 (those before an error count)
+        finally:
+            send_message(connection, Kind.ITEMS, values)

@@ -1,0 +1,9 @@
+"""Passes that a thread or a process makes ahead of its consumer.
+
+For decorators and loaders; end them by closing the iterator.
+"""
+
+from trainfeed.decorators._stream import iter_in_process, iter_in_processes
+from trainfeed.decorators._thread import iter_ahead
+
+__all__ = ["iter_ahead", "iter_in_process", "iter_in_processes"]

@@ -1,0 +1,159 @@
+"""Readers over record files."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from trainfeed.dataset.files import open_plain_file
+from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import FilePath
+from trainfeed.readers._blocks import BlockSource
+from trainfeed.readers._encoding import Decoder, decoder_of
+from trainfeed.readers._types import Block, Reader, Sample
+from trainfeed.recordio import (
+    ChunkBuffers,
+    ChunkInfo,
+    RecordIndex,
+    RecordScanner,
+    iter_chunks,
+    read_chunk,
+    split_records,
+)
+from trainfeed.samples import Schema, TypedCodec
+from trainfeed.tfrecord import Compression, ExampleCodec, TFRecordReader
+
+__all__ = ["recordio", "tfrecord"]
+
+_ROWS_PER_BLOCK: Final = 1024
+
+
+def recordio(
+    paths: FilePath | Sequence[FilePath],
+    decode: Schema | Decoder | None = None,
+    *,
+    rank: int = 0,
+    world_size: int = 1,
+) -> Reader:
+    """Return a reader over the records of RecordIO files, one after another.
+
+    Args:
+        paths: Files, or several separated by commas, or a list of such. Each part of a text may be
+            a glob, whose matches are sorted by name; path objects are taken as they are.
+        decode: The schema of the records, or what makes a sample of one; ``bytes`` leaves them as
+            they are. None asks the manifest beside converted shards, and leaves bytes where there
+            is none. With a schema without fields of variable size the reader gives blocks.
+        rank: Read this one of ``world_size`` parts. Part i has the chunks i, i + ``world_size``
+            and so on, counted over all files: together the parts have every record once, whatever
+            the sizes of the files.
+        world_size: As above.
+
+    Raises:
+        NotFoundError: A part of the paths matches no file; names it.
+        ConfigError: There is no such rank, or the files' manifests differ; raised by a pass: there
+            are fewer chunks than ranks.
+        FormatError: A file is damaged; raised by a pass.
+    """
+    if not 0 <= rank < world_size:
+        raise ConfigError(f"expected a rank from 0 to {world_size - 1}, got {rank}")
+    files = RecordScanner(paths).paths
+    chunks = _Chunks(files, rank, world_size)
+    how = decoder_of(files) if decode is None else decode
+    if isinstance(how, Schema) and how.is_fixed:
+        return BlockSource(functools.partial(_blocks, chunks, TypedCodec(how)))
+    make = TypedCodec(how).decode if isinstance(how, Schema) else how or bytes
+    return functools.partial(_samples, chunks, make)
+
+
+def tfrecord(
+    paths: FilePath | Sequence[FilePath],
+    decode: Schema | Decoder | None = None,
+    *,
+    compression: Compression | str | None = None,
+) -> Reader:
+    """Return a reader over the records of TFRecord files, one after another.
+
+    Args:
+        paths: As for ``recordio``.
+        decode: The schema of the Examples, or what makes a sample of a record; None leaves bytes.
+            With a schema the reader gives blocks, those of fields of variable size as arrays of
+            objects.
+        compression: ``""``, ``"GZIP"`` or ``"ZLIB"``; None finds out for each file.
+
+    Raises:
+        NotFoundError: A part matches no file; names the part.
+        ConfigError: The compression is unknown.
+        FormatError: A file is damaged, or a record is no Example; raised by a pass.
+    """
+    records = TFRecordReader(paths, compression=compression)
+    if isinstance(decode, Schema):
+        codec = ExampleCodec(decode)
+
+        def blocks() -> Iterator[Block]:
+            for batch in records.iter_batches(_ROWS_PER_BLOCK):
+                yield codec.decode_records(batch)
+
+        return BlockSource(blocks)
+
+    def read() -> Iterator[Sample]:
+        for record in records:
+            yield record if decode is None else decode(record)
+
+    return read
+
+
+class _Chunks:
+    """The chunks of files, or one part of them; iterated by every pass anew."""
+
+    def __init__(self, paths: Sequence[str], rank: int, world_size: int) -> None:
+        self._paths = paths
+        self._rank = rank
+        self._world_size = world_size
+
+    def __iter__(self) -> Iterator[tuple[str, ChunkInfo, memoryview]]:
+        """Yield path, place and framing; the framing is valid until the next one is asked for."""
+        buffers = ChunkBuffers()
+        if self._world_size == 1:
+            for path in self._paths:
+                for info, framing in iter_chunks(path, buffers=buffers):
+                    yield path, info, framing
+            return
+        for path, info in self._mine():
+            with open_plain_file(Path(path)) as file:
+                yield path, info, read_chunk(file, info)
+
+    def _mine(self) -> list[tuple[str, ChunkInfo]]:
+        chunks = [(path, info) for path in self._paths for info in RecordIndex.load(path).chunks]
+        if len(chunks) < self._world_size:
+            raise ConfigError(
+                f"expected a chunk for each of {self._world_size} ranks, {len(self._paths)} files"
+                f" have {len(chunks)}; use fewer ranks, or write smaller chunks (max_chunk_bytes)"
+            )
+        return chunks[self._rank :: self._world_size]
+
+
+def _samples(chunks: _Chunks, decode: Decoder) -> Iterator[Sample]:
+    for path, info, framing in chunks:
+        with _located(path, info):
+            records = [bytes(record) for record in split_records(framing, info.num_records)]
+        yield from map(decode, records)
+
+
+def _blocks(chunks: _Chunks, codec: TypedCodec) -> Iterator[Block]:
+    for path, info, framing in chunks:
+        with _located(path, info):
+            block = codec.decode_records(framing, info.num_records)
+        if info.num_records:
+            yield block
+
+
+@contextmanager
+def _located(path: str, info: ChunkInfo) -> Iterator[None]:
+    try:
+        yield
+    except FormatError as error:
+        error.path, error.offset_bytes = error.path or path, info.offset_bytes
+        raise

@@ -1,0 +1,212 @@
+"""Processes that are killed, stopped or left alone: nobody hangs, nothing stays."""
+
+import itertools
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
+from trainfeed.decorators._child import Child, receive_any
+from trainfeed.decorators._message import Kind, send_message
+from trainfeed.errors import WorkerDiedError
+
+INCLUDE = Path(__file__).parents[3] / "include"
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM", "exit 3", "exit 0"])
+def test_a_dead_process_is_noticed_after_its_good_samples(how):
+    def read():
+        yield from range(3)
+        # What was handed over is on its way once a credit came back.
+        yield from itertools.takewhile(lambda _: not ready.is_set(), itertools.repeat(3))
+        end(how)
+
+    ready = multiprocessing.Event()
+    got = []
+
+    def consume():
+        for sample in multiprocess_reader([read], queue_size=2)():
+            got.append(sample)
+            if sample == 3:
+                ready.set()
+
+    with pytest.raises(WorkerDiedError, match="worker 0") as caught:
+        consume()
+    assert got[:3] == [0, 1, 2]
+    expected = "status" if "exit" in how else how
+    assert expected in str(caught.value)
+
+
+def end(how):
+    if how.startswith("exit"):
+        os._exit(int(how[-1]))
+    os.kill(os.getpid(), getattr(signal, how))
+
+
+def test_the_other_process_ends_too():
+    def dies():
+        yield 1
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(WorkerDiedError):
+        for _ in multiprocess_reader([itertools.count, dies])():
+            pass
+
+
+def test_what_a_child_said_last_is_heard_although_it_left_credits_unread():
+    proceed = multiprocessing.get_context("fork").Event()
+
+    def service(connection):
+        send_message(connection, Kind.ITEMS, [1], units=1)
+        assert proceed.wait(30)
+        send_message(connection, Kind.END, None)
+
+    child = Child(service)
+    try:
+        assert receive_any([child])[1].content == [1]
+        child.give_back(1)
+        proceed.set()
+        while not child.has_ended():
+            threading.Event().wait(0.01)
+        assert receive_any([child])[1].kind is Kind.END
+        with pytest.raises(WorkerDiedError, match="status 0"):
+            receive_any([child])
+    finally:
+        child.close()
+
+
+@pytest.mark.parametrize("order", [False, True])
+def test_a_dead_mapper_is_noticed(order):
+    def mapper(x):
+        if x == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x
+
+    with pytest.raises(WorkerDiedError, match="SIGKILL"):
+        list(xmap_readers(mapper, lambda: iter(range(50)), 2, 4, order, use_processes=True)())
+
+
+def test_a_stopped_process_is_told(monkeypatch):
+    monkeypatch.setattr("trainfeed.decorators._child._POLL_MS", 100)
+
+    def read():
+        yield 1
+        os.kill(os.getpid(), signal.SIGSTOP)
+        yield 2
+
+    with pytest.raises(WorkerDiedError, match="is stopped by a signal"):
+        list(multiprocess_reader([read])())
+
+
+SCRIPT = """
+import itertools, os, sys, time
+from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
+from trainfeed.decorators._child import Child, receive_any
+from trainfeed.decorators._message import Kind, send_message
+
+def read():
+    yield os.getpid()
+    yield from itertools.count()
+
+kind = sys.argv[1]
+if kind == "busy":
+    def read():
+        yield os.getpid()
+        while True:
+            pass
+reader = multiprocess_reader([read, read])
+if kind == "xmap":
+    reader = xmap_readers(lambda x: os.getpid(), itertools.count, 2, 4, use_processes=True)
+samples = reader()
+pids = set()
+while len(pids) < 2:
+    sample = next(samples)
+    if sample > 1 and sample == sample and os.path.exists(f"/proc/{sample}/stat"):
+        with open(f"/proc/{sample}/stat") as file:
+            if file.read().rpartition(")")[2].split()[1] == str(os.getpid()):
+                pids.add(sample)
+print(*pids, flush=True)
+if kind == "exit":
+    sys.exit(0)
+while True:
+    time.sleep(0.01)
+    if kind != "busy":
+        next(samples)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        ("reader", signal.SIGKILL),
+        ("busy", signal.SIGKILL),
+        ("xmap", signal.SIGKILL),
+        ("reader", signal.SIGINT),
+        ("exit", None),
+    ],
+)
+def test_workers_do_not_outlive_their_parent(kind, how):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, kind],
+        env={"PYTHONPATH": str(INCLUDE), "PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with parent:
+        pids = [int(word) for word in parent.stdout.readline().split()]
+        assert len(pids) == 2
+        if how is not None:
+            parent.send_signal(how)
+        parent.wait(30)
+    deadline = time.monotonic() + 30
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)
+
+
+def is_alive(pid):
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_an_interpreter_ends_with_passes_left_open():
+    code = (
+        "import itertools; from trainfeed.decorators import buffered, xmap_readers;"
+        "a = buffered(itertools.count, 3)(); next(a);"
+        "b = xmap_readers(str, itertools.count, 2, 3)(); next(b); print('done')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(INCLUDE)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_a_pass_can_be_ended_in_its_own_thread():
+    """A garbage collection may run, and end an iterator, in the thread that fills it."""
+    holder = []
+
+    def read():
+        yield 1
+        holder.clear()
+        yield 2
+
+    samples = buffered(read, 5)()
+    holder.append(samples)
+    next(samples)
+    samples.close()
