@@ -8,6 +8,7 @@ them from its connections, everything else from these variables::
     TRAINFEED_LANDING    folder or URI of the landing files
     TRAINFEED_WORK       folder or URI of the files between two stages
     TRAINFEED_KAFKA      host:port[,host:port…], or recorded:<folder or URI of recorded topics>
+    TRAINFEED_LOGS       folder or URI that the paths of log files start at
     TRAINFEED_DATASETS   folder of the data sets' folders
 """
 
@@ -23,6 +24,7 @@ from trainfeed.errors import ConfigError
 
 __all__ = [
     "KAFKA_CONNECTION",
+    "LOGS_CONNECTION",
     "Environment",
     "KafkaSettings",
     "environment_from_environ",
@@ -30,6 +32,7 @@ __all__ = [
 ]
 
 KAFKA_CONNECTION = "kafka_default"
+LOGS_CONNECTION = "hdfs_default"
 
 _RECORDED = "recorded:"
 # An Airflow worker's environment holds connections and keys; a training job gets none of it.
@@ -72,6 +75,7 @@ class Environment:
         work: Absolute path or URI of spills and other files between stages.
         kafka: Kafka settings by connection id.
         datasets: Folder that holds one folder per data set.
+        logs: By connection id, the absolute path or URI that the paths of log files start at.
     """
 
     root: str
@@ -79,6 +83,7 @@ class Environment:
     work: str
     kafka: Mapping[str, KafkaSettings]
     datasets: Path
+    logs: Mapping[str, str] = field(default_factory=dict)
 
 
 def environment_from_environ(
@@ -88,12 +93,13 @@ def environment_from_environ(
     work: str | None = None,
     kafka: str | None = None,
     datasets: str | None = None,
+    logs: str | None = None,
 ) -> Environment:
     """The environment of this process; an argument wins over its variable.
 
     What neither gives lies below ``TRAINFEED_DATA`` (``data`` in the working directory):
-    ``root``, ``landing``, ``work`` and the recorded topics in ``recorded``. The data sets are
-    those of ``include/datasets`` in the working directory.
+    ``root``, ``landing``, ``work`` and the recorded topics in ``recorded``; the paths of log files
+    start there. The data sets are those of ``include/datasets`` in the working directory.
 
     Raises:
         ConfigError: A setting is not what it must be; names the variable.
@@ -111,6 +117,7 @@ def environment_from_environ(
             )
         },
         datasets=Path(_setting("TRAINFEED_DATASETS", datasets, "include/datasets")).absolute(),
+        logs={LOGS_CONNECTION: _place("TRAINFEED_LOGS", _setting("TRAINFEED_LOGS", logs, data))},
     )
 
 
@@ -130,7 +137,9 @@ def training_environ(package: str) -> dict[str, str]:
 def _setting(variable: str, given: str | None, default: str | Path) -> str:
     value = given if given is not None else os.environ.get(variable, str(default))
     if not value or "\0" in value:
-        raise ConfigError(f"expected {variable} to name a place, got {value!r}; set or unset it")
+        raise ConfigError(
+            f"expected {variable} to name a place, got {_shown(value)!r}; set or unset it"
+        )
     return value
 
 
@@ -140,7 +149,7 @@ def _posix_path(variable: str, value: str) -> str:
         return str(Path(value).absolute())
     if scheme != "file" or not rest.startswith("/"):
         raise ConfigError(
-            f"expected {variable} to be a folder of a mounted file system, got {value!r};"
+            f"expected {variable} to be a folder of a mounted file system, got {_shown(value)!r};"
             " publication needs its atomic rename"
         )
     return rest
@@ -152,9 +161,15 @@ def _place(variable: str, value: str) -> str:
         return str(Path(value).absolute())
     if scheme not in _SCHEMES:
         raise ConfigError(
-            f"expected {variable} to be a path or a URI of {', '.join(_SCHEMES)}, got {value!r}"
+            f"expected {variable} to be a path or a URI of {', '.join(_SCHEMES)},"
+            f" got {_shown(value)!r}"
         )
     return value
+
+
+def _shown(value: str) -> str:
+    """Return a setting as messages show it: what stands before an @ may be a password."""
+    return re.sub(r"^([a-z0-9]+://)?.*@", r"\1…@", value)
 
 
 def _kafka(value: str) -> KafkaSettings:
@@ -169,6 +184,6 @@ def _kafka(value: str) -> KafkaSettings:
     if not all(_BROKER.fullmatch(broker) for broker in brokers):
         raise ConfigError(
             "expected TRAINFEED_KAFKA to be host:port[,host:port…] or recorded:<folder>,"
-            f" got {value!r}"
+            f" got {_shown(value)!r}"
         )
     return KafkaSettings(client={"bootstrap.servers": value})

@@ -13,7 +13,7 @@ from trainfeed.config import (
 )
 from trainfeed.errors import ConfigError
 
-VARIABLES = ("DATA", "ROOT", "LANDING", "WORK", "KAFKA", "DATASETS")
+VARIABLES = ("DATA", "ROOT", "LANDING", "WORK", "KAFKA", "DATASETS", "LOGS")
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +30,7 @@ def test_without_settings_everything_lies_below_the_working_directory(tmp_path: 
         work=str(tmp_path / "data/work"),
         kafka={"kafka_default": KafkaSettings(recorded=str(tmp_path / "data/recorded"))},
         datasets=tmp_path / "include/datasets",
+        logs={"hdfs_default": str(tmp_path / "data")},
     )
 
 
@@ -48,6 +49,7 @@ def test_every_place_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         "WORK": "webhdfs://hdfs@namenode:9870/work",
         "KAFKA": "one:9092,two:9092",
         "DATASETS": "/srv/datasets",
+        "LOGS": "webhdfs://hdfs@namenode:9870",
     }.items():
         monkeypatch.setenv(f"TRAINFEED_{variable}", value)
     assert environment_from_environ() == Environment(
@@ -56,6 +58,7 @@ def test_every_place_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         work="webhdfs://hdfs@namenode:9870/work",
         kafka={"kafka_default": KafkaSettings(client={"bootstrap.servers": "one:9092,two:9092"})},
         datasets=Path("/srv/datasets"),
+        logs={"hdfs_default": "webhdfs://hdfs@namenode:9870"},
     )
 
 
@@ -63,11 +66,12 @@ def test_an_argument_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> 
     for variable in VARIABLES:
         monkeypatch.setenv(f"TRAINFEED_{variable}", "/elsewhere")
     environment = environment_from_environ(
-        root="/r", landing="/l", work="/w", kafka="localhost:9092", datasets="/d"
+        root="/r", landing="/l", work="/w", kafka="localhost:9092", datasets="/d", logs="/logs"
     )
     assert (environment.root, environment.landing, environment.work) == ("/r", "/l", "/w")
     assert environment.kafka["kafka_default"].client == {"bootstrap.servers": "localhost:9092"}
     assert environment.datasets == Path("/d")
+    assert environment.logs == {"hdfs_default": "/logs"}
 
 
 def test_relative_places_become_absolute(tmp_path: Path) -> None:
@@ -138,6 +142,22 @@ def test_a_wrong_setting_names_its_variable(variable: str, value: str, message: 
     with pytest.raises(ConfigError) as error:
         environment_from_environ(**{variable.lower(): value})
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ROOT", "hdfs://me:s3cret@namenode:8020/sets"),
+        ("LOGS", "s3://key:s3cret@bucket/logs"),
+        ("LANDING", "ftp://me:s3c@ret@host/landing"),
+        ("KAFKA", "broker:9092,me:s3cret@broker:9092"),
+    ],
+)
+def test_a_password_in_a_wrong_setting_is_not_shown(variable: str, value: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        environment_from_environ(**{variable.lower(): value})
+    assert "s3c" not in str(error.value)
+    assert "…@" in str(error.value)
 
 
 def test_settings_never_change() -> None:

@@ -56,14 +56,25 @@ class LandingFile:
             file.close()
             raise
 
-    def iter_batches(self) -> Iterator[pa.RecordBatch]:
+    def iter_batches(self, *, verifies: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the records in order, as batches of ``LANDING_SCHEMA``; they stay valid.
 
+        Args:
+            verifies: Whether to compare everything with the digest in the trailer, behind the last
+                batch. Then what was made of the batches counts only if this came to its end.
+
         Raises:
-            FormatError: The file is damaged where that shows without ``verify``.
+            ChecksumError: The records are not the ones that were written.
+            FormatError: The file is damaged where that shows without a digest.
         """
+        digest = ContentDigest() if verifies else None
         for index in range(self.num_batches):
-            yield self.read_batch(index)
+            batch = self.read_batch(index)
+            if digest is not None:
+                digest.update(batch)
+            yield batch
+        if digest is not None:
+            self._compare(digest)
 
     @property
     def num_batches(self) -> int:
@@ -96,9 +107,10 @@ class LandingFile:
             ChecksumError: The records are not the ones that were written.
             FormatError: They cannot even be decoded.
         """
-        digest = ContentDigest()
-        for batch in self.iter_batches():
-            digest.update(batch)
+        for _ in self.iter_batches(verifies=True):
+            pass
+
+    def _compare(self, digest: ContentDigest) -> None:
         expected, actual = self.metadata[CONTENT], digest.hexdigest()
         if actual != expected:
             raise ChecksumError(f"expected content {expected}, got {actual}", path=self._path)

@@ -18,7 +18,7 @@ belongs to one thread at a time and must be closed before the process forks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO, Final, Protocol, TypeAlias
 
 from trainfeed.errors import ConfigError
@@ -40,6 +40,8 @@ class FileInfo:
         size_bytes: Length of a file; 0 for a folder.
         modified_ms: Milliseconds since 1970, UTC, by the file system's clock.
         is_dir: A folder rather than a file.
+        file_id: What the file system calls the file, whatever its path: another one for another
+            file of that path. None where the protocol does not tell.
     """
 
     name: str
@@ -47,6 +49,7 @@ class FileInfo:
     size_bytes: int
     modified_ms: int
     is_dir: bool
+    file_id: int | None = field(default=None, compare=False)
 
 
 # Below, ``list`` is a method, so the type needs another name.
@@ -105,6 +108,26 @@ class FileSystem(Protocol):
 
         Raises:
             NotFoundError: There is no such folder; a file is none.
+        """
+        ...
+
+    def checksum(self, path: str) -> str | None:
+        """What the file system knows of a closed file's content, as ``algorithm:digest``.
+
+        None where it knows none, or where the protocol does not tell: nothing is read for it.
+
+        Raises:
+            NotFoundError: There is no such file.
+        """
+        ...
+
+    def is_open(self, path: str) -> bool | None:
+        """Whether somebody still writes the file although its length and time stand still.
+
+        False where every write shows in length and time; None where the protocol does not tell.
+
+        Raises:
+            NotFoundError: There is no such file.
         """
         ...
 

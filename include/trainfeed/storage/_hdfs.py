@@ -140,6 +140,27 @@ class HdfsFileSystem:
         infos = (_file_info(status.path, status) for status in found)
         return sorted(infos, key=lambda info: info.name)
 
+    def checksum(self, path: str) -> str | None:
+        """None: the client does not ask for it."""
+        self.stat(path)
+        return None
+
+    def is_open(self, path: str) -> bool | None:
+        """Whether the last block counts as a whole one, as it does until it is complete.
+
+        None for a file that ends with a whole block or has none, where that tells nothing, and for
+        one that is not kept as replicas.
+        """
+        with _map_errors(self.uri(path)):
+            client = _connect(self.address)
+            status = _call(client.get_file_info, path)
+            consumed = _call(client.get_content_summary, path).space_consumed
+        if not status.replication or not status.blocksize:
+            return None
+        if consumed != status.length * status.replication:
+            return True
+        return False if status.length % status.blocksize else None
+
     def make_dir(self, path: str) -> None:
         """Make a folder and its missing parents."""
         with _map_errors(self.uri(path)):

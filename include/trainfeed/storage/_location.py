@@ -127,6 +127,14 @@ class Location:
         """What the folder holds, sorted by name; see ``FileSystem.list``."""
         return self.fs.list(self.path)
 
+    def checksum(self) -> str | None:
+        """What is known of the file's content; see ``FileSystem.checksum``."""
+        return self.fs.checksum(self.path)
+
+    def is_open(self) -> bool | None:
+        """Whether the file is still written; see ``FileSystem.is_open``."""
+        return self.fs.is_open(self.path)
+
     def make_dir(self) -> None:
         """Make the folder and its parents; see ``FileSystem.make_dir``."""
         self.fs.make_dir(self.path)

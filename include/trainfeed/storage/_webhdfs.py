@@ -16,7 +16,7 @@ from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.storage._atomic import claim_by_rename
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
 from trainfeed.storage._streams import BUFFER_BYTES, RangeSource, Target
-from trainfeed.storage._webhdfs_client import connect, map_errors
+from trainfeed.storage._webhdfs_client import connect, is_under_construction, map_errors
 from trainfeed.storage._webhdfs_transfer import Download, Upload
 
 __all__ = ["WebHdfsFileSystem"]
@@ -83,6 +83,17 @@ class WebHdfsFileSystem:
         infos = (_file_info(f"{path.rstrip('/')}/{name}", status) for name, status in found)
         return sorted(infos, key=lambda info: info.name)
 
+    def checksum(self, path: str) -> str | None:
+        """The MD5 of the blocks' CRCs, or what the cluster has in its place."""
+        with map_errors(self.uri(path)):
+            found = self._client().checksum(path)
+            return f"{found['algorithm']}:{found['bytes']}"
+
+    def is_open(self, path: str) -> bool | None:
+        """What the NameNode says of its blocks."""
+        with map_errors(self.uri(path)):
+            return is_under_construction(self._client(), path)
+
     def make_dir(self, path: str) -> None:
         """Make a folder and its missing parents."""
         with map_errors(self.uri(path)):
@@ -138,4 +149,5 @@ def _file_info(path: str, status: dict[str, Any]) -> FileInfo:
         size_bytes=0 if is_dir else status["length"],
         modified_ms=status["modificationTime"],
         is_dir=is_dir,
+        file_id=status["fileId"],
     )

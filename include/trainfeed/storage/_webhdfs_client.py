@@ -14,7 +14,7 @@ from trainfeed.errors import ConfigError, StorageError
 from trainfeed.storage._errors import storage_error
 from trainfeed.storage._hadoop import hadoop_error
 
-__all__ = ["READ_TIMEOUT_S", "connect", "map_errors"]
+__all__ = ["READ_TIMEOUT_S", "connect", "is_under_construction", "map_errors"]
 
 # Between two signs of life; a DataNode that replaces a dead one in its pipeline takes a while.
 READ_TIMEOUT_S: Final = 60.0
@@ -34,6 +34,14 @@ def connect(address: str, user: str | None) -> Any:
 
 # Both sides of a fork would send their requests over the same sockets.
 os.register_at_fork(before=connect.cache_clear)
+
+
+def is_under_construction(client: Any, path: str) -> bool:
+    """Whether the NameNode knows a writer of the file; an operation that the package lacks."""
+    from hdfs.client import _Request
+
+    answer = _Request("GET").to_method("GET_BLOCK_LOCATIONS")(client, path)
+    return bool(answer.json()["LocatedBlocks"]["isUnderConstruction"])
 
 
 def _package() -> ModuleType:

@@ -1,0 +1,1 @@
+"""The handwritten digits of scikit-learn as log files in date folders."""
