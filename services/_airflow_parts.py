@@ -18,6 +18,7 @@ from pathlib import Path
 
 from services._airflow_config import PARTS
 from services._process import Daemon
+from services.airflow_init import make_pools, migrate
 
 _SHARED = (
     "airflow.api_fastapi.core_api.app",
@@ -34,7 +35,7 @@ _SHARED = (
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Migrate the database if asked, then fork the parts."""
+    """Migrate the database and make the pools if asked, then fork the parts."""
     parser = argparse.ArgumentParser(prog="services._airflow_parts")
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--migrate", action="store_true")
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("parts", nargs="*", choices=PARTS)
     options = parser.parse_args(arguments)
     airflow: Callable[[], None] = import_module("airflow.__main__").main
-    migration = _fork(airflow, ("db", "migrate")) if options.migrate else None
+    migration = _fork(_prepare) if options.migrate else None
     if options.parts:
         for module in (*_SHARED, *options.preload):
             import_module(module)
@@ -59,11 +60,18 @@ def _start(airflow: Callable[[], None], daemon: Daemon) -> None:
         daemon.record(_fork(airflow, PARTS[daemon.name], output=log.fileno()))
 
 
-def _fork(airflow: Callable[[], None], command: Sequence[str], *, output: int | None = None) -> int:
-    """Run a command of Airflow in a child; returns its pid.
+def _prepare() -> None:
+    migrate()
+    make_pools({})
+
+
+def _fork(
+    work: Callable[[], None], command: Sequence[str] = (), *, output: int | None = None
+) -> int:
+    """Do some work of Airflow in a child; returns its pid.
 
     Args:
-        airflow: Entry point of Airflow.
+        work: Entry point of Airflow, or what needs no command.
         command: What would follow ``airflow`` on a command line.
         output: File descriptor for its output; the child then leads a session of its own.
     """
@@ -76,7 +84,7 @@ def _fork(airflow: Callable[[], None], command: Sequence[str], *, output: int | 
         os.dup2(output, 1)
         os.dup2(output, 2)
     sys.argv = ["airflow", *command]
-    airflow()
+    work()
     sys.exit()
 
 

@@ -59,9 +59,13 @@ class JavaProgram:
         with tempfile.TemporaryDirectory(dir=self._jars.parent) as folder:
             self._resolve(Path(folder) / "jars")
 
+    def jars(self) -> list[Path]:
+        """The jars, in the order of the class path."""
+        return sorted(self._jars.glob("*.jar"))
+
     def command(self, main: str, *args: str, heap_mb: int, flags: Sequence[str] = ()) -> list[str]:
         """Command line that runs the class ``main``."""
-        path = sorted(self._jars.glob("*.jar"))
+        path = self.jars()
         if self._resources is not None:
             path.append(self._resources)
         flags = [f"-Xmx{heap_mb}m", *_FLAGS, *flags]

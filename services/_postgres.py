@@ -13,6 +13,7 @@ import signal
 import stat
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import quote
 
 from services._home import make_private, socket_folder
@@ -29,8 +30,10 @@ class Postgres:
     """One server with one database, ``postgres``, and one superuser of that name.
 
     Args:
-        home: State directory of the service; the data are in ``<home>/postgres``.
+        home: State directory of the service; the data are in ``<home>/<folder>``.
     """
+
+    folder: ClassVar[str] = "postgres"
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -41,6 +44,9 @@ class Postgres:
         """Say why the server cannot run here, or None."""
         return None if find_spec(_PACKAGE) else f"the Python package {_PACKAGE} is not installed"
 
+    def install(self) -> None:
+        """Do nothing: the server is a Python package."""
+
     def url(self, driver: str) -> str:
         """Address of the database for SQLAlchemy with ``driver``, for instance ``psycopg2``."""
         return f"postgresql+{driver}://postgres@/postgres?host={quote(str(self._socket_dir))}"
@@ -50,15 +56,11 @@ class Postgres:
         if self.daemon.pid() is not None:
             return
         self._make_data()
-        make_private(self._socket_dir, _account())
-        options = {
-            "listen_addresses": "",
-            "unix_socket_directories": str(self._socket_dir),
-            "unix_socket_permissions": "0700",
-        }
+        make_private(self._socket_dir, self._account())
+        options = self._settings()
         settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
-        command = [_program("postgres"), "-D", str(self._data), *settings]
-        self.daemon.spawn(command, cwd=Path("/"), user=_account())
+        command = [self._program("postgres"), "-D", str(self._data), *settings]
+        self.daemon.spawn(command, cwd=Path("/"), user=self._account())
         # Its log is that of this start.
         wait_until(
             lambda: _READY in self.daemon.log_file.read_bytes(),
@@ -74,49 +76,57 @@ class Postgres:
 
     def drop(self) -> None:
         """Remove the data of a stopped server."""
-        shutil.rmtree(self._home / "postgres", ignore_errors=True)
+        shutil.rmtree(self._home / self.folder, ignore_errors=True)
 
     @property
     def _data(self) -> Path:
-        return self._home / "postgres" / "data"
+        return self._home / self.folder / "data"
 
     @property
     def _socket_dir(self) -> Path:
-        return socket_folder(self._home / "postgres" / "socket", _SOCKET)
+        return socket_folder(self._home / self.folder / "socket", _SOCKET)
+
+    def _settings(self) -> dict[str, str]:
+        return {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self._socket_dir),
+            "unix_socket_permissions": "0700",
+        }
 
     def _make_data(self) -> None:
-        initialized = self._home / "postgres" / ".initialized"
+        initialized = self._home / self.folder / ".initialized"
         if not initialized.exists():
             shutil.rmtree(self._data, ignore_errors=True)  # what an interrupted try left
-        make_private(self._data, _account())
-        _admit_account(Path(_program("postgres")), self._data)
+        make_private(self._data, self._account())
+        if self._account() is not None:
+            _admit_account(Path(self._program("postgres")), self._data)
         if initialized.exists():
             return
-        options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]
-        command = [_program("initdb"), *options, "--no-sync", "-D", str(self._data)]
-        run_tool(command, what="creating the database", user=_account())
+        options = [*self._identity(), "--encoding=UTF8", "--locale=C", "--no-sync"]
+        command = [self._program("initdb"), *options, "-D", str(self._data)]
+        run_tool(command, what="creating the database", user=self._account())
         initialized.touch()
 
+    def _identity(self) -> list[str]:
+        """What ``initdb`` is told of the superuser and how it proves itself."""
+        return ["--username=postgres", "--auth=trust"]
 
-def _program(name: str) -> str:
-    spec = find_spec(_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(_PACKAGE)
-    # The package brings several versions, one folder each; the last one is the newest.
-    return str(max(Path(spec.origin).parent.glob(f"pginstall*/bin/{name}")))
+    def _program(self, name: str) -> str:
+        spec = find_spec(_PACKAGE)
+        if spec is None or spec.origin is None:
+            raise ModuleNotFoundError(_PACKAGE)
+        # The package brings several versions, one folder each; the last one is the newest.
+        return str(max(Path(spec.origin).parent.glob(f"pginstall*/bin/{name}")))
 
-
-def _account() -> str | None:
-    return "nobody" if os.geteuid() == 0 else None
+    def _account(self) -> str | None:
+        return "nobody" if os.geteuid() == 0 else None
 
 
 def _admit_account(program: Path, data: Path) -> None:
-    """Let another account than ours pass to its program and its data; for ourselves do nothing.
+    """Let another account than ours pass to its program and its data.
 
     The folders above get the right to be passed through, not the right to be listed.
     """
-    if _account() is None:
-        return
     for folder in {*program.parents, *data.parents}:
         _add_mode(folder, stat.S_IXOTH)
     installation = program.parent.parent

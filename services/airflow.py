@@ -23,6 +23,7 @@ from services._airflow_config import (
 )
 from services._home import REPOSITORY, default_home, remembered_ports
 from services._postgres import Postgres
+from services._postgres_server import PostgresServer
 from services._process import Daemon, ServiceError, run_tool, stop_daemons, wait_until
 from services.airflow_client import AirflowClient, AirflowRequestError
 
@@ -34,6 +35,7 @@ _REPORTS: Mapping[str, str] = MappingProxyType(
     {"scheduler": "scheduler", "dag_processor": "dag-processor"}
 )
 _SUPERVISE_S = 2.0
+_OWNER_S = 60.0  # it ends everything else in good order first
 
 
 class AirflowStack:
@@ -45,7 +47,7 @@ class AirflowStack:
         environ: Added to the environment of every process and task; ``AIRFLOW__…`` settings in
             it win over ours. Those in the environment of this process are left out.
         parallelism: How many tasks run at once.
-        options: Where the DAGs are, and how they are treated.
+        options: Where the DAGs are, how they are treated, and which database there is.
     """
 
     name = "airflow"
@@ -65,7 +67,9 @@ class AirflowStack:
         self._extra = environ
         self._parallelism = parallelism
         self._options = options or AirflowOptions()
-        self._database = Postgres(self.home)
+        server = self._options.database == "server"
+        self._database = PostgresServer(self.home) if server else Postgres(self.home)
+        self._owner = Daemon("owner", self.home)
         self._launcher = Daemon("launcher", self.home)
         self._parts = {part: Daemon(part, self.home) for part in PARTS}
 
@@ -106,11 +110,23 @@ class AirflowStack:
         return self._database.unavailable()
 
     def install(self) -> None:
-        """Do nothing: Airflow and PostgreSQL are Python packages."""
+        """Fetch the database server if it is missing; the rest are Python packages."""
+        self._database.install()
+
+    def prepare(self) -> None:
+        """Write the configuration and start the database, so that ``airflow`` commands work."""
+        write_config(
+            self.home,
+            self._database,
+            self._options,
+            port=self.port,
+            parallelism=self._parallelism,
+        )
+        self._database.start()
 
     def migrate(self) -> None:
         """Bring the database to this Airflow's version and wait; :meth:`start` does it as well."""
-        self._prepare()
+        self.prepare()
         self._airflow("db", "migrate")
 
     def start(self, *, fresh: bool = False) -> None:
@@ -126,7 +142,7 @@ class AirflowStack:
         down = [part for part, daemon in self._parts.items() if daemon.pid() is None]
         if not down or self._launcher.pid() is not None:
             return
-        self._prepare()
+        self.prepare()
         options = ["--home", str(self.home)]
         if len(down) == len(self._parts):
             options.append("--migrate")
@@ -169,7 +185,7 @@ class AirflowStack:
 
     def reserialize(self) -> None:
         """Read all DAG files again now, without the DAG processor; takes about 5 s."""
-        self._prepare()
+        self.prepare()
         self._airflow("dags", "reserialize")
 
     def supervise(self, until: threading.Event) -> None:
@@ -182,8 +198,26 @@ class AirflowStack:
         daemons = [self._database.daemon, *self._parts.values()]
         return {daemon.name: daemon.pid() for daemon in daemons}
 
+    def own(self) -> None:
+        """Make this process the owner, which :meth:`stop` ends first when another one calls it.
+
+        Raises:
+            ServiceError: Another process owns this Airflow.
+        """
+        owner = self._owner.pid()
+        if owner not in {None, os.getpid()}:
+            raise ServiceError(
+                f"process {owner} runs the Airflow of {self.home}; 'make stop' ends it"
+            )
+        self._owner.record(os.getpid())
+
     def stop(self) -> None:
-        """End all parts, their running tasks too, then the database server."""
+        """End the owner, if it is another process, and all parts with their running tasks.
+
+        The database server ends last.
+        """
+        if self._owner.pid() not in {None, os.getpid()}:
+            stop_daemons([self._owner], grace_s=_OWNER_S)
         self._launcher.sweep()
         # The triggerer waits 10 s for a child that has gone, the scheduler for its tasks, and the
         # API server for its connections, unless they are asked twice.
@@ -197,16 +231,6 @@ class AirflowStack:
     def exports(self) -> dict[str, str]:
         """Where tests find the API, and ``airflow`` commands this Airflow."""
         return {"TEST_AIRFLOW_URL": self.url, "AIRFLOW_HOME": str(self.home)}
-
-    def _prepare(self) -> None:
-        write_config(
-            self.home,
-            self._database,
-            self._options,
-            port=self.port,
-            parallelism=self._parallelism,
-        )
-        self._database.start()
 
     def _airflow(self, *command: str) -> None:
         run_tool([sys.executable, "-m", "airflow", *command], what=self.name, environ=self.environ)

@@ -39,6 +39,9 @@ class DagRun:
     run_type: str
     logical_date: datetime | None
     data_interval: tuple[datetime, datetime] | None
+    queued_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
     partition_key: str | None
     conf: Mapping[str, Any]
 
@@ -50,12 +53,14 @@ class DagRun:
 
 @dataclass(frozen=True)
 class TaskInstance:
-    """A task of a run; ``map_index`` is -1 for one that is not mapped."""
+    """A task of a run; ``map_index`` is -1 for one that is not mapped. Times are aware UTC."""
 
     task_id: str
     map_index: int
     state: str | None
     try_number: int
+    scheduled_at: datetime | None
+    queued_at: datetime | None
     started_at: datetime | None
     ended_at: datetime | None
 
@@ -90,6 +95,10 @@ class AirflowClient:
         """Traceback by file, for files of DAGs that could not be imported."""
         errors = self._pages("/importErrors", "import_errors")
         return {error["filename"]: error["stack_trace"] for error in errors}
+
+    def pools(self) -> dict[str, int]:
+        """Pools and their slots."""
+        return {pool["name"]: pool["slots"] for pool in self._pages("/pools", "pools")}
 
     def unpause(self, dag_id: str) -> None:
         """Let the DAG run."""
@@ -286,6 +295,9 @@ def _dag_run(run: Mapping[str, Any]) -> DagRun:
         run_type=run["run_type"],
         logical_date=_time(run["logical_date"]),
         data_interval=None if start is None or end is None else (start, end),
+        queued_at=_time(run["queued_at"]),
+        started_at=_time(run["start_date"]),
+        ended_at=_time(run["end_date"]),
         partition_key=run["partition_key"],
         conf=run["conf"] or {},
     )
@@ -297,6 +309,8 @@ def _task_instance(task: Mapping[str, Any]) -> TaskInstance:
         map_index=task["map_index"],
         state=task["state"],
         try_number=task["try_number"],
+        scheduled_at=_time(task["scheduled_when"]),
+        queued_at=_time(task["queued_when"]),
         started_at=_time(task["start_date"]),
         ended_at=_time(task["end_date"]),
     )

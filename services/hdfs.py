@@ -22,6 +22,7 @@ _CONFIG = Path(__file__).parent / "config" / "hdfs"
 _SUPERUSER = "hdfs"
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
+_ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
 _LOGGING = (f"-Dlog4j.configuration=file:{_CONFIG / 'log4j.properties'}",)
 
 
@@ -93,6 +94,16 @@ class Hdfs:
     def kill(self, daemon: str) -> None:
         """End ``namenode`` or ``datanode`` with SIGKILL."""
         {"namenode": self._namenode, "datanode": self._datanode}[daemon].kill()
+
+    def admin(self, *arguments: str) -> str:
+        """Run ``hdfs dfsadmin`` as the superuser; returns what it printed.
+
+        Raises:
+            ServiceError: It failed.
+        """
+        options = ["-conf", str(self._write_site()), *arguments]
+        command = self._java.command(_ADMIN, *options, heap_mb=64, flags=_LOGGING)
+        return run_tool(command, what=f"dfsadmin {' '.join(arguments)}", environ=_environ())
 
     def exports(self) -> dict[str, str]:
         """Where tests find HDFS, and as whom they act."""

@@ -36,7 +36,8 @@ class Ground:
         root: Publication root.
         datasets: A copy of ``include/datasets``.
         kafka: Extra of the connection: a broker, or a recorded topic.
-        faults: Points at which tasks are killed, once each.
+        faults: Points at which ``action`` happens to a task, once each.
+        environ: Further variables of its Airflow.
     """
 
     path: Path
@@ -44,6 +45,8 @@ class Ground:
     datasets: Path
     kafka: dict[str, str]
     faults: tuple[str, ...] = ()
+    action: str = "kill"
+    environ: dict[str, str] = field(default_factory=dict)
     hdfs: str = field(default_factory=lambda: f"/e2e/{uuid.uuid4().hex}")
 
     @classmethod
@@ -63,13 +66,14 @@ class Ground:
     def folder(self):
         return DatasetFolder(self.root, "flights")
 
-    def versions(self):
-        return {name: Version.resolve(self.folder, name) for name in NAMES}
+    def versions(self, names=NAMES):
+        return {name: Version.resolve(self.folder, name) for name in names}
 
     def jobs(self):
         return sorted(p.parent.name for p in self.folder.path.glob("training/*/*/result.json"))
 
-    def airflow(self):
+    def airflow(self, **options):
+        """An Airflow for this ground; ``options`` are those of ``AirflowOptions``."""
         hdfs = urlsplit(os.environ["TEST_WEBHDFS_URI"])
         place = {"host": hdfs.hostname, "port": hdfs.port, "login": hdfs.username}
         connections = {
@@ -83,13 +87,16 @@ class Ground:
         }
         environ = {
             "TRAINFEED_DATASETS": str(self.datasets),
-            "TRAINFEED_FAULTS": ",".join(f"{p}:kill:{self.path / 'fired'}" for p in self.faults),
+            "TRAINFEED_FAULTS": ",".join(
+                f"{point}:{self.action}:{self.path / 'fired'}" for point in self.faults
+            ),
+            **self.environ,
             **{f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()},
         }
-        options = AirflowOptions(preload=("numpy", "pyarrow", "pydantic"))
+        chosen = AirflowOptions(**options)
         # Not below pytest's folder: PostgreSQL runs as another account, which may not pass there.
         home = Path(tempfile.mkdtemp(prefix="trainfeed-e2e-"))
-        return Stack(AirflowStack(home, environ=environ, options=options), home)
+        return Stack(AirflowStack(home, environ=environ, options=chosen), home)
 
     def command(self, *arguments):
         """Run the command line without Airflow; return what it printed as JSON."""
@@ -117,23 +124,23 @@ class Stack:
     """An Airflow that runs within a ``with`` block, and what the tests ask of it."""
 
     def __init__(self, stack, home):
-        self._stack = stack
+        self.stack = stack
         self._home = home
 
     def __enter__(self):
         try:
-            self._stack.start()
-            self._stack.wait()
-            self._stack.wait_for_dags([BUILD, TRAIN])
-            self.client = self._stack.client
+            self.stack.start()
+            self.stack.wait()
+            self.stack.wait_for_dags([BUILD, TRAIN])
+            self.client = self.stack.client
             self.client.unpause(TRAIN)
         except BaseException:
-            self._stack.stop()
+            self.stack.stop()
             raise
         return self
 
     def __exit__(self, *error):
-        self._stack.stop()
+        self.stack.stop()
         shutil.rmtree(self._home)
 
     def finish(self, runs, trainings):

@@ -1,0 +1,35 @@
+# syntax=docker/dockerfile:1
+# What every part of Airflow runs in: the pinned packages and the code, no data sets and no secrets.
+
+FROM python:3.11-slim-bookworm
+
+ENV PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    # The triggerer and the plugins do not look into bundles: they find the code by this path.
+    PYTHONPATH=/opt/trainfeed:/opt/trainfeed/include \
+    # The repository is the bundle: its .airflowignore leaves dags/ to parse.
+    AIRFLOW__CORE__DAGS_FOLDER=/opt/trainfeed \
+    AIRFLOW__CORE__PLUGINS_FOLDER=/opt/trainfeed/plugins \
+    AIRFLOW__CORE__LOAD_EXAMPLES=false \
+    AIRFLOW_HOME=/var/lib/airflow \
+    TRAINFEED_DATASETS=/opt/trainfeed/include/datasets
+
+COPY requirements.txt /tmp/requirements.txt
+RUN pip install --no-cache-dir --no-compile --require-hashes --requirement /tmp/requirements.txt \
+    && rm /tmp/requirements.txt
+
+# The folders that volumes are mounted on belong to the account: a new volume takes that over.
+RUN useradd --create-home --uid 1000 airflow \
+    && install --directory --owner=airflow --group=airflow \
+        /var/lib/airflow /publication
+
+COPY .airflowignore /opt/trainfeed/
+COPY dags /opt/trainfeed/dags
+COPY operators /opt/trainfeed/operators
+COPY plugins /opt/trainfeed/plugins
+COPY services /opt/trainfeed/services
+COPY include/trainfeed /opt/trainfeed/include/trainfeed
+
+USER airflow
+WORKDIR /var/lib/airflow
+CMD ["airflow", "version"]

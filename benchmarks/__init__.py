@@ -1,0 +1,1 @@
+"""Benchmarks: what they measure is in docs/."""

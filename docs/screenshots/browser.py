@@ -1,0 +1,143 @@
+"""A browser without a window, driven over the WebDriver protocol, as the screenshots need it."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+__all__ = ["Browser"]
+
+_ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"  # the protocol's name for a reference
+_DRIVER: Final = "chromedriver"
+_FLAGS: Final = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--lang=en",
+)
+_WAIT_S: Final = 30.0
+_POLL_S: Final = 0.2
+
+
+class Browser:
+    """Chromium with an empty profile, from entry to exit of a ``with`` block.
+
+    Args:
+        width: Of the page, in pixels.
+        height: Of the page, in pixels.
+    """
+
+    def __init__(self, *, width: int = 1280, height: int = 900) -> None:
+        self._size = (width, height)
+        self._profile = Path(tempfile.mkdtemp(prefix="trainfeed-browser-"))
+
+    def __enter__(self) -> Self:
+        self._driver = subprocess.Popen(  # noqa: S603 - a constant
+            [_DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self._port = self._listening()
+        options = {
+            "args": [
+                *_FLAGS,
+                f"--user-data-dir={self._profile}",
+                f"--window-size={self._size[0]},{self._size[1]}",
+            ]
+        }
+        wanted = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}}
+        self._session = self._ask("POST", "/session", wanted)["sessionId"]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._call("DELETE", "")
+        self._driver.terminate()
+        self._driver.communicate()
+        shutil.rmtree(self._profile, ignore_errors=True)
+
+    def open(self, url: str) -> None:
+        """Go to a page."""
+        self._call("POST", "/url", {"url": url})
+
+    def find(self, xpath: str) -> str:
+        """Wait for an element that is shown; returns its reference."""
+        deadline_s = time.monotonic() + _WAIT_S
+        while True:
+            for found in self._call("POST", "/elements", {"using": "xpath", "value": xpath}):
+                if self._call("GET", f"/element/{found[_ELEMENT]}/displayed"):
+                    return str(found[_ELEMENT])
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"no {xpath} on the page {self._call('GET', '/url')}")
+            threading.Event().wait(_POLL_S)
+
+    def click(self, xpath: str) -> None:
+        """Click on an element as soon as nothing covers it."""
+        deadline_s = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                self._call("POST", f"/element/{self.find(xpath)}/click", {})
+            except RuntimeError:
+                if time.monotonic() > deadline_s:
+                    raise
+                threading.Event().wait(_POLL_S)
+            else:
+                return
+
+    def type(self, xpath: str, text: str) -> None:
+        """Type into a field."""
+        self._call("POST", f"/element/{self.find(xpath)}/value", {"text": text})
+
+    def text(self) -> str:
+        """What the page says."""
+        return str(self._call("GET", f"/element/{self.find('//body')}/text"))
+
+    def shoot(self, path: Path) -> None:
+        """Write what is shown as PNG, once two looks in a row are the same."""
+        before = b""
+        for _ in range(int(_WAIT_S / _POLL_S)):
+            now = base64.b64decode(self._call("GET", "/screenshot"))
+            if now == before:
+                break
+            before = now
+            threading.Event().wait(2 * _POLL_S)
+        path.write_bytes(before)
+
+    def _listening(self) -> int:
+        """The port that the driver chose and printed."""
+        for line in self._driver.stdout or ():
+            if "started successfully on port" in line:
+                return int(line.rstrip(".\n").split()[-1])
+        raise RuntimeError(f"{_DRIVER} did not say where it listens")
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        return self._ask(method, f"/session/{self._session}{path}", body)
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        server = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+        try:
+            text = None if body is None else json.dumps(body)
+            server.request(method, path, text, {"Content-Type": "application/json"})
+            answer = server.getresponse()
+            value = json.load(answer)["value"]
+        finally:
+            server.close()
+        if answer.status != http.HTTPStatus.OK:
+            raise RuntimeError(f"{method} {path}: {value['error']}: {value['message']}")
+        return value

@@ -1,0 +1,130 @@
+"""``python -m services.airflow_init``: what an Airflow needs before its parts start.
+
+It migrates the database, writes the password of the user, makes the pools, and tries the places
+that the connections name, so that a wrong one is told now and not by the first task. It ends with
+status 0, may run again at any time, and is the service ``init`` of docker-compose.yaml.
+
+Besides the settings of Airflow it reads ``ADMIN_PASSWORD`` and ``POOLS``: a JSON object as
+``airflow pools import`` takes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from services._process import ServiceError
+
+__all__ = ["make_pools", "migrate"]
+
+_ADMIN: Final = "admin"
+# A pool that a data set names and nobody has made would keep its tasks from ever starting.
+_DEFAULT_SLOTS: Final = 8
+
+
+def migrate() -> None:
+    """Bring the database to this Airflow's version; makes its tables at the first time."""
+    command: Callable[[], None] = import_module("airflow.__main__").main
+    sys.argv = ["airflow", "db", "migrate"]
+    command()
+
+
+def make_pools(given: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Make or change the pools that are given, and make those that only data sets name.
+
+    Args:
+        given: Pool to ``slots``, ``description`` and ``include_deferred``.
+
+    Returns:
+        Names of the pools that data sets name and that were neither given nor there.
+    """
+    pool: Any = import_module("airflow.models.pool").Pool
+    for name, wanted in given.items():
+        pool.create_or_update_pool(name, **wanted)
+    missing = [
+        name for name in sorted(_named_pools() - given.keys()) if pool.get_pool(name) is None
+    ]
+    for name in missing:
+        pool.create_or_update_pool(name, _DEFAULT_SLOTS, "named by a data set", False)
+    return missing
+
+
+def main() -> None:
+    """Do all of it.
+
+    Raises:
+        ServiceError: A variable is missing or wrong; says which.
+        TrainFeedError: A connection or the publication root is not what it must be.
+    """
+    password, pools = _variable("ADMIN_PASSWORD"), _pools(_variable("POOLS"))
+    migrate()
+    _write_password(password)
+    made = make_pools(pools)
+    print(f"pools: {', '.join([*pools, *made])}")
+    print(f"versions go to {_try_places()}")
+
+
+def _variable(name: str) -> str:
+    value = os.environ.get(name, "")
+    if not value:
+        raise ServiceError(f"expected the variable {name}, got none; .env.example describes it")
+    return value
+
+
+def _pools(text: str) -> dict[str, dict[str, Any]]:
+    try:
+        return {
+            name: {
+                "slots": int(pool["slots"]),
+                "description": str(pool.get("description", "")),
+                "include_deferred": bool(pool.get("include_deferred", False)),
+            }
+            for name, pool in json.loads(text).items()
+        }
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise ServiceError(
+            'expected POOLS to be JSON like {"kafka_reads": {"slots": 4, "description": "…"}}, got'
+            f" {text!r}"
+        ) from error
+
+
+def _write_password(password: str) -> None:
+    conf: Any = import_module("airflow.configuration").conf
+    file = Path(conf.get("core", "simple_auth_manager_passwords_file"))
+    temporary = file.with_suffix(".tmp")
+    temporary.touch(mode=0o600)
+    temporary.write_text(json.dumps({_ADMIN: password}))
+    temporary.replace(file)
+
+
+def _named_pools() -> set[str]:
+    from operators.datasets import datasets_folder
+    from trainfeed.spec import DatasetSpec, load_specs
+
+    specs = [spec for spec in load_specs(datasets_folder()) if isinstance(spec, DatasetSpec)]
+    return {spec.resources.pool for spec in specs if spec.resources.pool}
+
+
+def _try_places() -> str:
+    """Resolve the connections as a task does, and ask the publication root what it can do."""
+    from operators._connections import environment_from_connections
+    from trainfeed.config import KAFKA_CONNECTION
+    from trainfeed.storage import posix
+
+    root = environment_from_connections([KAFKA_CONNECTION]).root
+    posix.probe(Path(root))
+    return root
+
+
+if __name__ == "__main__":
+    from trainfeed.errors import TrainFeedError
+
+    try:
+        main()
+    except (ServiceError, TrainFeedError) as error:
+        sys.exit(str(error))

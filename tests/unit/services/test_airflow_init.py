@@ -1,0 +1,50 @@
+"""What the service ``init`` is told; that it does it is in tests/e2e/test_topology.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from services import airflow_init
+from services._process import ServiceError
+
+
+def test_pools_are_those_of_the_variable():
+    assert airflow_init._pools('{"kafka_reads": {"slots": 4}}') == {
+        "kafka_reads": {"slots": 4, "description": "", "include_deferred": False}
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "kafka_reads=4", '{"a": 4}', '{"a": {}}', '{"a": null}']
+)
+def test_pools_of_another_form_are_shown_with_one_that_is_right(text):
+    with pytest.raises(ServiceError, match=r'POOLS to be JSON like \{"kafka_reads"') as caught:
+        airflow_init._pools(text)
+    assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["ADMIN_PASSWORD", "POOLS"])
+def test_a_missing_variable_is_named_before_anything_is_done(monkeypatch, name):
+    monkeypatch.setenv("ADMIN_PASSWORD", "secret")
+    monkeypatch.setenv("POOLS", "{}")
+    monkeypatch.delenv(name)
+    monkeypatch.setattr(airflow_init, "migrate", lambda: pytest.fail("it went on"))
+    with pytest.raises(ServiceError, match=name):
+        airflow_init.main()
+
+
+def test_pools_that_data_sets_name_are_found(tmp_path, monkeypatch):
+    folder = tmp_path / "clicks"
+    folder.mkdir()
+    (folder / "preprocess.py").touch()
+    (folder / "dataset.yaml").write_text(
+        "name: clicks\n"
+        'schedule: "@daily"\n'
+        "start: 2026-01-01\n"
+        "source: {kafka: {topic: clicks}}\n"
+        'preprocess: {function: "preprocess:clicks"}\n'
+        "schema: {label: {dtype: int64}}\n"
+        "resources: {pool: kafka_reads}\n"
+    )
+    monkeypatch.setenv("TRAINFEED_DATASETS", str(tmp_path))
+    assert airflow_init._named_pools() == {"kafka_reads"}
