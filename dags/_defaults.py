@@ -9,9 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from airflow.sdk import Asset, Param
-
-from trainfeed.spec import DatasetSpec
+from airflow.sdk import Asset
 
 __all__ = [
     "DEFAULT_ARGS",
@@ -20,7 +18,6 @@ __all__ = [
     "TAGS",
     "TRAINING_LIMIT",
     "dataset_asset",
-    "window_param",
 ]
 
 RETRY_DELAY: Final = timedelta(seconds=5)
@@ -43,16 +40,3 @@ TAGS: Final = ("trainfeed",)
 def dataset_asset(dataset: str) -> Asset:
     """The asset of a data set; its events carry the interval's name as partition key."""
     return Asset(name=dataset, uri=f"trainfeed://{dataset}")
-
-
-def window_param(spec: DatasetSpec) -> Param:
-    """The parameter that sends a triggered run to one interval."""
-    schedule = spec.schedule_model()
-    example = schedule.interval_starting(schedule.first).name
-    return Param(
-        None,
-        type=["null", "string"],
-        title="Window start",
-        description=f"Start of the interval: a tick of the schedule, such as {example}. Leave it"
-        " empty in a backfill, where the dates of the backfill decide.",
-    )

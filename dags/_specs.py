@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from airflow.sdk import get_parsing_context
 
 from operators.datasets import datasets_folder
-from trainfeed.spec import SPEC_FILE, DatasetSpec, load_spec, load_specs
+from trainfeed.spec import DatasetSpec, load_spec, load_specs
 
-__all__ = ["dag_specs", "spec_doc"]
+__all__ = ["dag_specs"]
 
 
 def dag_specs(kind: str) -> Iterator[DatasetSpec]:
@@ -23,9 +23,3 @@ def dag_specs(kind: str) -> Iterator[DatasetSpec]:
         yield from (s for s in load_specs(datasets_folder()) if isinstance(s, DatasetSpec))
     elif wanted.startswith(f"{kind}."):
         yield load_spec(datasets_folder() / wanted.removeprefix(f"{kind}."))
-
-
-def spec_doc(spec: DatasetSpec) -> str:
-    """The documentation page of a data set's DAGs, as Markdown: the specification itself."""
-    text = (spec.folder / SPEC_FILE).read_text(encoding="utf-8")
-    return f"{spec.description}\n\n````yaml\n{text.rstrip()}\n````\n"

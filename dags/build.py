@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, chain
+from airflow.sdk import DAG, CronDataIntervalTimetable, chain
 
-from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS, dataset_asset, window_param
-from dags._specs import dag_specs, spec_doc
+from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS, dataset_asset
+from dags._docs import spec_doc
+from dags._params import build_params
+from dags._specs import dag_specs
 from operators.check import CheckOperator
 from operators.kafka_to_hdfs import KafkaToHdfsOperator
+from operators.logs_complete import LogsCompleteSensor
 from operators.plan_interval import PlanIntervalOperator
 from operators.preprocess import PreprocessOperator
 from operators.recordio_to_cephfs import RecordIOToCephFSOperator
@@ -24,24 +27,6 @@ from operators.samples_to_recordio import SamplesToRecordIOOperator
 from trainfeed.spec import DatasetSpec
 
 UNIT_LABEL: Final = "unit {{ task.unit }}"
-REASONS: Final = {
-    "rebuild": Param(
-        None,
-        type=["null", "string"],
-        minLength=3,
-        title="Rebuild: why",
-        description="Make a further generation of the interval, although it has one; the reason"
-        " is recorded.",
-    ),
-    "allow_gap": Param(
-        None,
-        type=["null", "string"],
-        minLength=3,
-        title="Allow a gap: why",
-        description="Build although the source has deleted records of the interval; the reason"
-        " and the missing offsets are recorded.",
-    ),
-}
 
 
 def build_dag(spec: DatasetSpec) -> DAG:
@@ -56,7 +41,7 @@ def build_dag(spec: DatasetSpec) -> DAG:
         end_date=schedule.last,
         catchup=spec.catchup,
         max_active_runs=spec.resources.max_active_runs,
-        params={"window_start": window_param(spec), **REASONS},
+        params=build_params(spec),
         default_args=DEFAULT_ARGS,
         tags=[*TAGS, spec.name],
     ) as dag:
@@ -81,6 +66,8 @@ def _stages(spec: DatasetSpec) -> None:
         **of_plan,
     )
     chain(plan, *mapped, check, publish)
+    if spec.source.logs:
+        chain(LogsCompleteSensor(task_id="wait_for_logs", dataset=spec.name), plan)
 
 
 for _spec in dag_specs("build"):

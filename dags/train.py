@@ -12,8 +12,10 @@ from typing import Final
 
 from airflow.sdk import DAG, PartitionedAssetTimetable
 
-from dags._defaults import DEFAULT_ARGS, TAGS, TRAINING_LIMIT, dataset_asset, window_param
-from dags._specs import dag_specs, spec_doc
+from dags._defaults import DEFAULT_ARGS, TAGS, TRAINING_LIMIT, dataset_asset
+from dags._docs import spec_doc
+from dags._params import window_param
+from dags._specs import dag_specs
 from operators.training_job import TrainingJobOperator
 from trainfeed.spec import DatasetSpec
 

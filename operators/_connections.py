@@ -3,7 +3,8 @@
 ============== ======================= =====================================================
 connection     type                    what it has
 ============== ======================= =====================================================
-hdfs_default   webhdfs, hdfs or file   host, port, login; extra ``landing`` and ``work``
+hdfs_default   webhdfs, hdfs or file   host, port, login; extra ``landing`` and ``work``; of
+                                       log files also ``logs``: the path that theirs start at
 cephfs_default any                     extra ``path``: the publication root, mounted here
 of the spec    any                     extra: librdkafka settings, or ``recorded``: a folder
 ============== ======================= =====================================================
@@ -41,11 +42,12 @@ _KAFKA_EXAMPLE: Final = (
 )
 
 
-def environment_from_connections(kafka: Iterable[str]) -> Environment:
+def environment_from_connections(kafka: Iterable[str], logs: Iterable[str] = ()) -> Environment:
     """The places that a task reads and writes.
 
     Args:
         kafka: Ids of the Kafka connections that the data set names.
+        logs: Ids of the connections of log files that the data set names.
 
     Raises:
         ConfigError: A connection is missing or incomplete; names it and shows one that works.
@@ -54,10 +56,11 @@ def environment_from_connections(kafka: Iterable[str]) -> Environment:
     hdfs = _connection(_HDFS, _HDFS_EXAMPLE)
     return Environment(
         root=_extra(_connection(_CEPHFS, _CEPHFS_EXAMPLE), "path", _CEPHFS_EXAMPLE),
-        landing=_uri(hdfs, "landing"),
-        work=_uri(hdfs, "work"),
+        landing=_uri(hdfs, _extra(hdfs, "landing", _HDFS_EXAMPLE)),
+        work=_uri(hdfs, _extra(hdfs, "work", _HDFS_EXAMPLE)),
         kafka={name: _kafka(name) for name in kafka},
         datasets=datasets_folder(),
+        logs={name: _logs(_connection(name, _HDFS_EXAMPLE)) for name in logs},
     )
 
 
@@ -79,14 +82,18 @@ def _extra(connection: Connection, key: str, example: str) -> str:
     return value
 
 
-def _uri(hdfs: Connection, key: str) -> str:
-    path = _extra(hdfs, key, _HDFS_EXAMPLE)
+def _logs(connection: Connection) -> str:
+    has_place = "logs" in connection.extra_dejson
+    return _uri(connection, _extra(connection, "logs", _HDFS_EXAMPLE) if has_place else "/")
+
+
+def _uri(hdfs: Connection, path: str) -> str:
     if hdfs.conn_type == "file":
         return f"file://{path}"
     if hdfs.conn_type not in _PORTS or not hdfs.host:
         raise ConfigError(
-            f"expected connection {_HDFS!r} to be of type webhdfs, hdfs or file, the first two"
-            f" with a host, got type {hdfs.conn_type!r}; change it: {_HDFS_EXAMPLE}"
+            f"expected connection {hdfs.conn_id!r} to be of type webhdfs, hdfs or file, the first"
+            f" two with a host, got type {hdfs.conn_type!r}; change it: {_HDFS_EXAMPLE}"
         )
     user = f"{hdfs.login}@" if hdfs.login else ""
     return f"{hdfs.conn_type}://{user}{hdfs.host}:{hdfs.port or _PORTS[hdfs.conn_type]}{path}"

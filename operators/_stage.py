@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
 
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
@@ -32,7 +33,14 @@ def open_dataset(name: str) -> tuple[DatasetSpec, Environment]:
     """
     spec = load_spec(datasets_folder() / name)
     topics = [topic for topic in spec.source.topics if isinstance(topic, KafkaSourceSpec)]
-    return spec, environment_from_connections(sorted({topic.connection for topic in topics}))
+    logs = [spec.source.logs.connection] if spec.source.logs else []
+    return spec, environment_from_connections({topic.connection for topic in topics}, logs)
+
+
+def _skip_dry_run(plan: Mapping[str, Any]) -> None:
+    """Skip a task of a dry run: when one is cleared, Airflow runs tasks that it had skipped."""
+    if plan.get("dry_run"):
+        raise AirflowSkipException("dry run: what would be done is in the log of the task plan")
 
 
 class StageOperator(BaseOperator):
@@ -57,6 +65,7 @@ class StageOperator(BaseOperator):
         """Run the stage and return its report: small JSON."""
         from trainfeed.build import PlanRef
 
+        _skip_dry_run(self.plan)
         with airflow_outcome():
             spec, env = open_dataset(self.dataset)
             return self.run_stage(spec, env, PlanRef.from_json(self.plan))
@@ -82,6 +91,7 @@ class UnitOperator(StageOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the unit and return its report, or say that there is no such unit."""
+        _skip_dry_run(self.plan)
         if self.unit >= len(self.plan[self.stage]):
             return {"stage": self.stage, "unit": self.unit, "verdict": "idle", "source_reads": 0}
         return super().execute(context)

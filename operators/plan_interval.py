@@ -35,6 +35,9 @@ class PlanIntervalOperator(BaseOperator):
     In runs of the schedule and of backfills it waits, without holding a worker slot, until the
     interval has ended and settled; in triggered runs it fails, because a person is waiting.
 
+    With the parameter ``dry_run`` it says what would be done (log, and XCom ``plan``) and gives
+    the later stages nothing to map over, so that Airflow skips them.
+
     Args:
         dataset: Name of the data set.
 
@@ -61,21 +64,24 @@ class PlanIntervalOperator(BaseOperator):
             except WindowOpenError as error:
                 raise _later(error, request, datetime.now(UTC)) from error
         context["ti"].xcom_push(key=_PLAN_KEY, value=planned)
+        if planned.get("dry_run"):
+            return []
         return list(range(max(len(planned[stage]) for stage in _MAPPED_STAGES)))
 
     def _plan(self, request: WindowRequest, params: dict[str, Any]) -> dict[str, Any]:
+        from trainfeed.build.dry_run import describe, dry_run
         from trainfeed.build.plan import plan
 
         spec, env = open_dataset(self.dataset)
         interval = resolve_interval(spec.schedule_model(), request)
         logger.info("interval %s of %s", interval.name, self.dataset)
-        return plan(
-            spec,
-            interval,
-            env,
-            rebuild=params.get("rebuild"),
-            allow_gap=params.get("allow_gap"),
-        )
+        rebuild, allow_gap = params.get("rebuild"), params.get("allow_gap")
+        if not params.get("dry_run"):
+            return plan(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
+        report = dry_run(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
+        for line in describe(report):
+            logger.info("%s", line)
+        return report
 
 
 def _later(error: WindowOpenError, request: WindowRequest, now: datetime) -> Exception:

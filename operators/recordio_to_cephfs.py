@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
-from urllib.parse import urlencode
-
-from airflow.sdk import BaseOperatorLink
-from airflow.sdk.configuration import conf
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from operators._stage import StageOperator
+from operators.links import TrainingRunsLink, VersionLink
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseOperator, Context
-    from airflow.sdk.types import TaskInstanceKey
+    from airflow.sdk import BaseOperatorLink, Context
 
     from trainfeed.build import PlanRef
     from trainfeed.config import Environment
     from trainfeed.spec import DatasetSpec
 
-__all__ = ["RecordIOToCephFSOperator", "TrainingRunsLink"]
+__all__ = ["RecordIOToCephFSOperator"]
 
 _EVENT_EXTRA: Final = ("generation", "manifest_sha256", "content_digest", "fingerprint", "samples")
-
-
-class TrainingRunsLink(BaseOperatorLink):
-    """From ``publish`` to the training runs of the same interval."""
-
-    name = "Training runs"
-    xcom_key = "training_runs_link"
-
-    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The address of the list of runs; made by the worker when the task has ended."""
-        publish = cast("RecordIOToCephFSOperator", operator)
-        base_url = str(conf.get("api", "base_url", fallback="")).rstrip("/")
-        query = urlencode({"partition_key_pattern": publish.plan["interval"]})
-        return f"{base_url}/dags/{publish.training_dag_id}/runs?{query}"
 
 
 class RecordIOToCephFSOperator(StageOperator):
@@ -44,16 +28,18 @@ class RecordIOToCephFSOperator(StageOperator):
     version was there already: an earlier try may have died between publishing and the event.
 
     Args:
-        training_dag_id: DAG that the event starts, or None; the task links to its runs.
+        training_dag_id: DAG that the event starts, or None; the task links to its runs,
+            and in any case to the version.
     """
 
     stage: ClassVar = "publish"
+    operator_extra_links: Collection[BaseOperatorLink] = (VersionLink(),)
 
     def __init__(self, *, training_dag_id: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.training_dag_id = training_dag_id
         if training_dag_id is not None:
-            self.operator_extra_links = (TrainingRunsLink(),)
+            self.operator_extra_links = (VersionLink(), TrainingRunsLink())
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Publish, emit the event, and return the report."""
@@ -67,7 +53,12 @@ class RecordIOToCephFSOperator(StageOperator):
         return report
 
     def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
-        """Publish the version."""
+        """Publish the version; say where it is, for whoever follows the link to it."""
         from trainfeed.build.publish import publish
+        from trainfeed.dataset import DatasetFolder
+        from trainfeed.dataset.layout import parse_generation
 
-        return publish(spec, env, ref)
+        report = publish(spec, env, ref)
+        folder = DatasetFolder(Path(env.root), ref.dataset)
+        path = folder.version(ref.interval, parse_generation(report["generation"]))
+        return {**report, "path": str(path)}

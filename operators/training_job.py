@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from operators._outcome import airflow_outcome, call_again
 from operators._stage import open_dataset
 from operators._window import window_request
+from operators.links import TrainingJobLink
 from trainfeed.errors import WindowIncompleteError
 from trainfeed.window import resolve_interval
 
@@ -40,6 +41,8 @@ class TrainingJobOperator(BaseOperator):
     Returns:
         The job's report: ``job``, ``verdict``, ``metrics``, ``intervals``, ``seconds``.
     """
+
+    operator_extra_links = (TrainingJobLink(),)
 
     def __init__(self, *, dataset: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from airflow.plugins_manager import AirflowPlugin
 
-from operators.recordio_to_cephfs import TrainingRunsLink
+from operators.links import LINKS
 
 __all__ = ["TrainfeedLinksPlugin"]
-
-LINKS: Final = [TrainingRunsLink()]
 
 
 class TrainfeedLinksPlugin(AirflowPlugin):

@@ -16,12 +16,10 @@ from rich.console import Console
 from examples.daily import places, report, runs
 from services._home import REPOSITORY
 from services._process import ServiceError
-from services.airflow import AirflowOptions, AirflowStack
+from services.airflow import AirflowStack
 
 _FIRST: Final = date(2013, 1, 1)
 _DATA: Final = REPOSITORY / "data"
-# What every task of a build imports: done once, before the tasks are forked.
-_PRELOAD: Final = ("numpy", "pyarrow", "pydantic", "operators.recordio_to_cephfs")
 
 console = Console(width=None if Console().is_terminal else 200)
 
@@ -39,10 +37,9 @@ def main(
     console.print("making the lookup files and the events of 2013")
     places.make_lookups()
     place = places.real(data, _FIRST, days) if services else places.embedded(data)
-    stack = AirflowStack(
-        place.home, environ=place.environ, options=AirflowOptions(preload=_PRELOAD)
-    )
+    stack = AirflowStack(place.home, environ=place.environ)
     console.print(f"starting Airflow ({place.title})")
+    _own(stack)
     try:
         stack.start()
         stack.wait()
@@ -59,6 +56,15 @@ def main(
         raise typer.Exit(1) from error
     finally:
         stack.stop()
+
+
+def _own(stack: AirflowStack) -> None:
+    """Be the only one that runs this Airflow; what another left behind is taken over."""
+    try:
+        stack.own()
+    except ServiceError as error:
+        console.print(str(error), markup=False, style="red")
+        raise typer.Exit(1) from error
 
 
 def _run(stack: AirflowStack, place: places.Places, days: int, results: Path) -> None:

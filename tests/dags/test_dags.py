@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import runpy
+import shutil
 import subprocess
 import sys
 import time
@@ -11,18 +13,23 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import Asset
+from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
 import dags
 import operators
 from operators.datasets import datasets_folder
+from tests.dags.conftest import TRAIN
+from trainfeed.scaffold import new_dataset
 from trainfeed.spec import DatasetSpec, load_spec, load_specs
 
 # Airflow's own reading of .airflowignore.
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 
 ROOT = Path(__file__).resolve().parents[2]
+DAGS_OF_NO_DATA_SET = {"convert"}
 STAGES = ["plan", "ingest", "preprocess", "convert", "check", "publish"]
 HEAVY = [
     "confluent_kafka",
@@ -59,9 +66,12 @@ def test_the_repository_makes_a_dag_for_each_of_its_own_data_sets(load, monkeypa
     assert all(isinstance(spec, DatasetSpec) for spec in specs)
     bag = load()
     assert bag.import_errors == {}
-    assert set(bag.dags) == {f"build.{spec.name}" for spec in specs} | {
-        f"train.{spec.name}" for spec in specs if spec.train
-    }
+    assert (
+        set(bag.dags)
+        == {f"build.{spec.name}" for spec in specs}
+        | {f"train.{spec.name}" for spec in specs if spec.train}
+        | DAGS_OF_NO_DATA_SET
+    )
 
 
 @pytest.mark.parametrize("bundle", ["", "dags"], ids=["repository", "dags"])
@@ -73,6 +83,7 @@ def test_every_file_defines_its_dags(add, load, bundle):
     files = {Path(s.file).name: sorted(eval(s.dags)) for s in bag.dagbag_stats}
     assert files == {
         "build.py": ["build.clicks", "build.views"],
+        "convert.py": ["convert"],
         "train.py": ["train.clicks"],
         "spec_errors.py": [],
     }
@@ -148,26 +159,150 @@ def test_only_tasks_that_read_the_source_use_its_pool(add, load):
     assert {task.pool for task in bag.dags["build.views"].tasks} == {"default_pool"}
 
 
-def test_the_trigger_form_explains_its_parameters(add, load):
+def form(add, load, **replaced):
+    add("clicks", **replaced)
+    return load("dags/build.py").dags["build.clicks"].params
+
+
+HOURLY = {'"@daily"': '"@hourly"', "end: 2026-01-03\n": ""}
+
+
+def test_the_trigger_form_explains_every_parameter(add, load):
+    params = form(add, load)
+    assert list(params) == ["window_start", "dry_run", "rebuild", "allow_gap"]
+    assert params.dump() == dict.fromkeys(params) | {"dry_run": False}
+    for name in params:
+        param = params.get_param(name)
+        assert param.schema["title"]
+        assert param.description.endswith(".")
+
+
+def test_the_window_of_a_daily_set_is_a_date_with_its_range_and_examples(add, load):
+    param = form(add, load).get_param("window_start")
+    assert (param.schema["format"], param.schema["type"]) == ("date", ["null", "string"])
+    assert param.schema["examples"] == ["2026-01-01", "2026-01-02", "2026-01-03"]
+    assert "a tick of the schedule `@daily`, from 2026-01-01 to 2026-01-03," in param.description
+
+
+def test_the_window_of_an_hourly_set_is_a_date_and_time(add, load):
+    param = form(add, load, **HOURLY).get_param("window_start")
+    assert param.schema["format"] == "date-time"
+    assert param.schema["examples"][1] == "2026-01-01T01:00:00Z"
+    assert "from 2026-01-01T00, such as" in param.description
+
+
+def test_every_example_is_taken(add, load):
+    spec = load_spec(add("clicks", **HOURLY))
+    param = load("dags/build.py").dags["build.clicks"].params.get_param("window_start")
+    intervals = [
+        spec.schedule_model().interval_at(param.resolve(e)) for e in param.schema["examples"]
+    ]
+    assert [interval.name for interval in intervals] == [
+        "2026-01-01T00",
+        "2026-01-01T01",
+        "2026-01-01T02",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("window_start", "yesterday"),
+        ("window_start", "2026-13-01"),
+        ("window_start", "2026-01-01T00:00:00Z"),
+        ("window_start", 20260101),
+        ("dry_run", "yes"),
+        ("dry_run", None),
+        ("rebuild", ""),
+        ("rebuild", "x" * 501),
+        ("allow_gap", True),
+    ],
+)
+def test_the_form_refuses_what_is_no_value_of_a_parameter(add, load, name, value):
+    param = form(add, load).get_param(name)
+    with pytest.raises(ParamValidationError):
+        param.resolve(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("window_start", None), ("window_start", "2026-01-02"), ("rebuild", None), ("dry_run", True)],
+)
+def test_the_form_takes_right_values(add, load, name, value):
+    assert form(add, load).get_param(name).resolve(value) == value
+
+
+def test_training_asks_for_the_window_alone(add, load):
     add("clicks")
-    dag = load("dags/build.py").dags["build.clicks"]
-    assert set(dag.params) == {"window_start", "rebuild", "allow_gap"}
-    assert dag.params.dump() == dict.fromkeys(dag.params)
-    assert "2026-01-01" in dag.params.get_param("window_start").description
+    assert list(load("dags/train.py").dags["train.clicks"].params) == ["window_start"]
+
+
+def test_a_pool_that_nobody_has_made_is_a_warning_of_airflow(add, monkeypatch):
+    # Tasks of a pool that is not there are never started; Airflow shows this beside the DAG.
+    add("clicks")
+    bag = DagBag(ROOT / "dags" / "build.py", load_op_links=False, known_pools={"default_pool"})
+    (warning,) = bag.dag_warnings
+    assert warning.message == "Dag 'build.clicks' references non-existent pools: ['kafka_reads']"
+    known = {"default_pool", "kafka_reads"}
+    bag = DagBag(ROOT / "dags" / "build.py", load_op_links=False, known_pools=known)
+    assert not bag.dag_warnings
+
+
+GATES = """\
+split: {train: 0.75, eval: 0.25, by: [label]}
+quality:
+  - {check: count, min: 50}
+  - {check: range, field: label, min: 0, max: 1, severity: warn}
+"""
 
 
 def test_the_documentation_page_shows_the_specification(add, load):
     text = (add("clicks") / "dataset.yaml").read_text()
-    for dag in load().dags.values():
+    for dag in (dag for name, dag in load().dags.items() if name not in DAGS_OF_NO_DATA_SET):
         assert dag.doc_md.startswith("Will the user click?")
         assert f"yaml\n{text}````" in dag.doc_md
+
+
+def test_the_documentation_page_says_what_the_data_set_is(add, load):
+    add("clicks", extra=TRAIN + GATES)
+    page = load("dags/build.py").dags["build.clicks"].doc_md
+    for line in (
+        "- **Source:** Kafka topic `clicks` (connection `kafka_default`)",
+        "- **Intervals:** `@daily` UTC, from 2026-01-01 to 2026-01-03; names like `2026-01-01`",
+        "- **Function:** `preprocess:clicks`, per record",
+        "- **Splits:** eval 25 %, train 75 %, equal label in one split",
+        "- **Training:** `train:main` on the last 3 intervals",
+        "- **Pool:** `kafka_reads`, of the tasks that read the source",
+        "| `label` | int64 |  |  |",
+        "| count | min 50 | not published |",
+        "| range of `label` | min 0, max 1 | a warning |",
+    ):
+        assert line in page.splitlines()
+
+
+def test_the_documentation_page_shows_how_to_trigger_and_backfill(add, load):
+    add("clicks", extra="")
+    page = load("dags/build.py").dags["build.clicks"].doc_md
+    assert "`window_start` = `2026-01-01`" in page
+    assert (
+        "airflow backfill create --dag-id build.clicks --from-date 2026-01-01 --to-date 2026-01-03"
+    ) in page
+    assert "**Quality gates:** none" in page
+
+
+def test_a_new_data_set_has_its_dags(datasets, load):
+    new_dataset(datasets, "clicks")
+    bag = load()
+    assert bag.import_errors == {}
+    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {"build.clicks", "train.clicks"}
+    assert "recorded topic `./sample`" in bag.dags["build.clicks"].doc_md
 
 
 def test_a_wrong_specification_is_one_import_error_and_the_others_load(add, load):
     add("clicks")
     folder = add("views", **{"schema:": "shema:"})
     bag = load()
-    assert set(bag.dags) == {"build.clicks", "train.clicks"}
+    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {"build.clicks", "train.clicks"}
     ((file, error),) = bag.import_errors.items()
     assert Path(file).name == "spec_errors.py"
     assert f"{folder / 'dataset.yaml'}:9: shema: unknown field; did you mean 'schema'?" in error
@@ -178,6 +313,16 @@ def test_two_wrong_specifications_are_both_named(add, load):
         add(name, **{"schema:": "shema:"})
     ((_, error),) = load().import_errors.items()
     assert error.index("clicks/dataset.yaml") < error.index("views/dataset.yaml")
+
+
+def test_of_two_specifications_with_one_name_the_copy_is_named(add, load):
+    original = add("clicks")
+    shutil.copytree(original, original.with_name("clicks_copy"))
+    bag = load()
+    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {"build.clicks", "train.clicks"}
+    ((_, error),) = bag.import_errors.items()
+    said = "name: expected the name of its folder, 'clicks_copy', got 'clicks'; rename one"
+    assert f"clicks_copy/dataset.yaml:1: {said}" in error
 
 
 def test_a_missing_folder_of_data_sets_names_the_variable(load, datasets):
@@ -218,7 +363,7 @@ def in_fresh_process(code):
     return done.stdout.strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize("file", ["build.py", "train.py", "spec_errors.py"])
+@pytest.mark.parametrize("file", ["build.py", "convert.py", "train.py", "spec_errors.py"])
 def test_a_dag_file_imports_nothing_heavy(add, file):
     add("clicks")
     code = f"""
@@ -235,9 +380,10 @@ import os
 os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"] = {str(ROOT / "plugins")!r}
 from airflow import plugins_manager
 links = [type(link).__name__ for link in plugins_manager.get_operator_extra_links()]
-print(links, plugins_manager.get_import_errors())
+print(sorted(links), plugins_manager.get_import_errors())
 """
-    assert in_fresh_process(code) == "['TrainingRunsLink'] {}"
+    links = ["TrainingJobLink", "TrainingRunsLink", "VersionLink"]
+    assert in_fresh_process(code) == f"{links} {{}}"
 
 
 def test_fifty_specifications_are_parsed_in_little_time(add, load, capsys):
@@ -249,6 +395,13 @@ def test_fifty_specifications_are_parsed_in_little_time(add, load, capsys):
     seconds = time.perf_counter() - started
     with capsys.disabled():
         sys.stdout.write(f" {len(bag.dags)} DAGs of 50 specifications in {seconds:.2f} s ")
-    assert len(bag.dags) == 100
+    assert len(bag.dags) == 100 + len(DAGS_OF_NO_DATA_SET)
     # The DAG processor gives 30 s to one file; this is a loose bound for all three.
     assert seconds < 10
+
+
+def test_the_reference_in_the_documentation_is_what_the_dags_say():
+    place = ROOT / "docs" / "document_dags.py"
+    made = runpy.run_path(str(place))["documents"]()
+    for name, text in made.items():
+        assert (place.parent / name).read_text() == text, "run: make docs"

@@ -6,14 +6,16 @@ Exit status: 0 done, 1 failed, 2 usage, 3 found damage or a difference.
 from __future__ import annotations
 
 import logging
+import re
+import signal
 import sys
 from typing import Annotated
 
 import typer
 
 from trainfeed import __version__
-from trainfeed.cli import _build, _look
-from trainfeed.cli._output import error_console
+from trainfeed.cli import _base64, _bench, _build, _file, _look, _new
+from trainfeed.cli._output import error_console, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
 __all__ = ["main"]
@@ -24,11 +26,16 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("new")(_new.new)
+app.command("schema")(_new.schema)
 app.command("build")(_build.build)
 app.command("train")(_build.train)
 app.command("ls")(_look.ls)
 app.command("show")(_look.show)
 app.command("verify")(_look.verify)
+app.command("process-base64")(_base64.process_base64)
+app.add_typer(_file.app, name="file")
+app.add_typer(_bench.app, name="bench")
 
 
 @app.callback(invoke_without_command=True)
@@ -47,12 +54,29 @@ def _common(
 
 def main() -> None:
     """Run the command line; errors of trainfeed and of the system become a message and a status."""
+    for polite in (signal.SIGTERM, signal.SIGHUP):
+        # Of nohup and the like it is ignored, and stays so.
+        if signal.getsignal(polite) is signal.SIG_DFL:
+            signal.signal(polite, _end)
     try:
         app()
     except (TrainFeedError, OSError) as error:
         error_console().print(f"[red]{type(error).__name__}[/]:", end=" ")
-        error_console().print(str(error), markup=False, highlight=False)
+        error_console().print(_callable(str(error)), markup=False, highlight=False)
         sys.exit(_status(error))
+
+
+def _end(number: int, _: object) -> None:
+    """Leave in good order: temporary folders are removed on the way."""
+    sys.exit(128 + number)
+
+
+def _callable(message: str) -> str:
+    """Return a message whose remedies name this program the way it was called."""
+    names = [command.name for command in app.registered_commands]
+    names += [group.name for group in app.registered_groups]
+    commands = "|".join(re.escape(name) for name in names if name)
+    return re.sub(rf"\btrainfeed (?=({commands})\b)", f"{program()} ", message)
 
 
 def _status(error: TrainFeedError | OSError) -> int:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.cli._output import error_console, print_json, print_mapping, print_rows
-from trainfeed.config import environment_from_environ
+from trainfeed.cli._output import error_console, print_json, print_mapping, print_rows, program
+from trainfeed.config import Environment, environment_from_environ
 from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.dataset.layout import parse_generation
-from trainfeed.errors import ConfigError
+from trainfeed.dataset.layout import generation_name, parse_generation
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.spec import SPEC_FILE, did_you_mean
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["ls", "show", "verify"]
@@ -19,6 +20,7 @@ __all__ = ["ls", "show", "verify"]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Target = Annotated[str, typer.Argument(help="NAME/INTERVAL, or NAME/INTERVAL/gNNNN.")]
 
+_DATASET_COLUMNS: Final[tuple[str, ...]] = ("data set", "intervals", "newest", "state")
 _COLUMNS = ("interval", "generation", "samples", "quarantined", "filtered", "bytes", "content")
 
 
@@ -28,16 +30,20 @@ def ls(
     as_json: Json = False,
 ) -> None:
     """List data sets, or the published intervals of one."""
-    root = Path(environment_from_environ().root)
+    env = environment_from_environ()
+    columns = _DATASET_COLUMNS if name is None else _COLUMNS
     if name is None:
-        names = _names(root)
-        print_json(names) if as_json else print_rows(["data set"], [[n] for n in names])
-        return
-    rows = [_row(version) for version in _versions(DatasetFolder(root, name))]
+        rows = _datasets(env)
+    else:
+        _require_known(env, name)
+        rows = [_row(version) for version in _versions(DatasetFolder(Path(env.root), name))]
     if as_json:
         print_json(rows)
     else:
-        print_rows(_COLUMNS, [[row[column] for column in _COLUMNS] for row in rows])
+        print_rows(columns, [[row[column] for column in columns] for row in rows])
+    if name is not None and not rows:
+        hint = f"build one: {program()} build {name} --interval I"
+        error_console().print(f"{name} has no published version yet; {hint}", markup=False)
 
 
 def show(target: Target, *, as_json: Json = False) -> None:
@@ -52,24 +58,100 @@ def show(target: Target, *, as_json: Json = False) -> None:
     print_mapping({name: manifest[name] for name in names})
 
 
-def verify(target: Target, *, as_json: Json = False) -> None:
-    """Compare every file of one version with its manifest; status 3 when one differs."""
-    problems = [str(problem) for problem in _resolve(target).problems()]
+def verify(
+    target: Annotated[
+        str, typer.Argument(help="NAME for all its versions, NAME/INTERVAL, NAME/INTERVAL/gNNNN.")
+    ],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Compare every file of a version, or of all, with its manifest; status 3 when one differs."""
+    checked = [_checked(folder, place) for folder, place in _places(target)]
     if as_json:
-        print_json({"target": target, "problems": problems})
+        print_json(checked if "/" not in target else checked[0])
     else:
-        typer.echo("\n".join(problems) or f"{target} is intact")
-    if problems:
-        error_console().print("build it anew: trainfeed build NAME --interval I --rebuild WHY")
+        for report in checked:
+            typer.echo("\n".join(report["problems"]) or f"{report['target']} is intact")
+    if damaged := [report["target"] for report in checked if report["problems"]]:
+        name, interval, *_ = damaged[0].split("/")
+        remedy = f"{program()} build {name} --interval {interval} --rebuild WHY"
+        error_console().print(f"build it anew: {remedy}", markup=False)
         raise typer.Exit(3)
 
 
-def _names(root: Path) -> list[str]:
+def _places(target: str) -> list[tuple[str, Path]]:
+    """Return what a target means: per version how to call it, and its folder."""
+    if "/" in target:
+        return [(target, _folder_of(target))]
+    env = environment_from_environ()
+    _require_known(env, target)
+    folder = DatasetFolder(Path(env.root), target)
+    places = [
+        (f"{target}/{interval}/{generation_name(number)}", folder.version(interval, number))
+        for interval in folder.intervals()
+        for number in folder.generations(interval)
+    ]
+    if not places:
+        raise NotFoundError(
+            f"data set {target!r} has no published version in {folder.path}; build one:"
+            f" {program()} build {target} --interval I"
+        )
+    return places
+
+
+def _checked(target: str, path: Path) -> dict[str, Any]:
+    try:
+        problems = [str(problem) for problem in Version.open(path).problems()]
+    except FormatError as error:
+        problems = [str(error)]
+    return {"target": target, "problems": problems}
+
+
+def _datasets(env: Environment) -> list[dict[str, Any]]:
+    """Return every data set that has a specification, a version, or both."""
+    specified, published = _specified(env), _published(Path(env.root))
+    rows = []
+    for name in sorted({*specified, *published}):
+        folder = DatasetFolder(Path(env.root), name)
+        intervals = [i for i in folder.intervals() if folder.readable_generation(i)]
+        rows.append(
+            {
+                "data set": name,
+                "intervals": len(intervals),
+                "newest": intervals[-1] if intervals else "",
+                "state": _state(name in specified, bool(intervals)),
+            }
+        )
+    return rows
+
+
+def _state(is_specified: bool, is_built: bool) -> str:
+    if not is_specified:
+        return "published, without a specification here"
+    return "published" if is_built else "not built yet"
+
+
+def _specified(env: Environment) -> list[str]:
+    """Return the data sets that have a folder, also those whose specification is wrong."""
+    folders = env.datasets.iterdir() if env.datasets.is_dir() else ()
+    return [path.name for path in folders if (path / SPEC_FILE).is_file()]
+
+
+def _published(root: Path) -> list[str]:
     with map_errors(root):
         # Nothing was ever published: the first build makes the root.
         if not root.exists():
             return []
-        return sorted(path.name for path in root.iterdir() if (path / "versions").is_dir())
+        return [path.name for path in root.iterdir() if (path / "versions").is_dir()]
+
+
+def _require_known(env: Environment, name: str) -> None:
+    known = sorted({*_specified(env), *_published(Path(env.root))})
+    if name not in known:
+        hint = did_you_mean(name, known) if known else f"make one: {program()} new {name}"
+        raise NotFoundError(
+            f"expected a data set of {env.datasets} or {env.root}, got {name!r}; {hint}"
+        )
 
 
 def _versions(folder: DatasetFolder) -> list[Version]:
@@ -78,13 +160,20 @@ def _versions(folder: DatasetFolder) -> list[Version]:
 
 
 def _resolve(target: str) -> Version:
-    parts = target.split("/")
-    if len(parts) not in {2, 3}:
+    return Version.open(_folder_of(target))
+
+
+def _folder_of(target: str) -> Path:
+    name, *rest = target.split("/")
+    if len(rest) not in {1, 2}:
         raise ConfigError(f"expected NAME/INTERVAL or NAME/INTERVAL/gNNNN, got {target!r}")
-    folder = DatasetFolder(Path(environment_from_environ().root), parts[0])
-    if len(parts) == 2:
-        return Version.resolve(folder, parts[1])
-    return Version.resolve(folder, parts[1], parse_generation(parts[2]))
+    env = environment_from_environ()
+    folder = DatasetFolder(Path(env.root), name)
+    if not folder.path.is_dir():
+        _require_known(env, name)
+    if len(rest) == 2:
+        return folder.version(rest[0], parse_generation(rest[1]))
+    return folder.version(rest[0], folder.require_generation(rest[0]))
 
 
 def _row(version: Version) -> dict[str, Any]:

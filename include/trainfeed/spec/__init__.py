@@ -11,7 +11,9 @@ from trainfeed.spec._input import (
     SourceSpec,
     SplitSpec,
 )
+from trainfeed.spec._json_schema import json_schema, json_schema_text
 from trainfeed.spec._load import SPEC_FILE, load_spec, load_specs
+from trainfeed.spec._logs import LogsSourceSpec, expand_path, logs_root
 from trainfeed.spec._model import DatasetSpec
 from trainfeed.spec._output import (
     CountCheck,
@@ -24,7 +26,8 @@ from trainfeed.spec._output import (
     RetentionSpec,
     TrainSpec,
 )
-from trainfeed.spec._values import check_name
+from trainfeed.spec._problems import did_you_mean
+from trainfeed.spec._values import check_dataset_name, check_name
 
 __all__ = [
     "SPEC_FILE",
@@ -32,6 +35,7 @@ __all__ = [
     "DatasetSpec",
     "FieldSpec",
     "KafkaSourceSpec",
+    "LogsSourceSpec",
     "NullRatioCheck",
     "OutputSpec",
     "PreprocessSpec",
@@ -44,8 +48,14 @@ __all__ = [
     "SourceSpec",
     "SplitSpec",
     "TrainSpec",
+    "check_dataset_name",
     "check_name",
+    "did_you_mean",
+    "expand_path",
     "fingerprint_fields",
+    "json_schema",
+    "json_schema_text",
     "load_spec",
     "load_specs",
+    "logs_root",
 ]

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from itertools import islice
+from typing import NamedTuple
 
 from trainfeed.errors import ConfigError, SpecError, WindowError
 from trainfeed.spec._input import FieldSpec
+from trainfeed.spec._logs import expand_path
 from trainfeed.spec._model import DatasetSpec
 from trainfeed.spec._output import NullRatioCheck, QualityCheck, RangeCheck
 from trainfeed.spec._problems import Place, did_you_mean
-from trainfeed.spec._values import MILLIONTHS, check_name
+from trainfeed.spec._values import MILLIONTHS, RESERVED_NAMES, check_name
 from trainfeed.window import Schedule
 
 __all__ = ["Contradiction", "contradictions"]
 
+# More than a cron expression needs to repeat its pattern within a week.
+_LOOKED_AT = 32
 _RESERVED_SPLITS = ("late", "quarantine")
-# Airflow takes no asset of these names.
-_RESERVED_NAMES: Final = frozenset({"context", "self"})
 
 
 class Contradiction(NamedTuple):
@@ -33,6 +35,7 @@ def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
     yield from _name(spec)
     yield from _ticks(spec)
     yield from _topics(spec)
+    yield from _folders(spec)
     yield from _modules(spec)
     yield from _split_names(spec.split.millionths)
     yield from _shares(spec.split.millionths)
@@ -42,7 +45,7 @@ def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
 
 
 def _name(spec: DatasetSpec) -> Iterator[Contradiction]:
-    if spec.name in _RESERVED_NAMES:
+    if spec.name in RESERVED_NAMES:
         text = f"expected a name that is not reserved, got {spec.name!r}; choose another"
         yield Contradiction(("name",), text)
     folder = spec.folder.name
@@ -71,6 +74,24 @@ def _topics(spec: DatasetSpec) -> Iterator[Contradiction]:
                 " topic, so one data set cannot have it from two clusters"
             )
             yield Contradiction(("source", "kafka"), text)
+
+
+def _folders(spec: DatasetSpec) -> Iterator[Contradiction]:
+    """Whether the first intervals have folders of their own, as far as the schedule is right."""
+    if spec.source.logs is None or next(_ticks(spec), None) is not None:
+        return
+    names: dict[str, str] = {}
+    for interval in islice(spec.schedule_model().intervals(), _LOOKED_AT):
+        folder = expand_path(spec.source.logs.path, interval)
+        other = names.setdefault(folder, interval.name)
+        if other != interval.name:
+            text = (
+                f"expected a folder for every interval, got {folder!r} for {other} and"
+                f" {interval.name}; put what the schedule {spec.schedule!r} counts into the path,"
+                " as in {start:%Y-%m-%dT%H%M}"
+            )
+            yield Contradiction(("source", "logs", "path"), text)
+            return
 
 
 def _modules(spec: DatasetSpec) -> Iterator[Contradiction]:

@@ -44,6 +44,9 @@ def _output(output: OutputSpec) -> dict[str, Any]:
 
 
 def _source(source: SourceSpec) -> dict[str, Any]:
+    if source.logs is not None:
+        # Where the files are, how they are cut and when they are complete says nothing of them.
+        return {"format": source.logs.format, "bytes_per_record": source.logs.bytes_per_record}
     # A recorded topic is a topic: where its files are is no part of what they say.
     late: Any = {topic.topic: topic.late for topic in source.kafka}
     if source.recorded is not None:

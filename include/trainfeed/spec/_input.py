@@ -6,6 +6,7 @@ Fields are checked one by one here; rules across them live in ``_checks``.
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -17,7 +18,9 @@ from pydantic import (
     model_validator,
 )
 
+from trainfeed.spec._logs import LogsSourceSpec
 from trainfeed.spec._part import Part
+from trainfeed.spec._problems import nearest
 from trainfeed.spec._values import (
     Connection,
     Duration,
@@ -63,10 +66,14 @@ class KafkaSourceSpec(Part):
 
 
 class RecordedSourceSpec(Part):
-    """A recorded topic: a folder of landing files. Fields as in ``KafkaSourceSpec``.
+    """A recorded topic: a folder of landing files, read as if a broker served it.
 
     Attributes:
-        path: Path or URI of the folder; a relative path starts at the working directory.
+        path: Path or URI of the folder. A path that begins with ``./`` starts in the data set's
+            folder, another relative one in the working directory.
+        settle: How long after its end an interval is planned at the earliest.
+        late: What becomes of records that are older than the interval of their offset.
+        skew: How far after a boundary's time the record may be stamped that marks it.
     """
 
     path: Text
@@ -74,21 +81,35 @@ class RecordedSourceSpec(Part):
     late: Late = "keep"
     skew: Duration = timedelta(days=1)
 
+    def location(self, folder: Path) -> str:
+        """URI or absolute path of the topic, for a data set in ``folder``."""
+        if "://" in self.path:
+            return self.path
+        base = folder if self.path.startswith("./") else Path()
+        return str((base / self.path).absolute())
+
 
 def _as_list(value: Any) -> Any:
     return (value,) if isinstance(value, dict) else value
 
 
 class SourceSpec(Part):
-    """Where the records come from: Kafka topics, or one recorded topic.
+    """Where the records come from: Kafka topics, one recorded topic, or log files.
 
-    Exactly one of ``kafka`` (in the file a mapping or a list of mappings) and ``recorded``.
+    Exactly one of ``kafka`` (in the file a mapping or a list of mappings), ``recorded`` and
+    ``logs``.
+
+    Attributes:
+        kafka: One topic, or a list of topics.
+        recorded: A recorded topic in place of a broker's.
+        logs: Log files, one folder per interval.
     """
 
     kafka: Annotated[
         tuple[KafkaSourceSpec, ...], BeforeValidator(_as_list), Field(min_length=1)
     ] = ()
     recorded: RecordedSourceSpec | None = None
+    logs: LogsSourceSpec | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -96,27 +117,37 @@ class SourceSpec(Part):
         if isinstance(value, dict) and (len(value) != 1 or value.keys() - cls.model_fields):
             got = ", ".join(value) or "none"
             raise WrongValueError(
-                f"exactly one source that this version builds from, kafka or recorded, got {got}",
+                "exactly one source that this version builds from, kafka, recorded or logs,"
+                f" got {got}",
+                nearest(got, cls.model_fields) if len(value) == 1 else "",
                 shows_got=False,
             )
         return value
 
     @property
     def topics(self) -> tuple[KafkaSourceSpec | RecordedSourceSpec, ...]:
-        """All topics, whichever kind they are; at least one."""
+        """All topics, whichever kind they are; none when the source is log files."""
         return self.kafka if self.recorded is None else (self.recorded,)
 
     @property
     def settle(self) -> timedelta:
-        """The longest ``settle`` of all topics: what the interval as a whole waits for."""
+        """The longest ``settle`` of all sources: what the interval as a whole waits for."""
+        if self.logs is not None:
+            return self.logs.settle
         return max(topic.settle for topic in self.topics)
 
 
 class PreprocessSpec(Part):
-    """The user's function, ``module:name`` of a module in the data set's folder."""
+    """The user's function, ``module:name`` of a module in the data set's folder.
+
+    Attributes:
+        function: ``module:name``.
+        input: What it is called with: one record, or an Arrow record batch of them.
+        engine: Where it runs: in the processes of the task.
+    """
 
     function: EntryPoint
-    input: Literal["record"] = "record"
+    input: Literal["record", "batch"] = "record"
     engine: Literal["local"] = "local"
 
     @property
@@ -131,7 +162,14 @@ class PreprocessSpec(Part):
 
 
 class FieldSpec(Part):
-    """One field of a sample; a None in ``shape`` is a first dimension of any length."""
+    """One field of a sample.
+
+    Attributes:
+        dtype: Type of its values.
+        shape: Length of every dimension, [] for a single value. A first one of any length is None
+            (null in the file).
+        optional: Whether a sample may lack it.
+    """
 
     dtype: Literal[
         "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -173,7 +211,9 @@ def _by_fields(value: Any) -> Any:
 class SplitSpec(Part):
     """Shares of the splits by name, and what keeps records together.
 
-    ``by`` is None for single records, or the fields whose equal values stay in one split.
+    Attributes:
+        by: None for single records (``record`` in the file), or the fields whose equal values
+            stay in one split.
     """
 
     model_config = ConfigDict(extra="allow")

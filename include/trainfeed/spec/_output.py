@@ -34,6 +34,8 @@ class OutputSpec(Part):
     """The files of a version.
 
     Attributes:
+        format: Format of the shards.
+        codec: How their chunks are compressed.
         level: Compression level; the codec's default where the file gives none, None for
             codecs that have no levels.
         chunk_bytes: Record bytes, before compression, at which a chunk is closed.
@@ -76,6 +78,16 @@ class OutputSpec(Part):
 
 
 class _Check(Part):
+    """What all checks have in common.
+
+    Attributes:
+        check: Which one it is.
+        severity: Whether a failure blocks publication, or only warns.
+        field: The field of the schema that it looks at.
+        min: The least that is allowed.
+        max: The most that is allowed.
+    """
+
     severity: Severity = "block"
 
 
@@ -173,7 +185,12 @@ class TrainSpec(Part):
 
 
 class RetentionSpec(Part):
-    """What is kept: generations of an interval, and days of intervals (None: all)."""
+    """What is kept.
+
+    Attributes:
+        keep_generations: How many generations of an interval.
+        keep_days: For how many days intervals are kept; None keeps all.
+    """
 
     keep_generations: Annotated[int, Field(ge=1)] = 3
     keep_days: Annotated[int, Field(ge=1)] | None = None
@@ -186,10 +203,16 @@ class ResourceSpec(Part):
         pool: Scheduler pool of the tasks that read the source.
         max_active_runs: How many intervals are built at once.
         records_per_task: Source records that one task of a stage takes, about.
-        memory_bytes: Bound for what one task sorts in memory.
+        memory_bytes: Bound for what one task sorts in memory; what is more goes through files.
+        processes: How many processes a task runs the preprocessing function in.
+        worker_memory_bytes: Memory that one of these processes may take; beyond it is ended.
+        time_limit: How long one of them may take for its part of a task.
     """
 
     pool: Text | None = None
     max_active_runs: Annotated[int, Field(ge=1)] = 4
     records_per_task: Annotated[int, Field(ge=1)] = 100_000
     memory_bytes: Annotated[Size, Field(ge=1 << 20, lt=1 << 31)] = 512 << 20
+    processes: Annotated[int, Field(ge=1, le=256)] = 1
+    worker_memory_bytes: Annotated[Size, Field(ge=256 << 20)] = 4 << 30
+    time_limit: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(hours=1)

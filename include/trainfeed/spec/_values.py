@@ -13,13 +13,14 @@ from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from trainfeed.errors import SpecError, WindowError
 from trainfeed.window import parse_time
 
 __all__ = [
     "MILLIONTHS",
+    "RESERVED_NAMES",
     "Connection",
     "Duration",
     "EntryPoint",
@@ -32,10 +33,13 @@ __all__ = [
     "Topic",
     "UtcTime",
     "WrongValueError",
+    "check_dataset_name",
     "check_name",
 ]
 
 MILLIONTHS: Final = 1_000_000
+# Airflow takes no asset of these names.
+RESERVED_NAMES: Final = frozenset({"context", "self"})
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAME_RULE = "lower-case letters, digits and _, a letter first, at most 63 characters"
@@ -73,6 +77,23 @@ def check_name(text: str, *, what: str = "data set") -> str:
     if _NAME.fullmatch(text) is None:
         raise SpecError(f"expected a {what} name ({_NAME_RULE}), got {text[:80]!r}")
     return text
+
+
+def check_dataset_name(text: str) -> str:
+    """``text`` when a data set may have it as its name.
+
+    Raises:
+        SpecError: It may not, or is reserved.
+    """
+    if check_name(text) in RESERVED_NAMES:
+        raise SpecError(f"expected a data set name that is not reserved, got {text!r}")
+    return text
+
+
+def _schema(pattern: re.Pattern[str], *examples: str) -> WithJsonSchema:
+    # JSON Schema looks for a pattern anywhere in a text; ours are meant for the whole of it.
+    text = {"type": "string", "pattern": f"^({pattern.pattern})$", "examples": list(examples)}
+    return WithJsonSchema(text if examples else {k: text[k] for k in ("type", "pattern")})
 
 
 def _matching(pattern: re.Pattern[str], expected: str) -> AfterValidator:
@@ -142,18 +163,46 @@ def _relative_file(text: str) -> str:
     return text
 
 
-Name = Annotated[str, _matching(_NAME, f"a name ({_NAME_RULE})")]
+Name = Annotated[str, _matching(_NAME, f"a name ({_NAME_RULE})"), _schema(_NAME)]
 Text = Annotated[str, Field(min_length=1)]
-Duration = Annotated[timedelta, BeforeValidator(_duration)]
-Size = Annotated[int, BeforeValidator(_size)]
-Millionths = Annotated[int, BeforeValidator(_millionths)]
-Number = Annotated[int | float, BeforeValidator(_number)]
-UtcTime = Annotated[datetime, BeforeValidator(_time)]
+Duration = Annotated[timedelta, BeforeValidator(_duration), _schema(_DURATION, "30m", "2h", "1d")]
+Size = Annotated[
+    int,
+    BeforeValidator(_size),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer"},
+                {"type": "string", "pattern": f"^{_SIZE.pattern}$"},
+            ],
+            "examples": ["64KiB", "1MiB"],
+        }
+    ),
+]
+Millionths = Annotated[
+    int,
+    BeforeValidator(_millionths),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1, "examples": [0.9]}),
+]
+Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema({"type": "number"})]
+UtcTime = Annotated[
+    datetime,
+    BeforeValidator(_time),
+    WithJsonSchema({"type": "string", "examples": ["2013-01-01", "2013-01-01T05:00:00Z"]}),
+]
 RelativeFile = Annotated[str, AfterValidator(_relative_file)]
 EntryPoint = Annotated[
-    str, _matching(_ENTRY_POINT, "'module:name', a module of the data set's folder and a function")
+    str,
+    _matching(_ENTRY_POINT, "'module:name', a module of the data set's folder and a function"),
+    _schema(_ENTRY_POINT, "preprocess:make_sample"),
 ]
-Topic = Annotated[str, _matching(_TOPIC, "a topic name (letters, digits, '.', '_' and '-')")]
+Topic = Annotated[
+    str,
+    _matching(_TOPIC, "a topic name (letters, digits, '.', '_' and '-')"),
+    _schema(_TOPIC),
+]
 Connection = Annotated[
-    str, _matching(_CONNECTION, "a connection id (letters, digits, '.', '_' and '-')")
+    str,
+    _matching(_CONNECTION, "a connection id (letters, digits, '.', '_' and '-')"),
+    _schema(_CONNECTION),
 ]

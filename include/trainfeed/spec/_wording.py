@@ -45,7 +45,7 @@ def _not_a_choice(detail: ErrorDetails) -> str:
     choices = re.findall(r"'([^']*)'", expected)
     if len(choices) == 1:
         return f"expected {expected}, the only one that this version has, got {shown(got)}"
-    near = nearest(got, choices)
+    near = nearest(_ALIASES.get(str(got).lower(), got), choices)
     return f"expected {expected}, got {shown(got)}" + (f"; {near}" if near else "")
 
 
@@ -54,6 +54,21 @@ def _unknown_check(detail: ErrorDetails) -> str:
     return f"unknown check {detail['ctx']['tag']!r}; {did_you_mean(detail['ctx']['tag'], names)}"
 
 
+# What other systems call our types; their names are not alike enough to be found.
+_ALIASES: Mapping[str, str] = {
+    "binary": "bytes",
+    "boolean": "bool",
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "int": "int64",
+    "integer": "int64",
+    "long": "int64",
+    "short": "int16",
+    "string": "str",
+    "text": "str",
+    "varchar": "str",
+}
 _WORDINGS: Mapping[str, Callable[[ErrorDetails], str]] = {
     "literal_error": _not_a_choice,
     "string_type": lambda detail: (

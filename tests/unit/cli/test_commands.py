@@ -2,12 +2,15 @@
 
 import errno
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.unit.build.test_kill import command as build_command
 from trainfeed.cli import main
+from trainfeed.cli._output import program
+from trainfeed.spec import json_schema
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def test_a_version_is_listed_shown_and_verified(cli, project):
     project.build()
     status, output, _ = cli("ls", "clicks", "--json")
     assert (status, json.loads(output)[0]["interval"]) == (0, "2024-03-01")
-    assert json.loads(cli("ls", "--json")[1]) == ["clicks"]
+    assert [row["data set"] for row in json.loads(cli("ls", "--json")[1])] == ["clicks"]
     assert "2024-03-01" in cli("ls", "clicks")[1]
     status, output, _ = cli("show", "clicks/2024-03-01", "--json")
     assert json.loads(output)["fingerprint"] == project.version().manifest.fingerprint
@@ -79,10 +82,130 @@ def test_a_damaged_manifest_ends_with_status_3(cli, project):
     assert message.startswith("ChecksumError: expected a manifest with SHA-256")
 
 
-def test_without_a_root_there_is_nothing_to_list(cli, project):
+def test_without_a_root_everything_is_still_to_be_built(cli, project):
     Path(project.env.root).rmdir()
-    assert cli("ls", "--json") == (0, "[]\n", "")
-    assert cli("ls", "clicks", "--json") == (0, "[]\n", "")
+    status, output, message = cli("ls", "--json")
+    assert (status, message) == (0, "")
+    row = {"data set": "clicks", "intervals": 0, "newest": "", "state": "not built yet"}
+    assert json.loads(output) == [row]
+    assert cli("ls", "clicks", "--json")[:2] == (0, "[]\n")
+
+
+def test_a_data_set_without_a_version_is_shown_how_to_get_one(cli, project):
+    message = cli("ls", "clicks")[2]
+    hint = "build one: trainfeed build clicks --interval I"
+    assert message == f"clicks has no published version yet; {hint}\n"
+
+
+def test_a_version_whose_specification_is_elsewhere_is_listed(cli, project):
+    project.build()
+    (project.env.datasets / "clicks" / "dataset.yaml").unlink()
+    (row,) = json.loads(cli("ls", "--json")[1])
+    assert row["state"] == "published, without a specification here"
+
+
+@pytest.mark.parametrize("command", [("ls", "klicks"), ("verify", "klicks"), ("show", "klicks/x")])
+def test_an_unknown_data_set_is_an_error_with_the_nearest_name(cli, command):
+    status, output, message = cli(*command)
+    assert (status, output) == (1, "")
+    assert message.endswith("got 'klicks'; did you mean 'clicks'?\n")
+
+
+def test_all_versions_of_a_data_set_are_verified_at_once(cli, project):
+    project.build()
+    project.build(rebuild="again")
+    project.build("2024-03-02")
+    status, output, _ = cli("verify", "clicks")
+    assert status == 0
+    assert output.splitlines() == [
+        "clicks/2024-03-01/g0001 is intact",
+        "clicks/2024-03-01/g0002 is intact",
+        "clicks/2024-03-02/g0001 is intact",
+    ]
+    path = project.version("2024-03-01", 1).path / "MANIFEST.json"
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes() + b" ")
+    status, output, message = cli("verify", "clicks", "--json")
+    assert status == 3
+    assert [bool(report["problems"]) for report in json.loads(output)] == [True, False, False]
+    assert message == (
+        "build it anew: trainfeed build clicks --interval 2024-03-01 --rebuild WHY\n"
+    )
+
+
+def test_without_a_version_there_is_nothing_to_verify(cli):
+    status, _, message = cli("verify", "clicks")
+    assert status == 1
+    assert "has no published version" in message
+
+
+def test_a_dry_run_is_said_in_lines_or_in_json(cli, project):
+    status, output, _ = cli("build", "clicks", "--interval", "2024-03-01", "--dry-run")
+    assert status == 0
+    assert output.startswith("dry run of clicks/2024-03-01: nothing was written\n")
+    output = cli("build", "clicks", "--interval", "2024-03-01", "--dry-run", "--json")[1]
+    assert json.loads(output)["publishes"]["version"] == "clicks/2024-03-01/g0001"
+    assert not list(Path(project.env.root).iterdir())
+
+
+def test_a_preview_shows_samples_quarantine_statistics_and_gates(cli, project):
+    project.edit("split:", "quality: [{check: range, field: label, max: 0}]\nsplit:")
+    status, output, _ = cli("build", "clicks", "--interval", "2024-03-01", "--limit", "100")
+    assert status == 0
+    first, *rest = output.splitlines()
+    assert first == (
+        "clicks/2024-03-01: 100 records read, samples: 21 eval, 60 train; quarantined: 10 not_json;"
+        " filtered: 3 empty, 9 negative; nothing was published"
+    )
+    tables = [line for line in rest if line and line[0].isalpha()]
+    assert tables == [
+        "first samples",
+        "first quarantined records",
+        "statistics",
+        "quality gates, on these records alone",
+    ]
+    assert not list(Path(project.env.root).iterdir())
+
+
+def test_a_preview_is_json_for_scripts(cli):
+    output = cli("build", "clicks", "--interval", "2024-03-01", "--limit", "9", "--json")[1]
+    assert json.loads(output)["records"] == 9
+
+
+def test_statistics_of_texts_are_those_of_their_lengths(cli, project):
+    project.edit("  label: {dtype: int64}", "  label: {dtype: str}")
+    project.edit('"label": n', '"label": "x" * 7', "preprocess.py")
+    output = cli("build", "clicks", "--interval", "2024-03-01", "--limit", "9")[1]
+    (line,) = (line for line in output.splitlines() if line.startswith("│ label"))
+    assert line.count("7 bytes") == 3
+
+
+def test_a_pipe_gets_whole_lines(cli, project):
+    project.build()
+    output = cli("show", "clicks/2024-03-01")[1]
+    assert project.version().manifest.fingerprint in output
+    assert "…" not in output
+
+
+def test_remedies_name_the_program_as_it_was_called(cli, monkeypatch):
+    message = cli("show", "clicks/2024-03-05")[2]
+    assert "build it: trainfeed build clicks --interval 2024-03-05" in message
+    monkeypatch.setattr("trainfeed.cli._output.sys.argv", ["/there/trainfeed/__main__.py"])
+    assert program() == "python -m trainfeed"
+
+
+def test_the_schema_for_editors_is_printed(cli):
+    assert json.loads(cli("schema")[1]) == json_schema()
+
+
+def test_a_new_data_set_builds_with_the_commands_that_are_printed(cli, project):
+    status, output, _ = cli("new", "visits")
+    assert status == 0
+    commands = re.findall(r"^  trainfeed (.*?)(?: +#.*)?$", output, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["build", "build", "train"]
+    for command in commands:
+        assert cli(*command.split())[0] == 0
+    assert "visits" in cli("ls")[1]
 
 
 def test_a_root_that_is_no_folder_is_named(cli, project):
@@ -125,6 +248,20 @@ def test_an_error_of_the_system_is_one_message_and_status_1(cli, monkeypatch):
         (("show", "../clicks/2024-03-05"), 2, "ConfigError"),
         (("train", "clicks", "--interval", "2024-03-01"), 2, "has no training"),
         (("build", "clicks"), 2, "--interval"),
+        (
+            ("build", "clicks", "--interval", "2024-03-01", "--dry-run", "--limit", "9"),
+            2,
+            "got both",
+        ),
+        (("build", "clicks", "--interval", "2024-03-01", "--limit", "0"), 2, "--limit"),
+        (
+            ("build", "clicks", "--interval", "2024-03-01", "--limit", "9", "--rebuild", "why"),
+            2,
+            "expected no --rebuild beside --limit",
+        ),
+        (("new", "clicks"), 1, "the name is taken"),
+        (("new", "Clicks"), 2, "expected a data set name"),
+        (("new", "self"), 2, "not reserved"),
     ],
 )
 def test_mistakes_have_a_message_and_a_status(cli, arguments, status, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -20,6 +21,7 @@ PLANNED = {
     "preprocess": [{"unit": 0}, {"unit": 1}],
     "convert": [{"unit": 0}, {"unit": 1}, {"unit": 2}],
 }
+DRY_RUN = {"dry_run": True, "verdict": "identical", "generation": "g0001"}
 
 
 @pytest.fixture
@@ -64,6 +66,55 @@ def test_there_are_as_many_units_as_the_largest_stage_has(stage, make_context):
     context = make_context(**DAY)
     assert execute(context) == [0, 1, 2]
     assert context["ti"].xcoms == {"plan": PLANNED}
+
+
+@pytest.fixture
+def dry(monkeypatch, clicks):
+    """What dry runs are called with."""
+    calls = []
+
+    def dry_run(spec, interval, env, *, rebuild, allow_gap):
+        calls.append((spec.name, interval.name, env.root, rebuild, allow_gap))
+        return {**DRY_RUN, "dataset": spec.name, "interval": interval.name}
+
+    monkeypatch.setattr("trainfeed.build.dry_run.dry_run", dry_run)
+    return calls
+
+
+def test_a_dry_run_plans_nothing_and_gives_the_stages_nothing_to_map_over(
+    stage, dry, make_context, caplog
+):
+    context = make_context(params={"dry_run": True, "rebuild": "new label"}, **DAY)
+    with caplog.at_level("INFO"):
+        assert execute(context) == []
+    assert dry == [("clicks", "2026-01-05", "/pfs/dataset", "new label", None)]
+    assert stage.calls == []
+    assert context["ti"].xcoms["plan"]["dry_run"] is True
+    assert "dry run of clicks/2026-01-05: g0001 is published from the same inputs" in caplog.text
+
+
+def test_a_dry_run_fails_with_the_error_of_the_plan(stage, make_context, monkeypatch):
+    def refuse(*_, **__):
+        raise ConflictError("published from another fingerprint")
+
+    monkeypatch.setattr("trainfeed.build.dry_run.dry_run", refuse)
+    with pytest.raises(AirflowFailException, match="another fingerprint"):
+        execute(make_context(params={"dry_run": True}, **DAY))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("2026-01-05T01:00:00Z", "is no tick of the schedule '0 0 * * *'; the nearest are"),
+        ("2025-12-31", "lies before the first interval, 2026-01-01"),
+        ("2026-02-01", "lies after the last interval, 2026-01-31"),
+        ("yesterday", "expected a UTC time like 2013-01-01"),
+    ],
+)
+def test_a_window_that_is_no_interval_fails_at_once(stage, make_context, asked, said):
+    with pytest.raises(AirflowFailException, match=re.escape(said)):
+        execute(make_context("manual", params={"window_start": asked}))
+    assert stage.calls == []
 
 
 @pytest.mark.parametrize("run_type", ["scheduled", "backfill"])

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.execution_time.context import OutletEventAccessors
+from airflow.sdk.types import TaskInstanceKey
 
 from operators.check import CheckOperator
 from operators.kafka_to_hdfs import KafkaToHdfsOperator
+from operators.links import LINKS, TrainingJobLink, VersionLink
 from operators.preprocess import PreprocessOperator
-from operators.recordio_to_cephfs import RecordIOToCephFSOperator, TrainingRunsLink
+from operators.recordio_to_cephfs import RecordIOToCephFSOperator
 from operators.samples_to_recordio import SamplesToRecordIOOperator
+from operators.training_job import TrainingJobOperator
 from trainfeed.build import PlanRef
 
 MAPPED = (KafkaToHdfsOperator, PreprocessOperator, SamplesToRecordIOOperator)
@@ -94,18 +98,70 @@ def test_publishing_emits_a_keyed_event_even_when_nothing_was_new(calls, make_co
     assert report["verdict"] == {"build": "built", "identical": "identical"}[verdict]
 
 
-def test_the_link_leads_to_the_training_runs_of_the_interval(monkeypatch):
+def test_publishing_says_where_the_version_is(calls, make_context):
+    report, _ = publish(make_context())
+    assert report["path"] == "/pfs/dataset/clicks/versions/2026-01-05/g0001"
+
+
+DRY_RUN = {"dataset": "clicks", "interval": "2026-01-05", "dry_run": True, "verdict": "build"}
+
+
+@pytest.mark.parametrize("kind", MAPPED, ids=lambda kind: kind.stage)
+def test_a_mapped_stage_is_skipped_in_a_dry_run(calls, make_context, kind):
+    task = kind(task_id=kind.stage, dataset="clicks", plan=DRY_RUN, unit=0)
+    with pytest.raises(AirflowSkipException, match=r"dry run: .* log of the task plan"):
+        task.execute(make_context())
+    assert calls == []
+
+
+@pytest.mark.parametrize("kind", [CheckOperator, RecordIOToCephFSOperator])
+def test_check_and_publish_are_skipped_in_a_dry_run_without_an_event(calls, make_context, kind):
+    context = make_context(outlet_events=OutletEventAccessors())
+    task = kind(task_id=kind.stage, dataset="clicks", plan=DRY_RUN, outlets=[ASSET])
+    with pytest.raises(AirflowSkipException):
+        task.execute(context)
+    assert calls == []
+    assert not context["outlet_events"][ASSET].partition_keys
+
+
+@pytest.fixture
+def key(monkeypatch):
+    """A task of a run at an address of its own."""
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/base/")
-    task = RecordIOToCephFSOperator(
-        task_id="publish", dataset="clicks", plan=PLAN, training_dag_id="train.clicks"
+    return TaskInstanceKey("build.clicks", "publish", "manual__2026-01-05T00:00:00+00:00")
+
+
+def publishing(**options):
+    return RecordIOToCephFSOperator(task_id="publish", dataset="clicks", plan=PLAN, **options)
+
+
+def test_publish_links_to_its_version_and_to_the_training_runs_of_the_interval(key):
+    task = publishing(training_dag_id="train.clicks")
+    version, runs = task.operator_extra_links
+    assert isinstance(version, VersionLink)
+    assert version.get_link(task, ti_key=key) == (
+        "https://airflow.example/base/dags/build.clicks/runs/"
+        "manual__2026-01-05T00%3A00%3A00%2B00%3A00/tasks/publish/xcom"
     )
-    (link,) = task.operator_extra_links
-    assert isinstance(link, TrainingRunsLink)
-    assert link.get_link(task, ti_key=None) == (
+    assert runs.get_link(task, ti_key=key) == (
         "https://airflow.example/base/dags/train.clicks/runs?partition_key_pattern=2026-01-05"
     )
 
 
-def test_without_training_there_is_no_link():
-    task = RecordIOToCephFSOperator(task_id="publish", dataset="clicks", plan=PLAN)
-    assert list(task.operator_extra_links) == []
+def test_without_training_there_is_only_the_version():
+    assert [type(link) for link in publishing().operator_extra_links] == [VersionLink]
+
+
+def test_training_links_to_its_job(key):
+    task = TrainingJobOperator(task_id="train", dataset="clicks")
+    (link,) = task.operator_extra_links
+    assert isinstance(link, TrainingJobLink)
+    address = link.get_link(task, ti_key=key._replace(dag_id="train.clicks", task_id="train"))
+    assert address.startswith("https://airflow.example/base/dags/train.clicks/runs/")
+    assert address.endswith("/tasks/train/xcom")
+
+
+def test_every_link_of_an_operator_is_registered():
+    registered = {type(link) for link in LINKS}
+    for task in (publishing(training_dag_id="t"), TrainingJobOperator(task_id="t", dataset="c")):
+        assert {type(link) for link in task.operator_extra_links} <= registered

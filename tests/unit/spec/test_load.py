@@ -90,6 +90,9 @@ def test_the_smallest_file_has_the_documented_defaults(folder: Path) -> None:
         "max_active_runs": 4,
         "records_per_task": 100_000,
         "memory_bytes": 512 << 20,
+        "processes": 1,
+        "worker_memory_bytes": 4 << 30,
+        "time_limit": timedelta(hours=1),
     }
 
 

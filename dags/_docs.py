@@ -1,0 +1,107 @@
+"""The documentation page of a data set's DAGs: what it is, and how to run it, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from trainfeed.spec import SPEC_FILE, DatasetSpec, QualityCheck
+
+__all__ = ["spec_doc"]
+
+_RULE: Final = "---"
+
+
+def spec_doc(spec: DatasetSpec) -> str:
+    """The page: description, source, schema, splits, gates, how to trigger, the file itself."""
+    text = (spec.folder / SPEC_FILE).read_text(encoding="utf-8")
+    sections = [
+        spec.description,
+        "\n".join(_facts(spec)),
+        f"**Samples**\n\n{_table(('field', 'type', 'shape', ''), _fields(spec))}",
+        _gates(spec),
+        _how_to(spec),
+        f"**{SPEC_FILE}**\n\n````yaml\n{text.rstrip()}\n````",
+    ]
+    return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def _facts(spec: DatasetSpec) -> Iterator[str]:
+    schedule = spec.schedule_model()
+    first = schedule.interval_starting(schedule.first).name
+    last = "on" if schedule.last is None else f"to {schedule.interval_starting(schedule.last).name}"
+    yield f"- **Source:** {', '.join(_sources(spec))}"
+    yield f"- **Intervals:** `{spec.schedule}` UTC, from {first} {last}; names like `{first}`"
+    yield f"- **Function:** `{spec.preprocess.function}`, per {spec.preprocess.input}"
+    yield f"- **Splits:** {', '.join(_splits(spec))}"
+    if spec.train is not None:
+        intervals = "interval" if spec.train.window == 1 else f"{spec.train.window} intervals"
+        bound = ""
+        if spec.train.min is not None:
+            bound = f", `{spec.train.metric}` at least {spec.train.min:g}"
+        yield f"- **Training:** `{spec.train.entry}` on the last {intervals}{bound}"
+    if spec.resources.pool is not None:
+        yield f"- **Pool:** `{spec.resources.pool}`, of the tasks that read the source"
+
+
+def _sources(spec: DatasetSpec) -> Iterator[str]:
+    for topic in spec.source.kafka:
+        yield f"Kafka topic `{topic.topic}` (connection `{topic.connection}`)"
+    if spec.source.recorded is not None:
+        yield f"recorded topic `{spec.source.recorded.path}`"
+    if spec.source.logs is not None:
+        logs = spec.source.logs
+        yield f"log files `{logs.path}` (connection `{logs.connection}`)"
+
+
+def _splits(spec: DatasetSpec) -> Iterator[str]:
+    for name, millionths in spec.split.millionths.items():
+        yield f"{name} {millionths / 10_000:g} %"
+    if spec.split.by is not None:
+        yield f"equal {' and '.join(spec.split.by)} in one split"
+
+
+def _fields(spec: DatasetSpec) -> Iterator[tuple[str, str, str, str]]:
+    for name, field in spec.fields.items():
+        shape = ", ".join("any" if length is None else str(length) for length in field.shape)
+        yield f"`{name}`", field.dtype, shape, "optional" if field.optional else ""
+
+
+def _gates(spec: DatasetSpec) -> str:
+    if not spec.quality:
+        return "**Quality gates:** none; an empty interval is published as empty."
+    return f"**Quality gates**\n\n{_table(('check', 'allowed', 'else'), map(_gate, spec.quality))}"
+
+
+def _gate(check: QualityCheck) -> tuple[str, str, str]:
+    field = getattr(check, "field", None)
+    limits = [
+        f"{side} {limit:g}"
+        for side in ("min", "max")
+        if (limit := getattr(check, side, None)) is not None
+    ]
+    name = check.check if field is None else f"{check.check} of `{field}`"
+    severity = "not published" if check.severity == "block" else "a warning"
+    return name, ", ".join(limits), severity
+
+
+def _how_to(spec: DatasetSpec) -> str:
+    names = [interval.name for interval in islice(spec.schedule_model().intervals(), 3)]
+    first, last = names[0], names[-1]
+    dag = f"build.{spec.name}"
+    return (
+        "**How to run it**\n\n"
+        f"- One interval: Trigger, `window_start` = `{first}`. Set `dry_run` to see first what"
+        " would be done.\n"
+        "- Again, after a change of code or specification: the same with `rebuild` = why.\n"
+        "- Many intervals: Trigger → Backfill, or `airflow backfill create --dag-id"
+        f" {dag} --from-date {first} --to-date {last}`. Intervals that are published already are"
+        " found identical and read nothing.\n"
+        f"- Without Airflow: `trainfeed build {spec.name} --interval {first}`"
+    )
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, [_RULE] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

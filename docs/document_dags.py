@@ -1,0 +1,120 @@
+"""Writes what is generated in this folder: ``dags.md`` and ``dataset.schema.json``.
+
+``make docs`` writes them; with ``--check`` it only says which are stale, with status 1. The
+reference is made of the docstrings of DAG files and operators and of the parameters, so Airflow's
+pages and this one cannot disagree.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from dags import build, convert, train
+from trainfeed.scaffold import new_dataset
+from trainfeed.spec import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
+
+_DOCS: Final = Path(__file__).resolve().parent
+_DATASET: Final = "clicks"
+_HEAD: Final = """\
+# DAGs
+
+<!-- Written by `make docs` from the docstrings and parameters of `dags/` and `operators/`. -->
+
+Shown for a data set `clicks` as `trainfeed new clicks` makes it; every folder of
+`include/datasets` gets the same DAGs. The page of a DAG in Airflow shows its own source, schema,
+splits and gates besides. Where something is not as it should be: [runbook.md](runbook.md).
+"""
+_RECORDED: Final = "recorded: {path: ./sample}"
+_LOGS: Final = 'logs: {path: "/logs/clicks/dt={start:%Y-%m-%d}"}'
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the files, or compare them; returns the exit status."""
+    stale = [name for name, text in documents().items() if _read(_DOCS / name) != text]
+    for name in stale:
+        if "--check" in arguments:
+            print(f"docs/{name} is stale: run make docs")
+        else:
+            (_DOCS / name).write_text(documents()[name], encoding="utf-8")
+            print(f"wrote docs/{name}")
+    return 1 if stale and "--check" in arguments else 0
+
+
+def documents() -> Mapping[str, str]:
+    """The text of every generated file, by its name."""
+    with tempfile.TemporaryDirectory() as folder:
+        specs = _specs(Path(folder))
+        lines = [
+            _HEAD,
+            *_family(build, [build.build_dag(spec) for spec in specs]),
+            *_family(train, [train.train_dag(spec) for spec in specs]),
+            *_family(convert, [convert.dag]),
+        ]
+    return {"dags.md": "\n".join(lines), "dataset.schema.json": json_schema_text()}
+
+
+def _specs(datasets: Path) -> list[DatasetSpec]:
+    """A data set over a topic, and the same one over log files."""
+    folder = datasets / _DATASET
+    new_dataset(datasets, _DATASET)
+    of_topic = load_spec(folder)
+    text = (folder / SPEC_FILE).read_text(encoding="utf-8")
+    (folder / SPEC_FILE).write_text(text.replace(_RECORDED, _LOGS), encoding="utf-8")
+    return [of_topic, load_spec(folder)]
+
+
+def _family(module: ModuleType, dags: Sequence[Any]) -> Iterator[str]:
+    first, *_, last = [*dags, dags[-1]]
+    yield f"## `{first.dag_id.replace(_DATASET, '<data set>')}`\n\n{inspect.getdoc(module)}\n"
+    yield f"- Starts: {_starts(first)}"
+    yield f"- Runs at once: {first.max_active_runs}\n"
+    yield "| parameter | type | what it is |\n| --- | --- | --- |"
+    yield from (_parameter(name, first.params.get_param(name)) for name in first.params)
+    yield "\n| task | what it does | tries | limit | links |\n| --- | --- | --- | --- | --- |"
+    for task in last.topological_sort():
+        yield _task(task, "" if task.task_id in first.task_ids else " (of log files)")
+    yield ""
+
+
+def _starts(dag: Any) -> str:
+    timetable = type(dag.timetable).__name__
+    if timetable == "NullTimetable":
+        return "when somebody triggers it"
+    if timetable == "CronDataIntervalTimetable":
+        return "by the schedule of the specification, for one data interval, after its end"
+    return f"by an event of the asset `trainfeed://{_DATASET}`, for the interval that it names"
+
+
+def _parameter(name: str, param: Any) -> str:
+    kinds = param.schema["type"]
+    kind = kinds if isinstance(kinds, str) else " or ".join(reversed(kinds))
+    form = f" ({param.schema['format']})" if "format" in param.schema else ""
+    what = f"**{param.schema['title']}.** {param.description or ''}".rstrip()
+    return f"| `{name}` | {kind}{form} | {what} |"
+
+
+def _task(task: Any, note: str) -> str:
+    operator = task.operator_class if task.is_mapped else type(task)
+    hours = task.execution_timeout.total_seconds() / 3600
+    mapped = ", one per unit" if task.is_mapped else ""
+    links = ", ".join(link.name for link in task.operator_extra_links)
+    summary = (inspect.getdoc(operator) or "").partition("\n\n")[0]
+    what = summary.replace("\n", " ").replace("``", "`")
+    return (
+        f"| `{task.task_id}`{mapped}{note} | {what} (`{operator.__module__}`) |"
+        f" {task.retries + 1} | {hours:g} h | {links} |"
+    )
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

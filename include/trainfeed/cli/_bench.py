@@ -1,0 +1,87 @@
+"""``trainfeed bench``: how fast something is here, and where the time goes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trainfeed.cli._output import print_json, print_mapping
+from trainfeed.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trainfeed.loader import ReadMeasure
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Measure how fast something is here.", no_args_is_help=True)
+
+Target = Annotated[
+    str, typer.Argument(help="NAME/INTERVAL, NAME/FIRST/LAST, or RecordIO files (path or glob).")
+]
+
+
+@app.callback()
+def _bench() -> None:
+    """Keep ``read`` a command of its own, also while it is the only one."""
+
+
+@app.command("read")
+def read(  # noqa: PLR0913 - one parameter per option
+    target: Target,
+    *,
+    split: Annotated[str, typer.Option(help="Split of a data set.")] = "train",
+    batch_size: Annotated[int, typer.Option(help="Rows per batch.")] = 128,
+    shuffle: Annotated[bool, typer.Option("--shuffle", help="Read in a permuted order.")] = False,
+    workers: Annotated[int, typer.Option(help="Processes that load ahead.")] = 0,
+    threads: Annotated[int, typer.Option(help="Threads that load ahead.")] = 0,
+    epochs: Annotated[int, typer.Option(help="How often to read it all.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Read a data set through the loader as fast as it goes."""
+    # Imported here: the loader takes a second, and other commands do not need it.
+    from trainfeed.loader import DataLoader, measure_read
+
+    with DataLoader(
+        _opened(target, split),
+        batch_size,
+        shuffle=shuffle,
+        num_workers=workers,
+        num_threads=threads,
+    ) as loader:
+        measure = measure_read(loader, epochs=epochs)
+    if as_json:
+        print_json(asdict(measure))
+    else:
+        print_mapping(_lines(measure))
+
+
+def _opened(target: str, split: str) -> Any:
+    from trainfeed.loader import RecordFiles
+    from trainfeed.readers import open_dataset
+
+    name, _, interval = target.partition("/")
+    if Path(target).exists() or any(mark in target for mark in "*?["):
+        return RecordFiles(target)
+    if not name or not interval:
+        raise ConfigError(f"expected NAME/INTERVAL, or files, got {target!r}")
+    return open_dataset(name, interval=interval, split=split)
+
+
+def _lines(measure: ReadMeasure) -> dict[str, object]:
+    def share(seconds: float) -> str:
+        return f"{seconds:.3f} s ({seconds / measure.seconds:.0%})"
+
+    return {
+        "samples/s": f"{measure.samples_per_s:,.0f} (best epoch {measure.best_samples_per_s:,.0f})",
+        "MB/s": f"{measure.bytes_per_s / 1e6:,.1f}",
+        "epochs": f"{measure.epochs} of {measure.samples // measure.epochs:,} samples",
+        "first batch": f"{measure.first_batch_s:.3f} s",
+        "waiting for windows": share(measure.wait_s),
+        "assembling batches": share(measure.assemble_s),
+        "handing over": share(measure.rest_s),
+        "loading, all threads and processes": f"{measure.load_s:.3f} s",
+        "reads tried again": measure.rereads,
+    }

@@ -1,0 +1,165 @@
+"""``trainfeed file repair``, ``convert``, ``merge`` and ``reshard``: new files out of old ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainfeed.cli._file_options import (
+    AsFormat,
+    AsJson,
+    Codec,
+    File,
+    Files,
+    IndexBase,
+    Labels,
+    NumFeatures,
+    SchemaFile,
+    progress,
+    source_options,
+    sparse_options,
+)
+from trainfeed.cli._file_text import printable
+from trainfeed.cli._output import print_json, print_mapping, print_rows
+from trainfeed.errors import ConfigError
+
+__all__ = ["convert", "merge", "repair", "reshard"]
+
+Output = Annotated[Path, typer.Argument(help="The new file.", show_default=False)]
+
+
+def repair(
+    file: File,
+    *,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The new file.")] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Let the new file take the place of the old one.")
+    ] = False,
+    file_format: AsFormat = None,
+    use_json: AsJson = False,
+) -> None:
+    """Write what is whole of a damaged file to a new one, and say what was dropped."""
+    from trainfeed.conversion import Format, format_of, repair_file
+    from trainfeed.storage.posix import map_errors, sync_dir
+
+    if (output is None) != in_place:
+        raise ConfigError("expected either --output or --in-place")
+    target = output or file.with_name(f"{file.name}.repaired")
+    found = format_of(file) if file_format is None else Format(file_format)
+    report = repair_file(file, target, found)
+    if in_place:
+        with map_errors(file):
+            target.replace(file)
+        sync_dir(file.absolute().parent)
+    dropped = [
+        {
+            "start_bytes": each.start_bytes,
+            "end_bytes": each.end_bytes,
+            "records": each.num_records,
+            "reason": each.reason,
+        }
+        for each in report.dropped
+    ]
+    kept = {"file": str(output or file), "records": report.num_records, "chunks": report.num_chunks}
+    if use_json:
+        print_json({**kept, "dropped": dropped})
+        return
+    print_mapping(kept)
+    rows = [[printable(str(value)) for value in each.values()] for each in dropped]
+    if rows:
+        print_rows(("from byte", "to byte", "records lost", "reason"), rows)
+    else:
+        typer.echo("nothing was dropped")
+
+
+def convert(  # noqa: PLR0913 (options of a command)
+    file: File,
+    output: Output,
+    *,
+    to: Annotated[
+        str | None, typer.Option("--to", help="Format of the new file, if its name does not say.")
+    ] = None,
+    codec: Codec = None,
+    schema: SchemaFile = None,
+    file_format: AsFormat = None,
+    index_base: IndexBase = None,
+    num_features: NumFeatures = None,
+    labels: Labels = None,
+    labels_output: Annotated[
+        Path | None, typer.Option("--labels-output", help="IDX: new file of the labels.")
+    ] = None,
+    use_json: AsJson = False,
+) -> None:
+    """Write the samples of a file to a new one of any format, in their order.
+
+    recordio, tfrecord, parquet, arrow, jsonl, csv, idx, libsvm.
+    """
+    from trainfeed.conversion import Format, SinkOptions, open_sample_file, transcode
+
+    if to is not None and to not in set(Format):
+        raise ConfigError(f"expected a format of {', '.join(Format)}, got {to!r}")
+    sparse = sparse_options(index_base, num_features, [file])
+    source = open_sample_file(
+        file, source_options(schema, file_format, labels=labels, sparse=sparse)
+    )
+    options = SinkOptions(None if to is None else Format(to), codec, sparse, labels_output)
+    count = transcode(source, output, options)
+    report = {"file": str(output), "samples": count, "bytes": output.stat().st_size}
+    print_json(report) if use_json else print_mapping(report)
+
+
+def merge(files: Files, output: Output, *, use_json: AsJson = False) -> None:
+    """Write the records of files to a new one, one file after another."""
+    from trainfeed.conversion import merge_files, paths_of
+
+    count = merge_files(paths_of(files), output)
+    report = {"file": str(output), "records": count, "bytes": output.stat().st_size}
+    print_json(report) if use_json else print_mapping(report)
+
+
+def reshard(  # noqa: PLR0913 (options of a command)
+    files: Files,
+    output: Annotated[Path, typer.Argument(help="Folder of the shards.", show_default=False)],
+    *,
+    shards: Annotated[int, typer.Option("--shards", help="How many files.")],
+    prefix: Annotated[str, typer.Option("--prefix", help="Of their names.")],
+    seed: Annotated[int, typer.Option("--seed", help="Of the shuffle.")] = 0,
+    to: Annotated[str, typer.Option("--to", help="recordio or tfrecord.")] = "recordio",
+    codec: Codec = None,
+    schema: SchemaFile = None,
+    file_format: AsFormat = None,
+    index_base: IndexBase = None,
+    num_features: NumFeatures = None,
+    labels: Labels = None,
+    memory_mib: Annotated[int, typer.Option("--memory-mib", help="Samples in memory.")] = 128,
+    use_json: AsJson = False,
+) -> None:
+    """Write all samples of files to shards, shuffled over all of them."""
+    from trainfeed.conversion import ConvertOptions, FileFormat, convert_files, paths_of
+
+    if to not in set(FileFormat):
+        raise ConfigError(f"expected a format of {', '.join(FileFormat)}, got {to!r}")
+    paths = paths_of(files)
+    sparse = sparse_options(index_base, num_features, paths)
+    with progress("converting") as tell:
+        manifest = convert_files(
+            paths,
+            output,
+            shards,
+            prefix,
+            seed=seed,
+            codec=codec or "none",
+            source=source_options(schema, file_format, labels=labels, sparse=sparse),
+            options=ConvertOptions(
+                file_format=FileFormat(to), memory_bytes=memory_mib << 20, on_progress=tell
+            ),
+        )
+    report = {
+        "folder": str(output),
+        "shards": len(manifest.shards),
+        "samples": manifest.num_samples,
+        "bytes": manifest.num_bytes,
+    }
+    print_json(report) if use_json else print_mapping(report)

@@ -1,0 +1,41 @@
+"""``trainfeed new`` and ``schema``: a data set of one's own, and what its file may say."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trainfeed.cli._output import print_json, program
+from trainfeed.config import environment_from_environ
+from trainfeed.scaffold import new_dataset
+from trainfeed.spec import json_schema_text
+
+__all__ = ["new", "schema"]
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits and _.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Make a data set folder, with comments and sample records, that can be built at once."""
+    made = new_dataset(environment_from_environ().datasets, name)
+    if as_json:
+        print_json(made)
+        return
+    command, interval = program(), made["interval"]
+    build = f"{command} build {name} --interval {interval}"
+    typer.echo(
+        f"made {made['folder']}: {', '.join(made['files'])} ({made['records']} sample records)\n"
+        "next:\n"
+        f"  {build} --limit 100    # a look at samples, quarantine and statistics\n"
+        f"  {build}                # the first version\n"
+        f"  {command} train {name} --interval {interval}\n"
+        f"In Airflow, build.{name} and train.{name} appear by themselves, paused."
+    )
+
+
+def schema() -> None:
+    """Print the JSON Schema of dataset.yaml, for editors."""
+    typer.echo(json_schema_text(), nl=False)

@@ -1,0 +1,74 @@
+"""How ``trainfeed build --limit`` looks on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import typer
+
+from trainfeed.cli._output import print_rows
+
+__all__ = ["print_preview"]
+
+_STATISTICS: Final = ("count", "nulls", "min", "max", "mean", "std")
+_LENGTHS: Final = {"min": "min_length", "max": "max_length", "mean": "mean_length"}
+
+
+def print_preview(report: Mapping[str, Any]) -> None:
+    """Print what ``trainfeed.build.preview`` found: counts, samples, quarantine, statistics."""
+    samples = ", ".join(f"{count} {split}" for split, count in report["samples"].items())
+    typer.echo(
+        f"{report['dataset']}/{report['interval']}: {report['records']} records read, samples:"
+        f" {samples}; quarantined: {_reasons(report['quarantined'])}; filtered:"
+        f" {_reasons(report['filtered'])}; nothing was published"
+    )
+    _print_table("first samples", report["first_samples"])
+    _print_table("first quarantined records", report["first_quarantined"])
+    _print_table("statistics", [_row(*item) for item in report["statistics"].items()])
+    _print_table("quality gates, on these records alone", [_gate(g) for g in report["gates"]])
+
+
+def _print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        typer.echo(f"\n{title}")
+        columns = list(rows[0])
+        print_rows(columns, [[_cell(row[column]) for column in columns] for row in rows])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_cell, value))}]"
+    return f"{value:.6g}" if isinstance(value, float) else _printable(str(value))
+
+
+def _printable(text: str) -> str:
+    """Return text of a record as a terminal may have it: no control character does anything."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in counts.items()) or "none"
+
+
+def _row(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    return {"field": name} | {column: _shown(found, column) for column in _STATISTICS}
+
+
+def _shown(found: Mapping[str, Any], column: str) -> str:
+    """Return a statistic; of texts and bytes, whose values have none, that of their lengths."""
+    if found.get(column) is not None:
+        return _cell(found[column])
+    length = found.get(_LENGTHS.get(column, ""))
+    return "" if length is None else f"{length:.6g} bytes"
+
+
+def _gate(gate: Mapping[str, Any]) -> dict[str, Any]:
+    limits = [f"{side} {gate[side]}" for side in ("min", "max") if gate.get(side) is not None]
+    return {
+        "check": gate["check"],
+        "field": gate.get("field") or "",
+        "allowed": ", ".join(limits),
+        "value": gate["value"],
+        "passed": "yes" if gate["passed"] else "no",
+    }

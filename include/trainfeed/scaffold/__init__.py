@@ -1,0 +1,5 @@
+"""A new data set: a folder with a commented specification, functions, and records to start with."""
+
+from trainfeed.scaffold._folder import new_dataset
+
+__all__ = ["new_dataset"]

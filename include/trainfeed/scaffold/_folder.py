@@ -1,0 +1,87 @@
+"""Makes the folder of a new data set, complete or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.errors import ConflictError
+from trainfeed.scaffold._sample import FIRST_DAY, NUM_DAYS, record_sample
+from trainfeed.scaffold._texts import PREPROCESS, SPEC, TRAIN
+from trainfeed.spec import SPEC_FILE, check_dataset_name, json_schema_text
+from trainfeed.storage import posix
+
+__all__ = ["new_dataset"]
+
+_SCHEMA_FILE: Final = "dataset.schema.json"
+# Of a checkout: its data sets are in include/datasets.
+_COMMITTED: Final = Path("..", "..", "docs", _SCHEMA_FILE)
+
+
+def new_dataset(datasets: Path, name: str) -> dict[str, Any]:
+    """Make a data set that can be built at once.
+
+    Args:
+        datasets: The folder of data sets; made when it is not there.
+        name: Name of the data set.
+
+    Returns:
+        ``dataset``, ``folder``, ``files``, ``records`` of the sample, and ``interval``, the name
+        of the first one that can be built.
+
+    Raises:
+        SpecError: ``name`` may not name a data set.
+        ConflictError: There is something of that name. Nothing was changed.
+        StorageError: The file system refused or failed.
+    """
+    check_dataset_name(name)
+    folder = datasets / name
+    if folder.is_symlink() or folder.exists():
+        raise ConflictError(f"{folder}: the name is taken; nothing was changed; choose another one")
+    with posix.map_errors(datasets):
+        datasets.mkdir(parents=True, exist_ok=True)
+        # A name with a dot in front is no data set to anybody who looks meanwhile.
+        staging = datasets / f".{name}.{uuid.uuid4().hex}"
+        staging.mkdir()
+        try:
+            records = _fill(staging, name, _schema(datasets))
+            posix.rename_directory(staging, folder)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    return {
+        "dataset": name,
+        "folder": str(folder),
+        "files": sorted(str(path.relative_to(folder)) for path in folder.iterdir()),
+        "records": records,
+        "interval": f"{FIRST_DAY:%Y-%m-%d}",
+    }
+
+
+def _fill(folder: Path, name: str, schema: str) -> int:
+    last = FIRST_DAY + timedelta(days=NUM_DAYS - 1)
+    values = {
+        "@NAME@": name,
+        "@SCHEMA@": schema,
+        "@FIRST@": f"{FIRST_DAY:%Y-%m-%d}",
+        "@LAST@": f"{last:%Y-%m-%d}",
+    }
+    for file, text in ((SPEC_FILE, SPEC), ("preprocess.py", PREPROCESS), ("train.py", TRAIN)):
+        for mark, value in values.items():
+            text = text.replace(mark, value)  # noqa: PLW2901 - filled in mark by mark
+        (folder / file).write_text(text, encoding="utf-8")
+    return record_sample(folder / "sample", name)
+
+
+def _schema(datasets: Path) -> str:
+    """Return where the schema of specifications is, seen from a data set's folder.
+
+    That is the one of the checkout, if this is one. Elsewhere it is kept beside the data sets.
+    """
+    if (datasets / _COMMITTED).is_file():
+        return os.path.join("..", _COMMITTED)  # noqa: PTH118 - Path would keep the dots as well
+    posix.replace_file(datasets / _SCHEMA_FILE, json_schema_text().encode())
+    return f"../{_SCHEMA_FILE}"

@@ -1,0 +1,159 @@
+"""Files → shards of record files, shuffled globally: the four steps of the DAG ``convert``.
+
+They read and write below the folders of the connection ``convert_default`` only, whatever the form
+says: its extra has ``inputs`` and ``outputs``, lists of absolute paths, and ``work``, a folder for
+what passes between the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseOperator, Connection, XComArg
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from operators._outcome import airflow_outcome
+from trainfeed.errors import ConfigError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from trainfeed.conversion import Roots
+
+__all__ = [
+    "GatherShardsOperator",
+    "PlanConversionOperator",
+    "PublishConversionOperator",
+    "ScatterFilesOperator",
+]
+
+_CONNECTION: Final = "convert_default"
+_EXAMPLE: Final = (
+    f"airflow connections add {_CONNECTION} --conn-type generic --conn-extra"
+    ' \'{"inputs": ["/pfs/dc/home"], "outputs": ["/pfs/dc/home"], "work": "/pfs/dc/work"}\''
+)
+_PLAN_KEY: Final = "plan"
+
+
+class PlanConversionOperator(BaseOperator):
+    """Fix what the run converts: the parameters of its form, and the files as they are now.
+
+    Returns:
+        The numbers of the units, for the mapped steps to map over. The name of the plan is the
+        XCom ``plan``.
+    """
+
+    @property
+    def plan(self) -> XComArg:
+        """The name of the plan: argument of all later steps."""
+        return XComArg(self, _PLAN_KEY)
+
+    def execute(self, context: Context) -> list[int]:
+        """Plan the conversion; a retry finds the plan of the first try."""
+        from trainfeed.conversion import ConversionRequest, FileFormat, plan_conversion
+
+        params = context["params"]
+        with airflow_outcome():
+            request = ConversionRequest(
+                input=params["input"],
+                output=params["output"],
+                shards=params["shards"],
+                prefix=params["prefix"],
+                seed=params["seed"],
+                file_format=FileFormat(params["format"]),
+                codec=params["codec"],
+                run=f"{context['dag'].dag_id}/{context['run_id']}",
+            )
+            report = plan_conversion(request, _roots())
+        self.log.info("planned %s", report)
+        context["ti"].xcom_push(key=_PLAN_KEY, value=report["plan"])
+        return list(range(report["units"]))
+
+
+class _UnitOperator(BaseOperator):
+    """One unit of a mapped step; running it again is safe.
+
+    Args:
+        plan: Name of the plan.
+        unit: Number of the unit, from 0.
+    """
+
+    template_fields: Sequence[str] = ("plan",)
+
+    def __init__(self, *, plan: Any, unit: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan
+        self.unit = unit
+
+
+class ScatterFilesOperator(_UnitOperator):
+    """Read the files of a unit; their samples go to the work folder."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Read them and return the report: small JSON."""
+        from trainfeed.conversion import scatter_files
+
+        with airflow_outcome():
+            return scatter_files(_roots(), self.plan, self.unit)
+
+
+class GatherShardsOperator(_UnitOperator):
+    """Write the shards of a unit into the staging folder of the run."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Write them and return the report: small JSON."""
+        from trainfeed.conversion import gather_shards
+
+        with airflow_outcome():
+            return gather_shards(_roots(), self.plan, self.unit)
+
+
+class PublishConversionOperator(BaseOperator):
+    """Make the shards visible, all at once.
+
+    Args:
+        plan: Name of the plan.
+    """
+
+    template_fields: Sequence[str] = ("plan",)
+
+    def __init__(self, *, plan: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Publish them and return the report: small JSON."""
+        from trainfeed.conversion import publish_conversion
+
+        with airflow_outcome():
+            return publish_conversion(_roots(), self.plan)
+
+
+def _roots() -> Roots:
+    """The folders of the connection.
+
+    Raises:
+        ConfigError: It is missing or incomplete; shows one that works.
+    """
+    from trainfeed.conversion import Roots
+
+    try:
+        extra = Connection.get(_CONNECTION).extra_dejson
+    except AirflowNotFoundException as error:
+        raise ConfigError(
+            f"connection {_CONNECTION!r} is not defined; add it: {_EXAMPLE}"
+        ) from error
+    inputs, outputs, work = (extra.get(key) for key in ("inputs", "outputs", "work"))
+    for paths in (inputs, outputs, [work]):
+        if not isinstance(paths, list) or not paths or not all(map(_is_absolute, paths)):
+            raise ConfigError(
+                f"expected connection {_CONNECTION!r} to have the extras 'inputs' and 'outputs',"
+                f" lists of absolute paths, and 'work', one such; change it: {_EXAMPLE}"
+            )
+    return Roots(tuple(map(Path, inputs)), tuple(map(Path, outputs)), Path(work))
+
+
+def _is_absolute(path: object) -> bool:
+    return isinstance(path, str) and path.startswith("/") and path != "/"

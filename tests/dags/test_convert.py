@@ -1,0 +1,177 @@
+"""The DAG ``convert``: its form, its tasks, and that they make what one process makes."""
+
+from __future__ import annotations
+
+import copy
+import json
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
+from airflow.serialization.serialized_objects import DagSerialization
+
+from operators.convert import (
+    GatherShardsOperator,
+    PlanConversionOperator,
+    PublishConversionOperator,
+    ScatterFilesOperator,
+)
+from trainfeed.conversion import convert, convert_files
+from trainfeed.samples import Field, Schema
+
+# Airflow's own reading of .airflowignore.
+pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
+
+SCHEMA = Schema((Field("label", "int64"), Field("text", "str")))
+FORM = {
+    "input": "raw/raw-*",
+    "output": "new",
+    "shards": 5,
+    "prefix": "p",
+    "seed": 9,
+    "format": "recordio",
+    "codec": "none",
+}
+
+
+@pytest.fixture
+def dag(load):
+    bag = load("dags/convert.py")
+    assert bag.import_errors == {}
+    return bag.dags["convert"]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Folders with a set of shards to convert, and the connection that allows them."""
+    for name in ("in", "out", "work"):
+        (tmp_path / name).mkdir()
+    samples = [{"label": n, "text": f"é{n}"} for n in range(200)]
+    convert(tmp_path / "in" / "raw", lambda: samples, 3, "raw", schema=SCHEMA)
+    extra = {
+        "inputs": [str(tmp_path / "in")],
+        "outputs": [str(tmp_path / "out")],
+        "work": str(tmp_path / "work"),
+    }
+    connect(monkeypatch, extra)
+    return tmp_path
+
+
+def connect(monkeypatch, extra):
+    value = json.dumps({"conn_type": "generic", "extra": extra})
+    monkeypatch.setenv("AIRFLOW_CONN_CONVERT_DEFAULT", value)
+
+
+def run(dag, **changes):
+    """Execute the tasks in order, as Airflow would; return the report of the last one."""
+    pushed = {}
+    context = {
+        "params": FORM | changes,
+        "dag": dag,
+        "run_id": json.dumps(changes),
+        "ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value})),
+    }
+    units = PlanConversionOperator(task_id="plan").execute(context)
+    for step in (ScatterFilesOperator, GatherShardsOperator):
+        for unit in units:
+            report = step(task_id="step", plan=pushed["plan"], unit=unit).execute(context)
+            assert json.loads(json.dumps(report)) == report
+    return PublishConversionOperator(task_id="publish", plan=pushed["plan"]).execute(context)
+
+
+def test_the_tasks_are_one_chain_with_two_mapped_steps(dag):
+    assert dag.task_ids == ["plan", "scatter", "gather", "publish"]
+    assert [task.is_mapped for task in dag.tasks] == [False, True, True, False]
+    assert {task.retries for task in dag.tasks} == {2}
+    assert all(task.execution_timeout for task in dag.tasks)
+    assert dag.schedule is None
+    restored = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+    assert restored.task_ids == dag.task_ids
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"input": ""},
+        {"shards": 0},
+        {"shards": 100_001},
+        {"shards": "ten"},
+        {"prefix": "../p"},
+        {"prefix": ""},
+        {"format": "parquet"},
+        {"codec": "rar"},
+        {"seed": 1.5},
+    ],
+    ids=str,
+)
+def test_the_form_refuses_what_makes_no_sense(dag, change):
+    params = copy.deepcopy(dag.params)
+    for name, value in FORM.items():
+        params[name] = value
+    ((name, value),) = change.items()
+    with pytest.raises(ParamValidationError):
+        params[name] = value
+
+
+@pytest.mark.parametrize("file_format", ["recordio", "tfrecord"])
+def test_the_tasks_make_the_files_of_a_local_conversion(dag, place, file_format):
+    from trainfeed.conversion import ConvertOptions
+
+    report = run(dag, format=file_format)
+    assert (report["verdict"], report["samples"], report["shards"]) == ("published", 200, 5)
+    options = ConvertOptions(file_format=file_format)
+    convert_files(place / "in" / "raw", place / "local", 5, "p", seed=9, options=options)
+    found, expected = (
+        {path.name: path.read_bytes() for path in folder.iterdir()}
+        for folder in (place / "out" / "new", place / "local")
+    )
+    assert found == expected
+    assert len(expected) == 6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"input": "/etc/hosts"},
+        {"input": "../in/raw/raw-*"},
+        {"input": "nothing-*"},
+        {"output": "../elsewhere"},
+        {"output": "/tmp/elsewhere"},
+        {"codec": "zlib"},
+    ],
+    ids=str,
+)
+def test_what_leads_outside_or_cannot_be_done_fails_at_once(dag, place, change):
+    with pytest.raises(AirflowFailException):
+        run(dag, **change)
+    assert list((place / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {},
+        {"inputs": ["/a"], "outputs": ["/b"]},
+        {"inputs": [], "outputs": ["/b"], "work": "/c"},
+        {"inputs": ["a"], "outputs": ["/b"], "work": "/c"},
+        {"inputs": ["/"], "outputs": ["/b"], "work": "/c"},
+        {"inputs": "/a", "outputs": ["/b"], "work": "/c"},
+    ],
+    ids=str,
+)
+def test_an_incomplete_connection_says_how_to_mend_it(dag, monkeypatch, extra):
+    connect(monkeypatch, extra)
+    with pytest.raises(AirflowFailException, match="airflow connections add convert_default"):
+        run(dag)
+
+
+def test_a_missing_connection_says_how_to_add_it(dag, monkeypatch):
+    from airflow.sdk import Connection
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    def missing(name):
+        raise AirflowNotFoundException(name)
+
+    monkeypatch.setattr(Connection, "get", missing)
+    with pytest.raises(AirflowFailException, match="airflow connections add convert_default"):
+        run(dag)
