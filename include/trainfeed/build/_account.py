@@ -2,33 +2,111 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from trainfeed.build._record import Record
-from trainfeed.dataset import Leaf
+from trainfeed.build._record import Reject
+from trainfeed.build._spill import QUARANTINE_SCHEMA
+from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
+from trainfeed.dataset.identity import source_hash
+from trainfeed.errors import MemoryLimitError
 
-__all__ = ["Lateness", "Turned"]
+__all__ = ["Lateness", "Tally"]
+
+# Raw bytes kept of a quarantined record; whatever is longer is cut, the position finds the rest.
+_MAX_RAW_BYTES: Final = 64 << 10
 
 
 @dataclass
-class Turned:
+class _Turned:
     """Records of one source that were turned down: their offsets and bytes."""
 
     offsets: list[int] = field(default_factory=list)
     bytes: int = 0
 
-    def add(self, record: Record) -> None:
-        """Count a record."""
-        self.offsets.append(record.offset)
-        self.bytes += len(record.value or b"")
+    def extend(self, offsets: list[int], num_bytes: int) -> None:
+        """Count records at ``offsets`` that have ``num_bytes`` together."""
+        self.offsets += offsets
+        self.bytes += num_bytes
 
     def leaf(self, source: int) -> Leaf:
         """Return the account, for the source with that hash."""
         return Leaf.of(source, np.array(self.offsets, dtype=np.int64), self.bytes)
+
+
+class Tally:
+    """The records of a task that yield no sample.
+
+    Args:
+        sources: Source strings of the plan, in its order.
+        limit_bytes: Most raw bytes in quarantine.
+    """
+
+    def __init__(self, sources: list[str], limit_bytes: int) -> None:
+        self._index = {source: index for index, source in enumerate(sources)}
+        self._limit_bytes = limit_bytes
+        self._filtered: dict[str, dict[str, _Turned]] = {}
+        self._quarantined: dict[str, _Turned] = {}
+        self._rows: list[dict[str, Any]] = []
+        self._raw_bytes = 0
+
+    def filter(self, source: str, reason: str, offsets: list[int], num_bytes: int) -> None:
+        """Count records that are not wanted, at ``offsets``, of ``num_bytes`` together."""
+        turned = self._filtered.setdefault(source, {}).setdefault(reason, _Turned())
+        turned.extend(offsets, num_bytes)
+
+    def reject(self, source: str, offset: int, value: bytes | None, reject: Reject) -> None:
+        """Take a broken record into quarantine.
+
+        Raises:
+            MemoryLimitError: There is too much in it.
+        """
+        self._quarantined.setdefault(source, _Turned()).extend([offset], len(value or b""))
+        raw = (value or b"")[:_MAX_RAW_BYTES]
+        self._raw_bytes += len(raw)
+        if self._raw_bytes > self._limit_bytes:
+            raise MemoryLimitError(
+                "quarantined records of one task exceed resources.memory_bytes ="
+                f" {self._limit_bytes} bytes at {source} offset {offset}; nothing was published;"
+                " look at why so many are broken, raise it, or lower resources.records_per_task in"
+                " dataset.yaml"
+            )
+        row = {
+            "source": self._index[source],
+            "offset": offset,
+            "reason": reject.reason,
+            "message": reject.message,
+            "raw": raw,
+        }
+        self._rows.append(row)
+
+    def quarantine(self) -> pa.Table:
+        """Return the broken records, in the order in which they came."""
+        return pa.Table.from_pylist(self._rows, schema=QUARANTINE_SCHEMA)
+
+    def ledger(self, read: Mapping[str, Leaf], valid: Mapping[str, ValidLeaf]) -> Ledger:
+        """Return what became of all records.
+
+        Args:
+            read: Account of what was read, by source.
+            valid: Account of what has samples, by source.
+        """
+        result = Ledger()
+        for source, leaf in read.items():
+            number = source_hash(source)
+            filtered = self._filtered.get(source, {})
+            result[source] = SourceLedger(
+                read=leaf,
+                valid=valid[source],
+                quarantined=self._quarantined.get(source, _Turned()).leaf(number),
+                filtered={reason: filtered[reason].leaf(number) for reason in sorted(filtered)},
+            )
+        return result
 
 
 @dataclass
@@ -46,6 +124,13 @@ class Lateness:
         self.future += int((stamps >= end_ms).sum())
         if late.any():
             self.max_lateness_ms = max(self.max_lateness_ms, int(start_ms - stamps[late].min()))
+
+    def __add__(self, other: Lateness) -> Lateness:
+        return Lateness(
+            self.late + other.late,
+            self.future + other.future,
+            max(self.max_lateness_ms, other.max_lateness_ms),
+        )
 
     def to_json(self) -> dict[str, int]:
         """Return the counts for the trailer of the spill file."""

@@ -16,7 +16,7 @@ import importlib.util
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
@@ -159,7 +159,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _refuse_outside_imports(path: Path, content: bytes, folder: Path) -> None:
-    for name in _absolute_imports(path, content):
+    for name in sorted(_absolute_imports(path, content)):
         if (folder / f"{name}.py").is_file():
             raise ConfigError(
                 f"{path} imports its neighbour {name!r}: write 'from . import {name}'"
@@ -172,11 +172,17 @@ def _refuse_outside_imports(path: Path, content: bytes, folder: Path) -> None:
             )
 
 
-def _absolute_imports(path: Path, content: bytes) -> Iterator[str]:
+@lru_cache(maxsize=256)
+def _absolute_imports(path: Path, content: bytes) -> frozenset[str]:
+    # Every stage asks, and parsing takes longer than all else that a stage does first.
     try:
         tree = ast.parse(content, filename=str(path))
     except SyntaxError as error:
         raise ConfigError(f"{path}:{error.lineno}: {error.msg}") from error
+    return frozenset(_imported(tree))
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

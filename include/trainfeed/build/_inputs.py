@@ -1,211 +1,66 @@
-"""Which offset ranges an interval covers, and whether the source still holds them."""
+"""What an interval reads, whatever the kind of its source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
 
-from trainfeed.build._boundaries import Boundary, resolve_boundary
-from trainfeed.build._plan_file import PlannedInput
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.identity import kafka_source
-from trainfeed.errors import ConfigError, IngestError, OffsetOutOfRangeError
-from trainfeed.sources import RecordedTopic, Topic, open_topic
+from trainfeed.build._log_inputs import LogInputs
+from trainfeed.build._plan_file import Planned
+from trainfeed.build._topic_inputs import TopicInputs, open_topics
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.spec import DatasetSpec
-from trainfeed.storage import Location
 from trainfeed.window import Interval
 
-__all__ = [
-    "TopicWindow",
-    "late_policies",
-    "open_source",
-    "open_topics",
-    "resolve_inputs",
-    "retained",
-]
-
-# Names a recorded topic of the spec where a connection would stand.
-_RECORDED: Final = "recorded:"
+__all__ = ["Inputs", "late_policies", "open_inputs"]
 
 
-@dataclass(frozen=True)
-class TopicWindow:
-    """An open topic, and where it stood at both ends of the interval."""
+class Inputs(Protocol):
+    """What the planner asks of the source of an interval, whatever its kind."""
 
-    topic: Topic
-    connection: str
-    start: Boundary
-    end: Boundary
+    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
+        """Return source string → planned range or file.
 
-    def inputs(self) -> Iterator[tuple[str, PlannedInput]]:
-        """Yield source string and planned range of every partition."""
-        identity = self.topic.identity
-        for partition in sorted(self.end.partitions):
-            first, last = self.start.offset(partition), self.end.offset(partition)
-            if first > last:
-                raise IngestError(
-                    f"boundaries of topic {identity.topic!r} partition {partition} are in the"
-                    f" wrong order: {first} at {self.start.at}, {last} at {self.end.at}; look into"
-                    " the data set's boundaries folder"
-                )
-            yield (
-                kafka_source(identity.topic, partition),
-                PlannedInput(
-                    connection=self.connection,
-                    topic=identity.topic,
-                    topic_uuid=identity.uuid,
-                    cluster=identity.cluster,
-                    partition=partition,
-                    start=first,
-                    end=last,
-                ),
-            )
+        Args:
+            current: The published version, or None.
+        """
 
+    def without_losses(
+        self, current: Manifest | None, allow_gap: str | None
+    ) -> tuple[Mapping[str, Planned], list[dict[str, Any]]]:
+        """Return what can be read of the inputs, and all gaps that somebody allowed.
 
-def open_source(env: Environment, connection: str, topic: str) -> Topic:
-    """Open a topic the way the plan names it.
-
-    Raises:
-        ConfigError: The connection is not defined.
-        TopicNotFoundError: The topic is not there.
-    """
-    if connection.startswith(_RECORDED):
-        return RecordedTopic(Location.parse(connection.removeprefix(_RECORDED)))
-    settings: KafkaSettings | None = env.kafka.get(connection)
-    if settings is None:
-        raise ConfigError(
-            f"connection {connection!r} is not defined, known are {sorted(env.kafka)}; define it,"
-            " or change source.kafka.connection in dataset.yaml"
-        )
-    return open_topic(settings, topic)
+        Args:
+            current: The published version, or None.
+            allow_gap: Why further loss is accepted, or None to refuse any.
+        """
 
 
 @contextmanager
-def open_topics(
+def open_inputs(
     spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
-) -> Iterator[list[TopicWindow]]:
-    """Open every topic of the spec and resolve both boundaries of the interval."""
-    with ExitStack() as stack:
-        windows = []
-        for connection, name, skew in _topics(spec):
-            topic = stack.enter_context(closing(open_source(env, connection, name)))
-            skew_ms = int(skew / timedelta(milliseconds=1))
-            start, end = (
-                resolve_boundary(folder, topic, at, skew_ms=skew_ms)
-                for at in (interval.start, interval.end)
-            )
-            windows.append(TopicWindow(topic, connection, start, end))
-        yield windows
-
-
-def resolve_inputs(windows: list[TopicWindow]) -> dict[str, PlannedInput]:
-    """Return source string → planned range.
+) -> Iterator[Inputs]:
+    """Open the source of an interval.
 
     Raises:
-        ConfigError: One topic name came from two clusters.
+        TopicNotFoundError: A topic is not there.
+        IngestError: A broker does not answer.
+        StorageError: The file system of the logs does not answer.
     """
-    inputs: dict[str, PlannedInput] = {}
-    for window in windows:
-        for source, planned in window.inputs():
-            if source in inputs:
-                raise ConfigError(
-                    f"topic {planned.topic!r} stands twice in the data set's source; positions"
-                    " would clash: name it once"
-                )
-            inputs[source] = planned
-    return inputs
+    if spec.source.logs is not None:
+        yield LogInputs(spec, env, interval)
+        return
+    with open_topics(spec, env, folder, interval) as windows:
+        yield TopicInputs(spec, env, windows)
 
 
-@dataclass(frozen=True)
-class _Loss:
-    """Offsets ``[start, end)`` of a source that are gone, or may be."""
-
-    source: str
-    start: int
-    end: int
-    proven: bool
-
-    def __str__(self) -> str:
-        what = "were deleted" if self.proven else "may have been deleted"
-        return f"{self.source} offsets [{self.start}, {self.end}) {what}"
-
-
-def retained(
-    windows: list[TopicWindow],
-    inputs: Mapping[str, PlannedInput],
-    landed: Mapping[str, bool],
-    known: Sequence[Mapping[str, Any]],
-    *,
-    allow_gap: str | None,
-) -> tuple[dict[str, PlannedInput], list[dict[str, Any]]]:
-    """Return what can be read of the inputs, and all gaps that somebody allowed.
-
-    Args:
-        windows: The topics.
-        inputs: The ranges, those of ``known`` gaps left out already.
-        landed: By source, whether complete landing files cover its range.
-        known: Gaps of the published version.
-        allow_gap: Why further loss is accepted, or None to refuse any.
-
-    Raises:
-        OffsetOutOfRangeError: Retention deleted records of the interval, or nobody can prove that
-            it did not.
-    """
-    losses = [
-        loss
-        for window in windows
-        for source, _ in window.inputs()
-        if (loss := _loss(window, source, inputs[source], is_landed=landed[source])) is not None
-        and not any(gap["source"] == source and gap["end"] >= loss.end for gap in known)
-    ]
-    if losses and allow_gap is None:
-        raise OffsetOutOfRangeError(
-            "retention is past the interval: "
-            + "; ".join(map(str, losses))
-            + "; nothing was read or published; restore the records, or accept the loss with"
-            " --allow-gap WHY (Airflow: parameter 'allow_gap')"
-        )
-    kept = dict(inputs)
-    gaps = [dict(gap) for gap in known]
-    for loss in losses:
-        planned = kept[loss.source]
-        start = min(max(planned.start, loss.end), planned.end)
-        kept[loss.source] = planned.model_copy(update={"start": start})
-        gaps.append({"source": loss.source, "start": loss.start, "end": loss.end, "why": allow_gap})
-    return kept, gaps
-
-
-def _loss(
-    window: TopicWindow, source: str, planned: PlannedInput, *, is_landed: bool
-) -> _Loss | None:
-    log_start, _ = window.topic.log_range(planned.partition)
-    if planned.start < min(log_start, planned.end) and not is_landed:
-        return _Loss(source, planned.start, min(log_start, planned.end), proven=True)
-    # What has landed says nothing of records before it.
-    unproven = window.start.unproven(planned.partition)
-    if unproven is not None:
-        return _Loss(source, 0, unproven.log_start, proven=False)
-    return None
-
-
-def late_policies(spec: DatasetSpec, inputs: Mapping[str, PlannedInput]) -> dict[str, str]:
+def late_policies(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, str]:
     """Return per source what becomes of late records: keep, separate or fail."""
+    if spec.source.logs is not None:
+        return dict.fromkeys(inputs, "keep")
     if spec.source.recorded is not None:
         return dict.fromkeys(inputs, spec.source.recorded.late)
     by_topic = {topic.topic: topic.late for topic in spec.source.kafka}
-    return {source: by_topic[planned.topic] for source, planned in inputs.items()}
-
-
-def _topics(spec: DatasetSpec) -> Iterator[tuple[str, str, timedelta]]:
-    """Yield connection, topic and believed skew of every topic of the spec."""
-    if spec.source.recorded is not None:
-        place = spec.source.recorded.path
-        uri = place if "://" in place else str(Path(place).absolute())
-        yield f"{_RECORDED}{uri}", "", spec.source.recorded.skew
-    for topic in spec.source.kafka:
-        yield topic.connection, topic.topic, topic.skew
+    return {source: by_topic[planned.label] for source, planned in inputs.items()}

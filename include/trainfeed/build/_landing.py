@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainfeed.build._plan_file import PlannedInput, PlannedRange
+from trainfeed.build._plan_file import Planned, PlannedFile, PlannedRange
 from trainfeed.dataset import Leaf, canonical
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
@@ -19,23 +19,29 @@ from trainfeed.storage import Location
 
 __all__ = ["REMEDY", "is_landed", "landed_leaf", "landing_file", "leaf_of", "opened_landing"]
 
+_LOGS: Final = "_logs"
 REMEDY: Final = "nothing was published; delete the file and clear the run from ingest on"
 
 logger = logging.getLogger(__name__)
 
 
-def landing_file(landing: Location, planned: PlannedInput, piece: PlannedRange) -> Location:
+def landing_file(landing: Location, planned: Planned, piece: PlannedRange) -> Location:
     """Return where the records of a range land, below the landing area."""
-    location = landing
-    folder = landing_folder(planned.topic, planned.topic_uuid, planned.partition)
-    for name in folder.split("/"):
-        location = location / name
-    return location / landing_name(piece.start, piece.end)
+    if isinstance(planned, PlannedFile):
+        # Everything that its records depend on, so whoever plans the same file finds it.
+        folder = f"{_LOGS}/{canonical.sha256_of(planned.model_dump())[:32]}"
+    else:
+        folder = landing_folder(planned.topic, planned.topic_uuid, planned.partition)
+    return landing / folder / landing_name(piece.start, piece.end)
 
 
 @contextmanager
-def opened_landing(location: Location) -> Iterator[LandingFile]:
-    """Open a landing file whose content has been verified.
+def opened_landing(location: Location, *, verified: bool = True) -> Iterator[LandingFile]:
+    """Open a landing file.
+
+    Args:
+        location: Where it is.
+        verified: Whether its content is verified first; else the caller verifies while reading.
 
     Raises:
         NotFoundError: It is not there.
@@ -48,7 +54,8 @@ def opened_landing(location: Location) -> Iterator[LandingFile]:
         )
     try:
         with closing(LandingFile.open(location)) as landing:
-            landing.verify()
+            if verified:
+                landing.verify()
             yield landing
     except FormatError as error:
         raise ChecksumError(f"{error}; {REMEDY}") from error
@@ -76,7 +83,7 @@ def landed_leaf(location: Location, source: str) -> Leaf | None:
     return found
 
 
-def is_landed(landing: Location, planned: PlannedInput, piece: PlannedRange) -> bool:
+def is_landed(landing: Location, planned: Planned, piece: PlannedRange) -> bool:
     """Return whether a complete, intact landing file covers the range."""
     return landed_leaf(landing_file(landing, planned, piece), piece.source) is not None
 

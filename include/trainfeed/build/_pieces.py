@@ -8,51 +8,85 @@ built.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from trainfeed.build._plan_file import PlannedInput, PlannedRange, PlannedShard
+from trainfeed.build._plan_file import Planned, PlannedInput, PlannedRange, PlannedShard
+from trainfeed.spec import DatasetSpec
 
-__all__ = ["MAX_RANGE_READS", "MAX_TASKS", "cut", "group_ranges", "group_shards"]
+__all__ = ["MAX_RANGE_READS", "MAX_TASKS", "Sizes", "cut", "group_ranges", "group_shards"]
 
 MAX_TASKS: Final = 512
 MAX_RANGE_READS: Final = 16_384
 
 
-def cut(inputs: Mapping[str, PlannedInput], records_per_task: int) -> list[PlannedRange]:
-    """Cut inputs into landing files of at most ``records_per_task`` offsets.
+@dataclass(frozen=True)
+class Sizes:
+    """How large pieces and tasks of a data set are.
 
-    Inputs without a record in the interval give no range.
+    A *span* is counted in what ranges are counted in: offsets of a topic, bytes of log files.
+
+    Attributes:
+        range_span: Most of one range.
+        task_span: What a task takes, about.
+        span_per_record: What a record takes, about.
+    """
+
+    range_span: int
+    task_span: int
+    span_per_record: int
+
+    @classmethod
+    def of(cls, spec: DatasetSpec) -> Sizes:
+        """The sizes that a specification asks for."""
+        records = spec.resources.records_per_task
+        logs = spec.source.logs
+        if logs is None:
+            return cls(records, records, 1)
+        return cls(logs.split_bytes, records * logs.bytes_per_record, logs.bytes_per_record)
+
+
+def cut(inputs: Mapping[str, Planned], range_span: int) -> list[PlannedRange]:
+    """Cut inputs into ranges of at most ``range_span`` offsets or bytes.
+
+    Compressed files are not cut: there is no way into the middle of one. Inputs without a record
+    in the interval give no range.
     """
     return [
-        PlannedRange(source=source, start=start, end=min(start + records_per_task, planned.end))
+        PlannedRange(source=source, start=start, end=min(start + step, planned.end))
         for source, planned in sorted(inputs.items(), key=lambda item: item[0].encode())
-        for start in range(planned.start, planned.end, records_per_task)
+        if (step := range_span if _is_cut(planned) else planned.end - planned.start) > 0
+        for start in range(planned.start, planned.end, step)
     ]
 
 
-def group_ranges(ranges: Sequence[PlannedRange], records_per_task: int) -> list[list[int]]:
-    """Group neighbouring ranges so that a task has about ``records_per_task`` offsets.
+def _is_cut(planned: Planned) -> bool:
+    return isinstance(planned, PlannedInput) or planned.compression == "none"
+
+
+def group_ranges(ranges: Sequence[PlannedRange], task_span: int) -> list[list[int]]:
+    """Group neighbouring ranges so that a task has about ``task_span`` offsets or bytes.
 
     Returns:
         Indices into ``ranges``; one empty group when there is no range, so that a stage always
         has a task.
     """
-    return _group([r.end - r.start for r in ranges], records_per_task, MAX_TASKS)
+    return _group([r.end - r.start for r in ranges], task_span, MAX_TASKS)
 
 
 def group_shards(
     shards: Mapping[str, int],
     ranges: Sequence[PlannedRange],
     groups: Sequence[Sequence[int]],
-    records_per_task: int,
+    task_span: int,
 ) -> list[list[PlannedShard]]:
-    """Group shards, in split and shard order, so that a task writes ``records_per_task`` samples.
+    """Group shards, in split and shard order, so that a task writes what ``task_span`` gives.
 
     Args:
         shards: Number of shards per split.
         ranges: The ranges to read.
         groups: The split groups.
-        records_per_task: Aim for the samples of a task.
+        task_span: Aim for the offsets or bytes whose samples a task writes.
     """
     every = [
         PlannedShard(split=split, index=index)
@@ -64,7 +98,7 @@ def group_shards(
     most = max(1, min(MAX_TASKS, MAX_RANGE_READS // len(groups)))
     return [
         [every[index] for index in group]
-        for group in _group([weight] * len(every), records_per_task, most)
+        for group in _group([weight] * len(every), task_span, most)
     ]
 
 

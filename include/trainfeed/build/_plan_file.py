@@ -10,8 +10,16 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from trainfeed.build._planned import (
+    Planned,
+    PlannedFile,
+    PlannedInput,
+    PlannedRange,
+    PlannedShard,
+    PlanPart,
+)
 from trainfeed.build._ref import PlanRef
 from trainfeed.dataset import DatasetFolder, canonical
 from trainfeed.dataset.order import shard_name
@@ -20,6 +28,8 @@ from trainfeed.storage import posix
 
 __all__ = [
     "Plan",
+    "Planned",
+    "PlannedFile",
     "PlannedInput",
     "PlannedRange",
     "PlannedShard",
@@ -28,45 +38,14 @@ __all__ = [
 ]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class PlannedInput(_Model):
-    """One source: the half-open range of offsets, and what identifies the topic."""
-
-    connection: str
-    topic: str
-    topic_uuid: str
-    cluster: str
-    partition: int
-    start: int
-    end: int
-
-
-class PlannedRange(_Model):
-    """A piece of an input: one landing file."""
-
-    source: str
-    start: int
-    end: int
-
-
-class PlannedShard(_Model):
-    """One shard to write."""
-
-    split: str
-    index: int
-
-
-class Plan(_Model):
+class Plan(PlanPart):
     """Everything that the stages of one build must agree on.
 
     Attributes:
         rebuild: Why it was asked for although the interval may have been published.
         fingerprint_of: The values that ``fingerprint`` is the digest of.
         inputs: By source string.
-        ranges: Landing files, in order of source and offset.
+        ranges: Landing files, or pieces of log files, in order of source and offset.
         ingest: Per task the indices into ``ranges``.
         preprocess: Per task, and so per spill file, the indices into ``ranges``.
         convert: Per task the shards.
@@ -84,7 +63,7 @@ class Plan(_Model):
     rebuild: str | None
     fingerprint: str
     fingerprint_of: dict[str, Any]
-    inputs: dict[str, PlannedInput]
+    inputs: dict[str, Planned]
     ranges: list[PlannedRange]
     ingest: list[list[int]]
     preprocess: list[list[int]]

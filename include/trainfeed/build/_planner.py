@@ -7,21 +7,19 @@ from typing import Any
 
 from trainfeed.build._code import code_digest, running_libraries
 from trainfeed.build._differences import differences
-from trainfeed.build._inputs import TopicWindow, late_policies, resolve_inputs, retained
-from trainfeed.build._landing import is_landed
+from trainfeed.build._inputs import Inputs, late_policies
 from trainfeed.build._lookups import lookup_digests
-from trainfeed.build._pieces import cut, group_ranges, group_shards
-from trainfeed.build._plan_file import Plan, PlannedInput, load_plan, save_plan
+from trainfeed.build._pieces import Sizes, cut, group_ranges, group_shards
+from trainfeed.build._plan_file import Plan, Planned, load_plan, save_plan
+from trainfeed.build._planned import first_few, replaced_inputs
 from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, canonical
-from trainfeed.dataset.identity import kafka_source
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
 from trainfeed.dataset.order import LATE_SPLIT, num_shards
 from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
 from trainfeed.spec import DatasetSpec, fingerprint_fields
-from trainfeed.storage import Location
 from trainfeed.window import Interval, format_time
 
 __all__ = ["Planner"]
@@ -51,22 +49,23 @@ class Planner:
         self._next_generation = folder.last_generation(interval.name) + 1
         self._current = self._read_current()
 
-    def identical(self, windows: list[TopicWindow], rebuild: str | None) -> Plan | None:
+    def identical(self, source: Inputs, rebuild: str | None) -> Plan | None:
         """Return the plan of the published version when it is what this plan would make.
 
         Args:
-            windows: The topics.
+            source: The topics or files.
             rebuild: Why the interval is built again; None when nobody asks for it.
 
         Raises:
-            SourceReplacedError: It was built from another topic, and no rebuild is asked for.
+            SourceReplacedError: It was built from another topic or file, and no rebuild is asked
+                for.
             ConflictError: It was built from another fingerprint, and no rebuild is asked for.
         """
         current = self._current
         if current is None:
             return None
-        inputs = self._inputs(windows)
-        replaced = _replaced(current, inputs)
+        inputs = source.inputs(current)
+        replaced = replaced_inputs(current, inputs)
         fingerprint_of = self._fingerprint_of(inputs)
         if not replaced and canonical.sha256_of(fingerprint_of) == current.fingerprint:
             plan = self._plan_of(current, inputs)
@@ -75,18 +74,13 @@ class Planner:
             raise self._refusal(current, fingerprint_of, replaced)
         return None
 
-    def make(
-        self, windows: list[TopicWindow], *, rebuild: str | None, allow_gap: str | None
-    ) -> Plan:
+    def make(self, source: Inputs, *, rebuild: str | None, allow_gap: str | None) -> Plan:
         """Write the plan down, or adopt the one that an earlier or parallel run wrote.
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
         """
-        inputs = self._inputs(windows)
-        known = self._known_gaps(windows)
-        landed = {source: self._is_landed(planned) for source, planned in inputs.items()}
-        inputs, gaps = retained(windows, inputs, landed, known, allow_gap=allow_gap)
+        inputs, gaps = source.without_losses(self._current, allow_gap)
         supersedes = None
         if self._current is not None:
             supersedes = {"generation": self._current.generation, "why": rebuild}
@@ -101,7 +95,7 @@ class Planner:
         manifest, _ = Manifest.read(self._folder.version(self._interval.name, generation))
         return manifest
 
-    def _plan_of(self, current: Manifest, inputs: Mapping[str, PlannedInput]) -> Plan:
+    def _plan_of(self, current: Manifest, inputs: Mapping[str, Planned]) -> Plan:
         """Return the plan of the published version, made anew when somebody has removed it."""
         ref = PlanRef(self._spec.name, self._interval.name, current.plan)
         try:
@@ -112,12 +106,12 @@ class Planner:
             update = {"supersedes": current.supersedes, "rebuild": why, "gaps": current.gaps}
             return save_plan(self._folder, plan.model_copy(update=update))
 
-    def _plan(self, generation: int, inputs: Mapping[str, PlannedInput]) -> Plan:
+    def _plan(self, generation: int, inputs: Mapping[str, Planned]) -> Plan:
         fingerprint_of = self._fingerprint_of(inputs)
         fingerprint = canonical.sha256_of(fingerprint_of)
-        records_per_task = self._spec.resources.records_per_task
-        ranges = cut(inputs, records_per_task)
-        groups = group_ranges(ranges, records_per_task)
+        sizes = Sizes.of(self._spec)
+        ranges = cut(inputs, sizes.range_span)
+        groups = group_ranges(ranges, sizes.task_span)
         shards = self._shards(inputs)
         return Plan.model_validate(
             {
@@ -134,7 +128,7 @@ class Planner:
                 "ranges": ranges,
                 "ingest": groups,
                 "preprocess": groups,
-                "convert": group_shards(shards, ranges, groups, records_per_task),
+                "convert": group_shards(shards, ranges, groups, sizes.task_span),
                 "shards": shards,
                 "quality": [gate.model_dump() for gate in self._spec.quality],
                 "gaps": [],
@@ -144,22 +138,6 @@ class Planner:
                 "schema": self._spec.schema_fields(),
             }
         )
-
-    def _known_gaps(self, windows: list[TopicWindow]) -> list[dict[str, Any]]:
-        """Return the gaps of the published version, as far as its topics are still there."""
-        current = self._current
-        if current is None or _replaced(current, resolve_inputs(windows)):
-            return []
-        return current.gaps
-
-    def _inputs(self, windows: list[TopicWindow]) -> dict[str, PlannedInput]:
-        """Return the planned ranges, without the gaps that the published version knows."""
-        inputs = resolve_inputs(windows)
-        for gap in self._known_gaps(windows):
-            planned = inputs[gap["source"]]
-            start = min(max(planned.start, gap["end"]), planned.end)
-            inputs[gap["source"]] = planned.model_copy(update={"start": start})
-        return inputs
 
     def _refusal(
         self, current: Manifest, fingerprint_of: dict[str, Any], replaced: list[str]
@@ -171,24 +149,24 @@ class Planner:
         )
         if replaced:
             return SourceReplacedError(
-                f"topics of {version} were replaced: {'; '.join(replaced)}; {remedy}"
+                f"inputs of {version} were replaced: {first_few(replaced)}; {remedy}"
             )
         ref = PlanRef(self._spec.name, self._interval.name, current.plan)
         try:
             published = load_plan(self._folder, ref).fingerprint_of
         except NotFoundError:
             published = {"code": current.code["digest"], "lookups": current.lookups}
-        changes = "; ".join(differences(published, fingerprint_of))
+        changes = first_few(list(differences(published, fingerprint_of)))
         return ConflictError(f"{version} is published from other inputs: {changes}; {remedy}")
 
-    def _fingerprint_of(self, inputs: Mapping[str, PlannedInput]) -> dict[str, Any]:
+    def _fingerprint_of(self, inputs: Mapping[str, Planned]) -> dict[str, Any]:
         """Return everything that determines the content."""
         interval = self._interval_json()
         return {
             "format": FORMAT,
             "dataset": self._spec.name,
             "interval": {"start": interval["start"], "end": interval["end"]},
-            "inputs": {source: [planned.start, planned.end] for source, planned in inputs.items()},
+            "inputs": {source: planned.fingerprint() for source, planned in inputs.items()},
             "spec": fingerprint_fields(self._spec),
             "code": self._code,
             "lookups": self._lookups,
@@ -201,31 +179,13 @@ class Planner:
             "end": format_time(self._interval.end),
         }
 
-    def _shards(self, inputs: Mapping[str, PlannedInput]) -> dict[str, int]:
+    def _shards(self, inputs: Mapping[str, Planned]) -> dict[str, int]:
         output = self._spec.output
-        planned = sum(i.end - i.start for i in inputs.values())
+        span = sum(i.end - i.start for i in inputs.values())
+        planned = span // Sizes.of(self._spec).span_per_record
         shards = {
             split: output.shards or num_shards(planned, share, output.samples_per_shard or 1)
             for split, share in self._spec.split.millionths.items()
         }
         separates = "separate" in late_policies(self._spec, inputs).values()
         return shards | ({LATE_SPLIT: 1} if separates else {})
-
-    def _is_landed(self, planned: PlannedInput) -> bool:
-        source = kafka_source(planned.topic, planned.partition)
-        pieces = cut({source: planned}, self._spec.resources.records_per_task)
-        landing = Location.parse(self._env.landing)
-        # An empty range proves nothing: its records may be those that were deleted.
-        return bool(pieces) and all(is_landed(landing, planned, piece) for piece in pieces)
-
-
-def _replaced(current: Manifest, inputs: Mapping[str, PlannedInput]) -> list[str]:
-    """Return one line per source of the published version whose topic is another one now."""
-    lines = {
-        f"{planned.topic}: {old['topic_uuid']} in cluster {old['cluster']} →"
-        f" {planned.topic_uuid} in cluster {planned.cluster}"
-        for source, planned in inputs.items()
-        if (old := current.inputs.get(source)) is not None
-        and (old["topic_uuid"], old["cluster"]) != (planned.topic_uuid, planned.cluster)
-    }
-    return sorted(lines)

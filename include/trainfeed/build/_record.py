@@ -8,16 +8,27 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-__all__ = ["Filtered", "Record", "Reject"]
+__all__ = ["Filtered", "Record", "Reject", "check_reason", "cut_message"]
 
 _REASON: Final = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,63}")
 _MAX_MESSAGE_CHARS: Final = 500
 
 
-def _check_reason(reason: str) -> str:
+def check_reason(reason: str) -> str:
+    """Return ``reason`` when it is a short code.
+
+    Raises:
+        ValueError: It is none.
+    """
     if not _REASON.fullmatch(reason):
         raise ValueError(f"expected a reason like 'not_json', got {reason!r}")
     return reason
+
+
+def cut_message(text: str) -> str:
+    """Return at most 500 characters of ``text``, as UTF-8 can say them."""
+    # What came out of a broken record may hold what UTF-8 cannot say.
+    return text[:_MAX_MESSAGE_CHARS].encode("utf-8", "replace").decode()
 
 
 class Reject(Exception):  # noqa: N818 - users raise it as a verdict, it reports no failure
@@ -30,10 +41,8 @@ class Reject(Exception):  # noqa: N818 - users raise it as a verdict, it reports
 
     def __init__(self, reason: str, message: str = "") -> None:
         super().__init__(reason, message)
-        self.reason = _check_reason(reason)
-        # What came out of a broken record may hold what UTF-8 cannot say.
-        text = str(message)[:_MAX_MESSAGE_CHARS]
-        self.message = text.encode("utf-8", "replace").decode()
+        self.reason = check_reason(reason)
+        self.message = cut_message(str(message))
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ class Filtered:
     reason: str
 
     def __post_init__(self) -> None:
-        _check_reason(self.reason)
+        check_reason(self.reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import pyarrow as pa
+
+from trainfeed.build._batch import Judged, WrongBatchError, judge
 from trainfeed.build._code import load_function
 from trainfeed.build._lookups import load_lookups
 from trainfeed.build._record import Filtered, Record, Reject
@@ -28,10 +31,12 @@ class UserFunction:
     """
 
     def __init__(self, spec: DatasetSpec, lookups: Mapping[str, str]) -> None:
-        self._function = load_function(spec, spec.preprocess.function)
+        entry = spec.preprocess.function
+        self._function = load_function(spec, entry)
         # Read-only: what one record leaves behind must not reach the next.
         self._lookups = MappingProxyType(load_lookups(spec, lookups))
-        self._name = f"{spec.preprocess.function} of data set {spec.name!r}"
+        self._names = list(spec.fields)
+        self._name = f"{entry} of data set {spec.name!r}"
 
     def call(self, record: Record) -> list[Mapping[str, Any]] | Filtered:
         """Return the samples of a record, at least one, or why it is not wanted.
@@ -57,9 +62,39 @@ class UserFunction:
         expected = "return a mapping, a list of mappings, or Filtered"
         raise self.mistake(record, f"returned a {type(result).__name__}", expected)
 
+    def call_batch(self, batch: pa.RecordBatch) -> Judged:
+        """Return what became of every record of a batch of ``BATCH_SCHEMA``.
+
+        Raises:
+            PreprocessError: The function raised, or returned what no function may.
+        """
+        try:
+            returned = self._function(batch, self._lookups)
+        except (Exception, SystemExit) as error:
+            message = f"raised {type(error).__name__}: {error}"
+            remedy = "mend the function, or reject broken records in _rejected"
+            raise self.batch_mistake(batch, None, message, remedy) from error
+        try:
+            return judge(returned, self._names, batch.num_rows)
+        except WrongBatchError as error:
+            raise self.batch_mistake(batch, error.row, str(error), error.remedy) from error
+
     def mistake(self, record: Record, message: str, remedy: str) -> PreprocessError:
         """Return the error that says what the function did at which record."""
+        return self._error(f"{message} at {record.source} offset {record.offset}", remedy)
+
+    def batch_mistake(
+        self, batch: pa.RecordBatch, row: int | None, message: str, remedy: str
+    ) -> PreprocessError:
+        """Return the error that says what the function did with which row of a batch."""
+        source = batch.column("source").dictionary[0]
+        first, last = batch.column("offset")[0], batch.column("offset")[-1]
+        place = f"in the batch of {source} offsets {first} to {last} ({batch.num_rows} rows)"
+        if row is not None:
+            place = f"at {source} offset {batch.column('offset')[row]}, row {row} {place}"
+        return self._error(f"{message} {place}", remedy)
+
+    def _error(self, what: str, remedy: str) -> PreprocessError:
         return PreprocessError(
-            f"{self._name} {message} at {record.source} offset {record.offset}; nothing was"
-            f" published; {remedy}"
+            f"{self._name} {what}; landing files are kept, nothing was published; {remedy}"
         )

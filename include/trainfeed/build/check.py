@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from trainfeed import faults
 from trainfeed.build._gates import Counts, evaluate, failures
@@ -24,6 +27,9 @@ from trainfeed.samples import Schema, Statistics
 from trainfeed.spec import DatasetSpec
 
 __all__ = ["check"]
+
+# A mask per source is fastest for the partitions of a topic, and hopeless for thousands of files.
+_FEW_SOURCES: Final = 32
 
 
 def check(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
@@ -109,9 +115,9 @@ def _recount_quarantine(stage: Stage, ledger: Ledger) -> dict[str, Any]:
     for group in range(len(stage.plan.preprocess)):
         with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
             table = file.read_all()
-        sources, offsets = table["source"].to_numpy(), table["offset"].to_numpy()
-        for index, source in enumerate(stage.plan.sources):
-            found[source] += Leaf.of(source_hash(source), offsets[sources == index], 0)
+        offsets = table["offset"].to_numpy()
+        for source, rows in _by_source(stage, table["source"].to_numpy()):
+            found[source] += Leaf.of(source_hash(source), offsets[rows], 0)
         for entry in table["reason"].value_counts().to_pylist():
             reasons[entry["values"]] = reasons.get(entry["values"], 0) + entry["counts"]
     _compare("quarantine", found, {source: leaf.quarantined for source, leaf in ledger.items()})
@@ -129,17 +135,30 @@ def _recount_shards(
     for shard in stage.plan.all_shards():
         with closing(ArrowWithTrailer(stage.part_file(shard))) as part:
             positions, trailer = part.read_all(), part.trailer
-        sources = positions["source"].to_numpy()
         offsets, ordinals = positions["offset"].to_numpy(), positions["ordinal"].to_numpy()
-        for index, source in enumerate(stage.plan.sources):
-            mine = sources == index
-            found[source] += ValidLeaf.of(source_hash(source), offsets[mine], ordinals[mine], 0)
+        for source, rows in _by_source(stage, positions["source"].to_numpy()):
+            found[source] += ValidLeaf.of(source_hash(source), offsets[rows], ordinals[rows], 0)
         if trailer["shard"]["samples"] != len(positions):
             raise GateError(f"shard {trailer['shard']['name']} and its positions differ in number")
         statistics[shard.split].merge(Statistics.from_json(schema, trailer["statistics"]))
         shards.append({"split": shard.split, **trailer["shard"]})
     _compare("shards", found, {source: leaf.valid for source, leaf in ledger.items()})
     return shards, statistics
+
+
+def _by_source(
+    stage: Stage, indices: NDArray[np.integer[Any]]
+) -> Iterator[tuple[str, NDArray[np.bool_] | NDArray[np.intp]]]:
+    """Yield sources, all that occur in a column of source indices, and what selects their rows."""
+    sources = stage.plan.sources
+    if len(sources) <= _FEW_SOURCES:
+        yield from ((source, indices == index) for index, source in enumerate(sources))
+        return
+    order = np.argsort(indices, kind="stable")
+    counts = np.bincount(indices, minlength=len(sources))
+    ends = np.cumsum(counts)
+    for index in np.flatnonzero(counts).tolist():
+        yield sources[index], order[ends[index] - counts[index] : ends[index]]
 
 
 def _compare(
@@ -173,7 +192,7 @@ def _late(stage: Stage, trailers: list[Mapping[str, Any]]) -> dict[str, Any]:
     policies = late_policies(stage.spec, stage.plan.inputs)
     parts = [(source, part) for trailer in trailers for source, part in trailer["late"].items()]
     return {
-        "policy": {stage.plan.inputs[source].topic: policies[source] for source in policies},
+        "policy": {stage.plan.inputs[source].label: policies[source] for source in policies},
         "late": sum(part["late"] for _, part in parts),
         "future": sum(part["future"] for _, part in parts),
         "max_lateness_ms": max((part["max_lateness_ms"] for _, part in parts), default=0),

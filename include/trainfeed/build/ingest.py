@@ -1,4 +1,4 @@
-"""Stage ``ingest``: copy planned offset ranges of a topic into landing files.
+"""Stage ``ingest``: copy planned ranges of topics into landing files; verify log files.
 
 A landing file is named by its range. A complete one is adopted without a word to the source, so a
 retry, a second data set and a rebuild read the broker at most once.
@@ -6,18 +6,19 @@ retry, a second data set and a rebuild read the broker at most once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from trainfeed import faults
-from trainfeed.build._inputs import open_source
 from trainfeed.build._landing import landed_leaf, landing_file, leaf_of
-from trainfeed.build._plan_file import PlannedInput, PlannedRange
+from trainfeed.build._log_files import check_folder, iter_log, lands
+from trainfeed.build._plan_file import PlannedFile, PlannedInput, PlannedRange
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._stage import Stage, run_stage, unit_of
+from trainfeed.build._topic_inputs import open_source
 from trainfeed.config import Environment
 from trainfeed.dataset import Leaf, canonical
 from trainfeed.dataset.identity import source_hash
@@ -39,10 +40,11 @@ def ingest(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict
         unit: Index into the plan's ``ingest``.
 
     Returns:
-        ``verdict`` (built, adopted or published), ``source_reads``, ``records``, ``bytes``.
+        ``verdict`` (built, adopted, verified or published), ``source_reads``, ``records``,
+        ``bytes``.
 
     Raises:
-        SourceReplacedError: The topic is not the one that was planned.
+        SourceReplacedError: The topic is not the one that was planned, or log files are not.
         OffsetOutOfRangeError: Retention deleted records of a range.
         IngestError: The source cannot be read now.
     """
@@ -50,15 +52,22 @@ def ingest(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict
 
 
 def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
+    pieces = [stage.plan.ranges[index] for index in unit_of(stage.plan.ingest, unit)]
+    if not lands(stage):
+        return _verify(stage, unit, pieces)
     adopted, landed = Leaf(), Leaf()
-    for index in unit_of(stage.plan.ingest, unit):
-        piece = stage.plan.ranges[index]
+    missing = []
+    for piece in pieces:
         location = landing_file(stage.landing, stage.plan.inputs[piece.source], piece)
         leaf = landed_leaf(location, piece.source)
         if leaf is not None:
             adopted += leaf
         else:
-            landed += _land(stage, piece, location)
+            missing.append((piece, location))
+    if stage.spec.source.logs is not None and missing:
+        check_folder(stage, {piece.source for piece, _ in missing})
+    for piece, location in missing:
+        landed += _land(stage, piece, location)
     total = adopted + landed
     return {
         "verdict": "built" if landed.records else "adopted",
@@ -69,19 +78,29 @@ def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
     }
 
 
+def _verify(stage: Stage, unit: int, pieces: list[PlannedRange]) -> dict[str, Any]:
+    """Log files that later stages read themselves: make sure that they are the planned ones."""
+    check_folder(stage, {piece.source for piece in pieces})
+    num_bytes = sum(piece.end - piece.start for piece in pieces)
+    return {"verdict": "verified", "unit": unit, "records": 0, "bytes": num_bytes}
+
+
 def _land(stage: Stage, piece: PlannedRange, location: Location) -> Leaf:
-    planned = stage.plan.inputs[piece.source]
-    with closing(open_source(stage.env, planned.connection, planned.topic)) as topic:
-        _check_identity(topic, planned)
-        leaves: list[Leaf] = []
-
-        def write(file: BinaryIO) -> None:
-            batches = topic.iter_batches(planned.partition, piece.start, piece.end)
-            leaves.append(_write(file, batches, piece))
-
-        location.write_atomic(write)
+    leaves: list[Leaf] = []
+    with closing(_batches(stage, piece)) as batches:
+        location.write_atomic(lambda file: leaves.append(_write(file, batches, piece)))
     faults.point("ingest.after_rename")
     return leaves[-1]
+
+
+def _batches(stage: Stage, piece: PlannedRange) -> Generator[pa.RecordBatch]:
+    planned = stage.plan.inputs[piece.source]
+    if isinstance(planned, PlannedFile):
+        yield from iter_log(stage, piece)
+        return
+    with closing(open_source(stage.env, planned.connection, planned.topic)) as topic:
+        _check_identity(topic, planned)
+        yield from topic.iter_batches(planned.partition, piece.start, piece.end)
 
 
 def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch], piece: PlannedRange) -> Leaf:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+from trainfeed.build._parallel import run_units, share_of
 from trainfeed.build._ref import PlanRef
 from trainfeed.build.check import check
 from trainfeed.build.convert import convert
@@ -82,6 +84,7 @@ def _stages(
     ref = PlanRef.from_json(planned)
     for stage in (ingest, preprocess, convert):
         units = [item["unit"] for item in planned[stage.__name__]]
-        yield stage.__name__, (stage(spec, env, ref, unit) for unit in units)
+        run = partial(stage, share_of(spec, len(units)), env, ref)
+        yield stage.__name__, run_units(run, units, spec.resources.processes)
     for last in (check, publish):
         yield last.__name__, (run(spec, env, ref) for run in [last])

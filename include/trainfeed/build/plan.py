@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from trainfeed import faults
-from trainfeed.build._inputs import open_topics
+from trainfeed.build._closed import require_closed
+from trainfeed.build._inputs import open_inputs
 from trainfeed.build._planner import Planner
+from trainfeed.build._signature import require_function
+from trainfeed.build._space import require_space
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_name
-from trainfeed.errors import ConfigError, WindowOpenError
+from trainfeed.errors import ConfigError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import posix
-from trainfeed.window import Interval, format_time, ready_at
+from trainfeed.window import Interval
 
 __all__ = ["plan"]
 
@@ -36,6 +39,7 @@ def plan(
     *,
     rebuild: str | None = None,
     allow_gap: str | None = None,
+    checks_space: bool = True,
 ) -> dict[str, Any]:
     """Plan one interval, or find that it is published already.
 
@@ -45,31 +49,38 @@ def plan(
         env: Where things are.
         rebuild: Why a published interval is built again, as the next generation.
         allow_gap: Why records that retention deleted may be missing.
+        checks_space: Whether a build that will not fit is refused.
 
     Returns:
         The plan's reference, ``generation``, ``verdict`` (build or identical), ``seconds``, and
         per stage one ``{"unit": n}`` for every task, never none.
 
     Raises:
-        WindowOpenError: The interval has not ended and settled yet.
+        WindowOpenError: The interval has not ended and settled yet, or its folder of log files
+            is not complete.
         TopicNotFoundError: A topic is not there.
         OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
-        SourceReplacedError: The published version was built from another topic of that name.
+        SourceReplacedError: The published version was built from another topic or file of that
+            name.
         ConflictError: The interval is published from another fingerprint.
         UnsuitableStoreError: The publication root cannot publish atomically.
+        QuotaExceededError: The landing area or the publication root has too little space.
     """
     started = time.perf_counter()
     _require_reasons(rebuild=rebuild, allow_gap=allow_gap)
-    _require_closed(spec, interval, datetime.now(UTC))
+    require_function(spec)
+    require_closed(spec, interval, datetime.now(UTC))
     folder = DatasetFolder(Path(env.root), spec.name)
     _probe(folder)
-    with open_topics(spec, env, folder, interval) as windows:
+    with open_inputs(spec, env, folder, interval) as source:
         planner = Planner(spec, interval, env, folder)
-        found = planner.identical(windows, rebuild)
+        found = planner.identical(source, rebuild)
         verdict = "build" if found is None else "identical"
         if found is None:
-            found = planner.make(windows, rebuild=rebuild, allow_gap=allow_gap)
+            found = planner.make(source, rebuild=rebuild, allow_gap=allow_gap)
     faults.point("plan.after_save")
+    if verdict == "build" and checks_space:
+        require_space(spec, found, env)
     seconds = round(time.perf_counter() - started, 3)
     logger.info("plan %s/%s: %s in %.1f s", spec.name, interval.name, verdict, seconds)
     return {
@@ -101,16 +112,3 @@ def _require_reasons(**reasons: str | None) -> None:
     for name, reason in reasons.items():
         if reason is not None and not reason.strip():
             raise ConfigError(f"expected a reason for {name}, got {reason!r}; say why")
-
-
-def _require_closed(spec: DatasetSpec, interval: Interval, now: datetime) -> None:
-    ready = ready_at(interval, spec.source.settle)
-    if now >= ready:
-        return
-    error = WindowOpenError(
-        f"interval {interval.name} of data set {spec.name!r} ends at {format_time(interval.end)}"
-        f" and settles for {spec.source.settle}: it can be planned from {format_time(ready)} on;"
-        " nothing was read or written; run again then"
-    )
-    error.ready_at = ready
-    raise error

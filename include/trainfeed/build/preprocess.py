@@ -1,38 +1,44 @@
 """Stage ``preprocess``: source records become samples, quarantined rows, or filtered counts.
 
-A pure function of a split group's landing files: the user function sees one record at a time, its
-samples get their order key from the record's position, and the group's samples are sorted once.
+A pure function of a split group's source ranges: the user function sees records or batches of them
+in worker processes, samples get their order key from the record's position, and every worker leaves
+sorted runs, which are one spill file already, or are merged into it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+import uuid
+from contextlib import ExitStack, closing, suppress
+from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 
 from trainfeed import faults
-from trainfeed.build._account import Lateness, Turned
-from trainfeed.build._inputs import late_policies
-from trainfeed.build._landing import REMEDY, landing_file, leaf_of, opened_landing
-from trainfeed.build._plan_file import PlannedRange
-from trainfeed.build._record import Filtered, Record, Reject
+from trainfeed.build._account import Lateness
+from trainfeed.build._deaths import explain
+from trainfeed.build._engine import Death, Limits, run_jobs
+from trainfeed.build._group import batch_bytes_of
+from trainfeed.build._log_files import lands
+from trainfeed.build._merge import Merge, Run
 from trainfeed.build._ref import PlanRef
-from trainfeed.build._samples import SampleSorter
-from trainfeed.build._spill import QUARANTINE_SCHEMA, write_with_trailer
+from trainfeed.build._spill import (
+    QUARANTINE_SCHEMA,
+    SPILL_SCHEMA,
+    ArrowWithTrailer,
+    TrailerWriter,
+    concat,
+    write_with_trailer,
+)
 from trainfeed.build._stage import Stage, run_stage, unit_of
-from trainfeed.build._user_function import UserFunction
+from trainfeed.build._worker import Job
 from trainfeed.config import Environment
-from trainfeed.dataset import Leaf, Ledger, SourceLedger, canonical
-from trainfeed.dataset.identity import source_hash
-from trainfeed.errors import ChecksumError, MemoryLimitError, SampleShapeError
+from trainfeed.dataset import Ledger
+from trainfeed.errors import TrainFeedError
 from trainfeed.spec import DatasetSpec
-from trainfeed.window import parse_time
+from trainfeed.storage import Location
 
 __all__ = ["preprocess"]
-
-# Raw bytes kept of a quarantined record; whatever is longer is cut, the position finds the rest.
-_MAX_RAW_BYTES: Final = 64 << 10
 
 
 def preprocess(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict[str, Any]:
@@ -45,146 +51,152 @@ def preprocess(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> 
         unit: Index into the plan's ``preprocess``.
 
     Returns:
-        ``verdict``, ``records``, ``samples``, ``quarantined``, ``filtered``.
+        ``verdict``, ``records``, ``samples``, ``quarantined``, ``filtered``, ``runs``.
 
     Raises:
-        PreprocessError: The user function raised, or returned what the schema forbids.
-        MemoryLimitError: The group's samples exceed ``resources.memory_bytes``.
+        PreprocessError: The user function raised, returned what the schema forbids, ended its
+            process, or took too long.
+        MemoryLimitError: It took too much memory, or too much is in quarantine.
+        EngineError: Somebody killed a process that ran it.
     """
     return run_stage("preprocess", (spec, env, ref), lambda stage: _preprocess(stage, unit))
 
 
-class _Group:
-    """One split group at work."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._function = UserFunction(stage.spec, stage.plan.lookups)
-        self._late_policies = late_policies(stage.spec, stage.plan.inputs)
-        # Of the plan, not of today's schedule.
-        self._start_ms, self._end_ms = (
-            int(parse_time(stage.plan.interval[edge]).timestamp() * 1000)
-            for edge in ("start", "end")
-        )
-        self._filtered: dict[str, dict[str, Turned]] = {}
-        self._quarantined: dict[str, Turned] = {}
-        self._read: dict[str, Leaf] = {}
-        self._raw_bytes = 0
-        self.lateness: dict[str, Lateness] = {}
-        self.sorter = SampleSorter(stage.spec, stage.plan)
-        self.quarantine: list[dict[str, Any]] = []
-
-    def process(self, piece: PlannedRange) -> None:
-        """Run the user function over one landing file."""
-        planned = self._stage.plan.inputs[piece.source]
-        location = landing_file(self._stage.landing, planned, piece)
-        with opened_landing(location) as landing:
-            promised = Leaf.from_json(canonical.loads(landing.metadata["ledger"].encode()))
-            lateness = self.lateness.setdefault(piece.source, Lateness())
-            read = Leaf()
-            for batch in landing.iter_batches():
-                read += leaf_of(batch, source_hash(piece.source))
-                stamps = batch.column("timestamp").to_numpy()
-                lateness.count(stamps, self._start_ms, self._end_ms)
-                for record in _records(batch, piece.source):
-                    self._one(record)
-        if read != promised:
-            raise ChecksumError(
-                f"records are not those that were landed; {REMEDY}", path=location.uri
-            )
-        self._read[piece.source] = self._read.get(piece.source, Leaf()) + read
-
-    def ledger(self) -> Ledger:
-        """Return what became of the records, by source."""
-        result = Ledger()
-        valid = self.sorter.ledger()
-        for source, read in self._read.items():
-            number = source_hash(source)
-            filtered = self._filtered.get(source, {})
-            result[source] = SourceLedger(
-                read=read,
-                valid=valid[source],
-                quarantined=self._quarantined.get(source, Turned()).leaf(number),
-                filtered={reason: filtered[reason].leaf(number) for reason in sorted(filtered)},
-            )
-        return result
-
-    def _one(self, record: Record) -> None:
-        try:
-            result = self._function.call(record)
-        except Reject as reject:
-            self._quarantine(record, reject)
-            return
-        if isinstance(result, Filtered):
-            reasons = self._filtered.setdefault(record.source, {})
-            reasons.setdefault(result.reason, Turned()).add(record)
-            return
-        late = record.timestamp_ms < self._start_ms
-        separate = late and self._late_policies[record.source] == "separate"
-        try:
-            self.sorter.add(record, result, separate=separate)
-        except SampleShapeError as error:
-            remedy = "mend the function, or the schema in dataset.yaml"
-            raise self._function.mistake(record, f"broke the schema: {error}", remedy) from error
-
-    def _quarantine(self, record: Record, reject: Reject) -> None:
-        self._quarantined.setdefault(record.source, Turned()).add(record)
-        raw = (record.value or b"")[:_MAX_RAW_BYTES]
-        self._raw_bytes += len(raw)
-        if self._raw_bytes > self._stage.spec.resources.memory_bytes:
-            raise MemoryLimitError(
-                "quarantined records of one task exceed resources.memory_bytes ="
-                f" {self._stage.spec.resources.memory_bytes} bytes at {record.source} offset"
-                f" {record.offset}; nothing was published; look at why so many are broken, raise"
-                " it, or lower resources.records_per_task in dataset.yaml"
-            )
-        row = {
-            "source": self._stage.plan.sources.index(record.source),
-            "offset": record.offset,
-            "reason": reject.reason,
-            "message": reject.message,
-            "raw": raw,
-        }
-        self.quarantine.append(row)
-
-
 def _preprocess(stage: Stage, unit: int) -> dict[str, Any]:
-    group = _Group(stage)
-    pieces = [stage.plan.ranges[index] for index in unit_of(stage.plan.preprocess, unit)]
-    for piece in pieces:
-        group.process(piece)
-        faults.point("preprocess.after_range")
-    ledger = group.ledger()
-    _write(stage, unit, group, ledger)
+    ranges = unit_of(stage.plan.preprocess, unit)
+    stage.spill.make_dir()
+    # A name of this try alone: a slower one of the same task may still be at work.
+    target = stage.spill / f".{unit:05d}.{uuid.uuid4().hex}"
+    try:
+        parts = _run(stage, ranges, target)
+        faults.point("preprocess.after_runs")
+        ledger = Ledger.total(Ledger.from_json(part["account"]["ledger"]) for part in parts)
+        _settle_quarantine(stage, unit, parts)
+        faults.point("preprocess.before_spill")
+        _settle_spill(stage, unit, parts, ledger)
+        faults.point("preprocess.after_spill")
+    finally:
+        _remove(stage, target)
     filtered = [leaf.records for part in ledger.values() for leaf in part.filtered.values()]
+    records = sum(part.read.records for part in ledger.values())
     return {
         "verdict": "built",
         "unit": unit,
-        "records": sum(part.read.records for part in ledger.values()),
+        "source_reads": 0 if lands(stage) else records,
+        "records": records,
         "samples": sum(part.valid.samples for part in ledger.values()),
-        "quarantined": len(group.quarantine),
+        "quarantined": sum(part.quarantined.records for part in ledger.values()),
         "filtered": sum(filtered),
+        "runs": sum(len(part["runs"]) for part in parts),
     }
 
 
-def _write(stage: Stage, unit: int, group: _Group, ledger: Ledger) -> None:
-    table, rows = group.sorter.table()
-    quarantine = pa.Table.from_pylist(group.quarantine, schema=QUARANTINE_SCHEMA)
-    trailer = {
-        "rows": rows,
+def _run(stage: Stage, ranges: list[int], target: Location) -> list[dict[str, Any]]:
+    """Share the ranges out among workers; return what they have made, in order of ranges."""
+    resources = stage.spec.resources
+    shares = _shares(stage, ranges, resources.processes)
+    jobs = [
+        Job(
+            spec=stage.spec,
+            env=stage.env,
+            ref=stage.plan.ref(),
+            ranges=share,
+            limit_bytes=resources.memory_bytes // len(shares),
+            target=f"{target.uri}.{number}",
+        )
+        for number, share in enumerate(shares)
+    ]
+    limits = Limits(resources.time_limit.total_seconds(), resources.worker_memory_bytes)
+    try:
+        return run_jobs(jobs, limits, lambda _: faults.point("preprocess.after_range"))
+    except Death as death:
+        raise explain(stage, death) from death
+
+
+def _shares(stage: Stage, ranges: list[int], processes: int) -> list[list[int]]:
+    """Cut a list of ranges into at most ``processes`` that have about as much to read."""
+    spans = [stage.plan.ranges[index].end - stage.plan.ranges[index].start for index in ranges]
+    total = max(1, sum(spans))
+    shares: list[list[int]] = [[] for _ in range(processes)]
+    before = 0
+    for index, span in zip(ranges, spans, strict=True):
+        # Where the middle of the range lies decides, so that order stays and none is cut.
+        shares[(2 * before + span) * processes // (2 * total + 1)].append(index)
+        before += span
+    return [share for share in shares if share] or [[]]
+
+
+def _settle_quarantine(stage: Stage, unit: int, parts: list[dict[str, Any]]) -> None:
+    """Give the quarantined records of all parts, which follow one another, their file."""
+    target = stage.quarantine_file(unit)
+    if len(parts) == 1:
+        (stage.spill / parts[0]["quarantine"]).replace(target)
+        return
+    tables = []
+    for part in parts:
+        with closing(ArrowWithTrailer(stage.spill / part["quarantine"])) as file:
+            tables.append(file.read_all())
+    table = concat(tables, QUARANTINE_SCHEMA)
+    target.write_atomic(lambda file: write_with_trailer(file, table, {}))
+
+
+def _settle_spill(stage: Stage, unit: int, parts: list[dict[str, Any]], ledger: Ledger) -> None:
+    """Give the samples of all parts their file; several runs are merged."""
+    target = stage.spill_file(unit)
+    names = [name for part in parts for name in part["runs"]]
+    if len(names) == 1:
+        (stage.spill / names[0]).replace(target)
+        return
+    account = {
         "ledger": ledger.to_json(),
-        "late": {source: late.to_json() for source, late in group.lateness.items()},
+        "late": _late(parts),
         "ranges": stage.plan.preprocess[unit],
     }
-    stage.quarantine_file(unit).write_atomic(lambda file: write_with_trailer(file, quarantine, {}))
-    faults.point("preprocess.before_spill")
-    stage.spill_file(unit).write_atomic(lambda file: write_with_trailer(file, table, trailer))
-    faults.point("preprocess.after_spill")
+    with ExitStack() as stack:
+        files = [
+            stack.enter_context(closing(ArrowWithTrailer(stage.spill / name))) for name in names
+        ]
+        target.write_atomic(lambda file: _write_merged(stage, files, file, account))
 
 
-def _records(batch: pa.RecordBatch, source: str) -> Iterator[Record]:
-    columns = (batch.column(name).to_pylist() for name in ("value", "key", "timestamp", "headers"))
-    offsets = batch.column("offset").to_pylist()
-    for offset, value, key, timestamp, headers in zip(offsets, *columns, strict=True):
-        pairs = tuple((header["key"], header["value"]) for header in headers or ())
-        yield Record(value, key, timestamp, pairs, source, offset)
+def _write_merged(
+    stage: Stage, files: list[ArrowWithTrailer], file: BinaryIO, account: dict[str, Any]
+) -> None:
+    writer = TrailerWriter(file, SPILL_SCHEMA, batch_bytes=batch_bytes_of(stage))
+    merge = Merge(stage.plan, stage.spec.resources.memory_bytes)
+    rows: dict[str, list[int]] = {}
+    first = 0
+    names = pa.array(stage.plan.splits)
+    for number, split in enumerate(stage.plan.splits):
+        edges = [run.trailer["rows"][split] for run in files]
+        # Rows before a shard in the merged file: those before it in every run.
+        rows[split] = [first + sum(e[i] - e[0] for e in edges) for i in range(len(edges[0]))]
+        runs = [Run(run, e[0], e[-1]) for run, e in zip(files, edges, strict=True)]
+        for block in merge.blocks(runs):
+            writer.write(_with_split(block, number, names))
+            faults.point("preprocess.after_merged_block")
+        first = rows[split][-1]
+    writer.close({"rows": rows, **account})
+
+
+def _with_split(block: pa.Table, number: int, names: pa.Array) -> pa.Table:
+    indices = pa.array(np.full(len(block), number, dtype=np.int32))
+    split = pa.DictionaryArray.from_arrays(indices, names)
+    return pa.Table.from_arrays([split, *block.columns], schema=SPILL_SCHEMA)
+
+
+def _late(parts: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Add up what the parts counted of late records, by source."""
+    result: dict[str, Lateness] = {}
+    for part in parts:
+        for source, counts in part["account"]["late"].items():
+            result[source] = result.get(source, Lateness()) + Lateness(**counts)
+    return {source: late.to_json() for source, late in result.items()}
+
+
+def _remove(stage: Stage, target: Location) -> None:
+    """Remove what is left of the runs of this try."""
+    with suppress(TrainFeedError):
+        for info in stage.spill.list():
+            if info.name.startswith(target.name):
+                (stage.spill / info.name).delete()

@@ -7,8 +7,8 @@ import pytest
 
 from tests.unit.build.clicks import DAY_MS, START_MS, batch, day, event
 from trainfeed.build import PlanRef
-from trainfeed.build._planner import Planner
 from trainfeed.build._spill import ArrowWithTrailer
+from trainfeed.build._topic_inputs import TopicInputs
 from trainfeed.build.check import check
 from trainfeed.build.convert import convert
 from trainfeed.build.ingest import ingest
@@ -46,17 +46,17 @@ def test_a_spec_that_changes_between_two_tasks_stops_the_run(project):
 
 
 def test_a_run_that_plans_while_another_publishes_adopts_its_generation(project, monkeypatch):
-    landed = Planner._is_landed
+    landed = TopicInputs._is_landed
     published = []
 
-    def slowly(self, inputs):
+    def slowly(self, source, inputs):
         if not published:
             published.append(True)
-            monkeypatch.setattr(Planner, "_is_landed", landed)
+            monkeypatch.setattr(TopicInputs, "_is_landed", landed)
             project.build()
-        return landed(self, inputs)
+        return landed(self, source, inputs)
 
-    monkeypatch.setattr(Planner, "_is_landed", slowly)
+    monkeypatch.setattr(TopicInputs, "_is_landed", slowly)
     report = project.build()
     assert report["generation"] == "g0001"
     assert project.folder.last_generation("2024-03-01") == 1

@@ -10,7 +10,6 @@ from trainfeed.errors import (
     ConfigError,
     ConflictError,
     GateError,
-    MemoryLimitError,
     OffsetOutOfRangeError,
     PreprocessError,
     SourceReplacedError,
@@ -176,12 +175,14 @@ def test_a_sample_that_breaks_the_schema_names_the_field_and_the_record(project)
         project.build()
 
 
-def test_samples_above_the_memory_bound_name_the_setting(project):
-    project.edit("seed: 7", "seed: 7\nresources: {memory_bytes: 1MiB}")
-    rows = [event(1, START_MS + i, copies=200) for i in range(60)]
+def test_samples_above_the_memory_bound_go_through_files_and_are_the_same(project):
+    rows = [event(1, START_MS + i, copies=600) for i in range(60)]
     project.record({0: [batch(rows)]})
-    with pytest.raises(MemoryLimitError, match=r"resources\.memory_bytes"):
-        project.build()
+    project.build()
+    small = project.elsewhere("small")
+    small.edit("seed: 7", "seed: 7\nresources: {memory_bytes: 1MiB}")
+    small.build()
+    assert digests(small.version()) == digests(project.version())
 
 
 def test_late_records_are_counted_and_may_get_a_split_of_their_own(project):

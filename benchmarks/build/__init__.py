@@ -1,0 +1,1 @@
+"""The build benchmark: batch and record mode against other engines."""

@@ -1,0 +1,45 @@
+"""One build of the benchmark's data set in this process, with the time of every stage.
+
+``python -m benchmarks.build.ours FOLDER/x10 batch|record OUT`` builds into OUT, a new folder.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from trainfeed.build.pipeline import build
+from trainfeed.config import Environment, KafkaSettings
+from trainfeed.spec import load_spec
+
+
+def main(place: Path, form: str, out: Path) -> None:
+    """Build once."""
+    started = time.perf_counter()
+    (out / "root").mkdir(parents=True)
+    env = Environment(
+        root=str(out / "root"),
+        landing=str(out / "landing"),
+        work=str(out / "work"),
+        kafka={"kafka_default": KafkaSettings(recorded=str(place / "recorded"))},
+        datasets=place / "datasets" / form,
+    )
+    spec = load_spec(env.datasets / "flights")
+    interval = spec.schedule_model().interval_named("2013-01-01")
+    report = build(spec, interval, env)
+    print(
+        json.dumps(
+            {
+                "samples": report["samples"],
+                "content": report["content_digest"],
+                "seconds": report["seconds"],
+                "wall_s": round(time.perf_counter() - started, 3),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))

@@ -1,0 +1,1 @@
+"""The same work in other engines, each a script for an environment of its own."""

@@ -1,0 +1,172 @@
+"""Runs the preprocessing function over ranges of a plan and leaves sorted runs behind."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import closing
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from trainfeed.build._account import Lateness, Tally
+from trainfeed.build._inputs import late_policies
+from trainfeed.build._modes import BatchMode, Mode, RecordMode
+from trainfeed.build._plan_file import PlannedRange
+from trainfeed.build._reading import PieceReader
+from trainfeed.build._samples import SampleSorter
+from trainfeed.build._spill import TrailerWriter
+from trainfeed.build._split_fields import SplitFields
+from trainfeed.build._stage import Stage
+from trainfeed.build._user_function import UserFunction
+from trainfeed.dataset import Leaf
+from trainfeed.dataset.order import split_seed
+from trainfeed.errors import MemoryLimitError, PreprocessError
+from trainfeed.samples import Schema
+from trainfeed.storage import Location
+from trainfeed.window import parse_time
+
+__all__ = ["Group", "Progress", "batch_bytes_of"]
+
+# Records that a function gets at once, at most: they and their samples stay in the cache.
+_BATCH_ROWS: Final = 16_384
+_MAX_BATCH_BYTES: Final = 1 << 20
+# Of the memory for sorting: what is read, or encoded, before it is added to a run.
+_BLOCKS_PER_RUN: Final = 8
+
+
+class Progress(Protocol):
+    """Is told where the function is at work, in case that it never comes back."""
+
+    def batch(self, source: str, first: int, last: int) -> None:
+        """Say that records of offsets ``first`` to ``last`` come now."""
+
+    def record(self, offset: int) -> None:
+        """Say which of them is next."""
+
+
+class Group:
+    """Part of a split group at work.
+
+    Args:
+        stage: The stage.
+        function: The function and its lookups.
+        limit_bytes: Memory that the samples of a run may take, sorting included.
+        target: Path of the runs: they are named by it, a number and a suffix.
+        progress: Is told about every batch and record.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        function: UserFunction,
+        limit_bytes: int,
+        *,
+        target: Location,
+        progress: Progress,
+    ) -> None:
+        self._stage = stage
+        self._target = target
+        self._progress = progress
+        self._block_bytes = limit_bytes // _BLOCKS_PER_RUN
+        # Of the plan, not of today's schedule.
+        self._start_ms, self._end_ms = (
+            int(parse_time(stage.plan.interval[edge]).timestamp() * 1000)
+            for edge in ("start", "end")
+        )
+        self._sorter = SampleSorter(stage.spec, stage.plan, limit_bytes, self._late_before())
+        self._tally = Tally(stage.plan.sources, stage.spec.resources.memory_bytes)
+        self._mode = self._make_mode(function)
+        self._read: dict[str, Leaf] = {}
+        self._lateness: dict[str, Lateness] = {}
+        self._runs: list[str] = []
+
+    def process(self, piece: PlannedRange) -> None:
+        """Run the function over one range."""
+        reader = PieceReader(self._stage, piece)
+        try:
+            self._process(reader, piece)
+        except (MemoryLimitError, PreprocessError):
+            # No function is to blame for what it made of damaged records.
+            reader.verify()
+            raise
+        self._read[piece.source] = self._read.get(piece.source, Leaf()) + reader.read
+
+    def _process(self, reader: PieceReader, piece: PlannedRange) -> None:
+        lateness = self._lateness.setdefault(piece.source, Lateness())
+        with closing(_cut(reader, self._block_bytes)) as batches:
+            for batch in batches:
+                lateness.count(batch.column("timestamp").to_numpy(), self._start_ms, self._end_ms)
+                offsets = batch.column("offset")
+                self._progress.batch(piece.source, offsets[0].as_py(), offsets[-1].as_py())
+                for block in self._mode.blocks(batch, piece.source):
+                    self._sorter.add(block)
+                    if self._sorter.is_full:
+                        self._write_run({})
+
+    def finish(self, ranges: list[int]) -> dict[str, Any]:
+        """Write the last run, which carries the account, and the quarantined records.
+
+        Args:
+            ranges: The ranges that were processed, for the account.
+
+        Returns:
+            ``runs`` and ``quarantine`` (names of files), ``account`` (ledger, late, ranges).
+        """
+        account = {
+            "ledger": self._tally.ledger(self._read, self._sorter.valid).to_json(),
+            "late": {source: late.to_json() for source, late in self._lateness.items()},
+            "ranges": ranges,
+        }
+        self._write_run(account)
+        quarantine = self._write("quarantine.arrow", self._tally.quarantine(), {})
+        return {"runs": self._runs, "quarantine": quarantine, "account": account}
+
+    def _late_before(self) -> dict[str, int]:
+        """Return, for the sources whose late records have a split of their own, what is late."""
+        policies = late_policies(self._stage.spec, self._stage.plan.inputs)
+        return {source: self._start_ms for source, p in policies.items() if p == "separate"}
+
+    def _make_mode(self, function: UserFunction) -> Mode:
+        spec = self._stage.spec
+        schema = Schema.from_json(self._stage.plan.fields)
+        by = spec.split.by
+        fields = SplitFields([schema[name] for name in by], split_seed(spec.name)) if by else None
+        if spec.preprocess.input == "batch":
+            return BatchMode(function, schema, fields, self._tally)
+        return RecordMode(
+            function,
+            schema,
+            fields,
+            self._tally,
+            told=self._progress,
+            block_bytes=self._block_bytes,
+        )
+
+    def _write_run(self, trailer: dict[str, Any]) -> None:
+        table, rows = self._sorter.run()
+        name = f"{len(self._runs):05d}.arrow"
+        self._runs.append(self._write(name, table, {"rows": rows, **trailer}))
+
+    def _write(self, suffix: str, table: pa.Table, trailer: dict[str, Any]) -> str:
+        location = self._target.parent / f"{self._target.name}.{suffix}"
+        with location.open_write() as file:
+            writer = TrailerWriter(file, table.schema, batch_bytes=batch_bytes_of(self._stage))
+            writer.write(table)
+            writer.close(trailer)
+        return location.name
+
+
+def batch_bytes_of(stage: Stage) -> int:
+    """Return how large a batch of a spill file may be: merging holds one of every file."""
+    return min(_MAX_BATCH_BYTES, stage.spec.resources.memory_bytes // 64)
+
+
+def _cut(
+    batches: Iterable[pa.RecordBatch], max_bytes: int
+) -> Generator[pa.RecordBatch, None, None]:
+    """Cut batches that are larger than a function should get; drop empty ones."""
+    for batch in batches:
+        mean_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
+        step = min(_BATCH_ROWS, max(1, max_bytes // mean_bytes))
+        for start in range(0, batch.num_rows, step):
+            yield batch.slice(start, step)

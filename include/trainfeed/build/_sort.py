@@ -1,0 +1,75 @@
+"""The order of samples, and rows of records put into it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trainfeed.dataset.identity import Uint64s
+from trainfeed.dataset.order import key_order
+
+__all__ = ["RecordColumn", "sample_order"]
+
+
+def sample_order(
+    keys: Uint64s,
+    hashes: Uint64s,
+    sources: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    ordinals: NDArray[np.int32],
+) -> NDArray[np.intp]:
+    """Return the permutation that sorts samples by (key, source_hash, offset, ordinal).
+
+    Args:
+        keys: Order keys, shape (n,).
+        hashes: Hash of every source, by source index.
+        sources: Source index per sample.
+        offsets: Offset per sample.
+        ordinals: Ordinal per sample.
+    """
+    order = np.argsort(keys)
+    ranked = keys[order]
+    if (ranked[1:] == ranked[:-1]).any():
+        # Hashes of 64 bits hardly ever collide; looking costs a fifth of sorting by all four.
+        return key_order(keys, hashes[sources], offsets, ordinals)
+    return order
+
+
+class RecordColumn:
+    """Moves records in bulk, the faster way where all have one size.
+
+    Args:
+        size_bytes: The size of every record, or None when they differ.
+    """
+
+    def __init__(self, size_bytes: int | None) -> None:
+        self._size = size_bytes
+
+    def take(self, records: pa.Array, order: NDArray[np.intp]) -> pa.Array:
+        """Return the records of a binary array in ``order``, as a binary array."""
+        if self._size is None:
+            return records.take(pa.array(order))
+        return self.wrap(self.rows(records)[order])
+
+    def rows(self, records: pa.Array) -> NDArray[np.void]:
+        """Return records of one size as an array of voids that shares their memory."""
+        size = self._size or 0
+        _, ends, data = records.buffers()
+        width = np.int64 if pa.types.is_large_binary(records.type) else np.int32
+        start = int(np.frombuffer(ends, width)[records.offset]) if len(records) else 0
+        view = np.frombuffer(data if len(records) else b"", np.uint8)
+        return view[start : start + len(records) * size].view(f"V{size}")
+
+    def wrap(self, rows: NDArray[np.void]) -> pa.Array:
+        """Return an array of voids as a binary array that shares its memory."""
+        ends = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(rows.itemsize)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(rows)]
+        return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
+
+    def concat(self, parts: list[pa.Array]) -> pa.Array:
+        """Return the records of large binary arrays one after another, as a binary array."""
+        if self._size is None:
+            return pa.concat_arrays([pa.array([], pa.large_binary()), *parts]).cast(pa.binary())
+        empty = np.empty(0, dtype=f"V{self._size}")
+        return self.wrap(np.concatenate([empty, *map(self.rows, parts)]))

@@ -1,0 +1,179 @@
+"""A worker process as its parent sees it: started, fed with jobs, watched, ended."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.build import _user_function
+from trainfeed.build._worker import PROGRESS_BYTES, STACK_SIGNAL, Job, Place
+
+__all__ = ["WorkerProcess"]
+
+logger = logging.getLogger(__name__)
+
+_BOOT: Final = (
+    "import sys; sys.path[:] = sys.argv[4:];"
+    " from trainfeed.build._worker import main; main(*map(int, sys.argv[1:4]))"
+)
+_GRACE_S: Final = 5.0
+_STACK_S: Final = 5.0
+_STACK_BEGIN: Final = "(most recent call first):\n"
+_STACK_END: Final = b"in <module>\n"
+# Where the user's frames end, and what nobody wants to read begins.
+_OUR_FRAME: Final = f'  File "{_user_function.__file__}'
+_READ_BYTES: Final = 64 << 10
+# Of what functions print: logged per job, and shown in an error.
+_MAX_LOGGED_BYTES: Final = 64 << 10
+_MAX_SHOWN_BYTES: Final = 2000
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class WorkerProcess:
+    """One worker process.
+
+    Attributes:
+        place: Where its function is at work.
+    """
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        progress = os.memfd_create("trainfeed-progress")
+        os.ftruncate(progress, PROGRESS_BYTES)
+        numbers = map(str, (theirs.fileno(), progress, os.getpid()))
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
+            [sys.executable, "-c", _BOOT, *numbers, *sys.path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(theirs.fileno(), progress),
+        )
+        theirs.close()
+        self.place = Place(progress)
+        os.close(progress)
+        self._connection = Connection(ours.detach())
+        assert self._process.stdout is not None  # noqa: S101 - for the type checker
+        self._output = self._process.stdout
+        os.set_blocking(self._output.fileno(), False)
+        self._tail = b""
+        self._num_printed = 0
+        self._label = ""
+
+    @property
+    def channel(self) -> int:
+        """Descriptor that becomes readable when a report comes, or when it has died."""
+        return self._connection.fileno()
+
+    @property
+    def output(self) -> int:
+        """Descriptor that becomes readable when it has printed something."""
+        return self._output.fileno()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can take a job."""
+        return self._process.poll() is None
+
+    def submit(self, job: Job) -> None:
+        """Send a job; one at a time.
+
+        Raises:
+            OSError: It has died.
+        """
+        self._tail, self._num_printed, self._label = b"", 0, job.spec.preprocess.function
+        self._connection.send(job)
+
+    def receive(self) -> tuple[str, Any] | None:
+        """Return the next report, or None when it has died without one."""
+        try:
+            report: tuple[str, Any] = self._connection.recv()
+        except (EOFError, OSError):
+            return None
+        return report
+
+    def read_output(self) -> None:
+        """Log what it has printed since the last call, up to a bound."""
+        while True:
+            try:
+                data = os.read(self.output, _READ_BYTES)
+            except BlockingIOError:
+                return
+            if not data:
+                return
+            self._tail = (self._tail + data)[-_MAX_SHOWN_BYTES:]
+            room = _MAX_LOGGED_BYTES - self._num_printed
+            self._num_printed += len(data)
+            if room > 0:
+                text = data[:room].decode(errors="replace").rstrip()
+                logger.info("%s printed: %s", self._label, text)
+            if len(data) > room > 0:
+                logger.warning("%s prints too much; the rest is not logged", self._label)
+
+    def printed(self) -> str:
+        """Return the end of what it has printed during the job."""
+        self.read_output()
+        return self._tail.decode(errors="replace").strip()
+
+    def stack(self) -> str:
+        """Return the innermost Python frames of a function that does not come back."""
+        self.read_output()
+        with suppress(OSError):
+            self._process.send_signal(STACK_SIGNAL)
+        text = b""
+        deadline = time.monotonic() + _STACK_S
+        while _STACK_END not in text and time.monotonic() < deadline:
+            if not select.select([self.output], [], [], _STACK_S)[0]:
+                break
+            data = os.read(self.output, _READ_BYTES)
+            if not data:
+                break
+            text = (text + data)[-_READ_BYTES:]
+        _, _, frames = text.decode(errors="replace").rpartition(_STACK_BEGIN)
+        own, _, _ = frames.partition(_OUR_FRAME)
+        return own[:_MAX_SHOWN_BYTES].rstrip()
+
+    def rss_bytes(self) -> int:
+        """Return the memory that it takes now; 0 when it is gone."""
+        try:
+            fields = Path(f"/proc/{self._process.pid}/statm").read_text().split()
+        except OSError:
+            return 0
+        return int(fields[1]) * _PAGE_BYTES if len(fields) > 1 else 0
+
+    def wait(self) -> int:
+        """Return its exit status, negative for a signal; it has closed its channel."""
+        try:
+            return self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return -signal.SIGKILL
+
+    def interrupt(self) -> None:
+        """End it at once; who waits for it releases it."""
+        self._process.kill()
+
+    def kill(self) -> None:
+        """End it at once, and release what belongs to it."""
+        self._process.kill()
+        self._process.wait()
+        self._close()
+
+    def forget(self) -> None:
+        """Drop it in a child of this process, to which it does not belong."""
+        self._process.returncode = 0
+        self._close()
+
+    def _close(self) -> None:
+        self._connection.close()
+        self._output.close()
+        self.place.close()

@@ -1,0 +1,144 @@
+"""The pool of worker processes: reused, replaced, gone with their parent, harmless to a fork."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.unit.build.clicks import START_MS, batch, event
+from tests.unit.build.test_kill import ROOT
+from trainfeed.build import _engine
+from trainfeed.errors import EngineError
+
+SLOW = """
+import os
+from pathlib import Path
+
+
+def clicks(record, lookups):
+    Path(os.environ["MARK"], str(os.getpid())).touch()
+    while True:
+        pass
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_worker():
+    _engine.stop_workers()
+    yield
+    _engine.stop_workers()
+
+
+def workers():
+    return {worker._process.pid for worker in _engine._idle}
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        os.sched_yield()
+
+
+def test_a_worker_serves_one_build_after_the_other(project):
+    project.build()
+    (pid,) = workers()
+    project.build("2024-03-02")
+    project.elsewhere("other").build()
+    assert workers() == {pid}
+
+
+def test_an_idle_worker_that_died_is_replaced(project):
+    project.build()
+    (pid,) = workers()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not is_running(pid))
+    project.build("2024-03-02")
+    assert pid not in workers()
+
+
+def test_results_do_not_depend_on_the_number_of_processes(project):
+    project.build()
+    for number in (2, 3, 5):
+        other = project.elsewhere(f"with-{number}")
+        other.edit("seed: 7", f"seed: 7\nresources: {{processes: {number}}}")
+        other.build()
+        assert other.version().manifest.content_digest == project.version().manifest.content_digest
+        assert other.version().manifest.ledger == project.version().manifest.ledger
+        other.edit(f"\nresources: {{processes: {number}}}", "")
+
+
+def test_tasks_at_the_same_time_give_equal_bytes(project):
+    project.build()
+    other = project.elsewhere("many")
+    other.edit("seed: 7", "seed: 7\nresources: {processes: 2, records_per_task: 9}")
+    other.build()
+    assert other.version().manifest.content_digest == project.version().manifest.content_digest
+    assert len(workers()) == 2
+
+
+def test_an_error_in_one_of_many_tasks_ends_them_all(project):
+    project.edit("seed: 7", "seed: 7\nresources: {processes: 2, records_per_task: 20}")
+    code = "import os, signal\n\n\ndef clicks(record, lookups):\n    if record.source[-1] == '2':\n"
+    code += "        os.kill(os.getpid(), signal.SIGKILL)\n    while True:\n        pass\n"
+    (project.env.datasets / "clicks" / "preprocess.py").write_text(code)
+    rows = [event(1, START_MS + i) for i in range(20)]
+    project.record({p: [batch(rows if p in {0, 2} else [])] for p in range(3)})
+    with pytest.raises(EngineError, match="SIGKILL at kafka:clicks/2"):
+        project.build()
+    assert _engine._busy == set()
+    assert workers() == set()
+
+
+def build_in_a_process(project, tmp_path):
+    (project.env.datasets / "clicks" / "preprocess.py").write_text(SLOW)
+    mark = tmp_path / "mark"
+    mark.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trainfeed", "build", "clicks", "--interval", "2024-03-01"],
+        env={
+            "PYTHONPATH": str(ROOT / "include"),
+            "TRAINFEED_ROOT": project.env.root,
+            "TRAINFEED_LANDING": project.env.landing,
+            "TRAINFEED_WORK": project.env.work,
+            "TRAINFEED_KAFKA": f"recorded:{project.path / 'recorded'}",
+            "TRAINFEED_DATASETS": str(project.env.datasets),
+            "MARK": str(mark),
+        },
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until(lambda: list(mark.iterdir()) or process.poll() is not None)
+    (path,) = mark.iterdir()
+    return process, int(path.name)
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGINT", "SIGTERM"])
+def test_no_worker_outlives_its_parent(project, tmp_path, name):
+    process, worker = build_in_a_process(project, tmp_path)
+    assert is_running(worker)
+    process.send_signal(getattr(signal, name))
+    assert process.wait(30) != 0
+    until(lambda: not is_running(worker))
+
+
+def test_a_forked_child_leaves_the_workers_of_its_parent_alone(project):
+    project.build()
+    (pid,) = workers()
+    child = os.fork()
+    if not child:
+        os._exit(len(_engine._idle))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    project.build("2024-03-02")
+    assert workers() == {pid}
