@@ -1,0 +1,229 @@
+"""Parquet and Arrow files ↔ typed samples, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trainfeed.conversion._arrow_schema import arrow_schema, schema_of
+from trainfeed.conversion._input import open_input
+from trainfeed.errors import ConfigError, FormatError
+from trainfeed.samples import Field, Schema
+
+__all__ = [
+    "ArrowTable",
+    "open_arrow",
+    "open_parquet",
+    "write_arrow",
+    "write_parquet",
+]
+
+_BATCH_ROWS: Final = 4096
+_BATCH_BYTES: Final = 8 << 20
+
+
+class ArrowTable:
+    """The rows of an open file.
+
+    Attributes:
+        schema: Of the samples.
+    """
+
+    def __init__(self, schema: Schema, batches: Iterator[pa.RecordBatch], path: Path) -> None:
+        self.schema = schema
+        self._batches = batches
+        self._path = path
+
+    def iter_columns(self) -> Iterator[dict[str, Any]]:
+        """Yield blocks, field to array; for schemas of fixed size.
+
+        Raises:
+            FormatError: The file is damaged, or a value is none of the schema.
+        """
+        for batch in self._iter_batches():
+            yield {
+                field.name: _column_to_numpy(field, batch.column(field.name), self._path)
+                for field in self.schema
+            }
+
+    def iter_samples(self) -> Iterator[dict[str, Any]]:
+        """Yield the samples, as ``TypedCodec.encode`` takes them.
+
+        Raises:
+            FormatError: The file is damaged.
+        """
+        names = self.schema.names
+        for batch in self._iter_batches():
+            columns = [
+                _values(field, batch.column(field.name), self._path) for field in self.schema
+            ]
+            for values in zip(*columns, strict=True):
+                yield dict(zip(names, values, strict=True))
+
+    def _iter_batches(self) -> Iterator[pa.RecordBatch]:
+        with _arrow_errors(self._path):
+            for batch in self._batches:
+                batch.validate(full=True)
+                yield batch
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[ArrowTable]:
+    """Open a Parquet file; a batch of rows is decoded at a time.
+
+    Raises:
+        FormatError: It is damaged.
+        ConfigError: A column has a type that samples have not.
+    """
+    with open_input(path) as file, _arrow_errors(path):
+        parquet = pq.ParquetFile(file, pre_buffer=False)
+        schema = schema_of(parquet.schema_arrow, _columns_without_nulls(parquet.metadata))
+        batches = parquet.iter_batches(batch_size=_BATCH_ROWS, use_threads=False)
+        yield ArrowTable(schema, batches, path)
+
+
+@contextmanager
+def open_arrow(path: Path) -> Iterator[ArrowTable]:
+    """Open a file of Arrow IPC; a batch of the file is in memory at a time.
+
+    Raises:
+        FormatError: It is damaged.
+        ConfigError: A column has a type that samples have not.
+    """
+    with open_input(path) as file, _arrow_errors(path):
+        reader = pa.ipc.open_file(file)
+        schema = schema_of(reader.schema, frozenset())
+        batches = map(reader.get_batch, range(reader.num_record_batches))
+        yield ArrowTable(schema, batches, path)
+
+
+def write_parquet(
+    file: BinaryIO, samples: Iterable[Mapping[str, Any]], schema: Schema, *, codec: str = "zstd"
+) -> int:
+    """Write samples, as ``TypedCodec.decode`` gives them, and return how many.
+
+    Raises:
+        ConfigError: Parquet has no such codec.
+    """
+    columns = arrow_schema(schema)
+    try:
+        writer = pq.ParquetWriter(file, columns, compression=codec)
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"expected a codec of Parquet, got {codec!r}: {error}") from error
+    with writer:
+        return _write(writer, samples, schema, columns)
+
+
+def write_arrow(file: BinaryIO, samples: Iterable[Mapping[str, Any]], schema: Schema) -> int:
+    """Write samples, as ``TypedCodec.decode`` gives them, and return how many."""
+    columns = arrow_schema(schema)
+    with pa.ipc.new_file(file, columns) as writer:
+        return _write(writer, samples, schema, columns)
+
+
+def _write(
+    writer: Any, samples: Iterable[Mapping[str, Any]], schema: Schema, columns: pa.Schema
+) -> int:
+    rest, count, rows = iter(samples), 0, 64
+    while taken := list(islice(rest, rows)):
+        arrays = [
+            _array([sample[field.name] for sample in taken], columns.field(field.name).type)
+            for field in schema
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=columns)
+        writer.write_batch(batch)
+        count += len(taken)
+        # As many as make a batch of 8 MiB, by what this one took.
+        rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * len(taken) // max(1, batch.nbytes)))
+    return count
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        values = [None if value is None else value.tolist() for value in values]
+    elif not (pa.types.is_binary(kind) or pa.types.is_string(kind)):
+        values = [None if value is None else value[()] for value in values]
+    return pa.array(values, kind)
+
+
+def _columns_without_nulls(metadata: Any) -> frozenset[str]:
+    with_nulls: set[str] = set()
+    names: set[str] = set()
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            column = metadata.row_group(group).column(number)
+            name = column.path_in_schema.split(".")[0]
+            names.add(name)
+            counts = column.statistics
+            if counts is None or not counts.has_null_count or counts.null_count:
+                with_nulls.add(name)
+    return frozenset(names - with_nulls)
+
+
+def _plain(column: Any) -> Any:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return column.view(pa.int32())
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_date64(kind):
+        return column.view(pa.int64())
+    return column
+
+
+def _column_to_numpy(field: Field, column: Any, path: Path) -> Any:
+    column = _plain(column)
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    if missing.any() and not field.optional:
+        raise FormatError(f"column {field.name!r}: a value is null", path=str(path))
+    if missing.any():
+        filler = pa.array([np.zeros(field.item_shape, field.dtype).tolist()], column.type)
+        column = pa.compute.if_else(column.is_valid(), column, filler[0])
+    for _ in field.shape:
+        column = column.flatten()
+    if column.null_count:
+        raise FormatError(f"column {field.name!r}: a list holds a null", path=str(path))
+    values = column.to_numpy(zero_copy_only=False)
+    values = values.astype(field.dtype, copy=False).reshape(len(missing), *field.item_shape)
+    if not field.optional:
+        return values
+    mask = np.broadcast_to(missing.reshape(-1, *[1] * len(field.shape)), values.shape)
+    return np.ma.MaskedArray(values, mask=mask.copy())
+
+
+def _values(field: Field, column: Any, path: Path) -> list[Any]:
+    column = _plain(column)
+    if not field.optional and column.null_count:
+        raise FormatError(f"column {field.name!r}: a value is null", path=str(path))
+    if not field.shape:
+        values: list[Any] = column.to_pylist()
+        return values
+    return [_nested(field, each.values, path) if each.is_valid else None for each in column]
+
+
+def _nested(field: Field, values: Any, path: Path) -> Any:
+    num_items = len(values)
+    for _ in field.shape[1:]:
+        values = values.flatten()
+    if values.null_count:
+        raise FormatError(f"column {field.name!r}: a list holds a null", path=str(path))
+    array = values.to_numpy(zero_copy_only=False).astype(field.dtype, copy=False)
+    return array.reshape(num_items, *field.shape[1:])
+
+
+@contextmanager
+def _arrow_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise FormatError(f"the file is damaged: {error}", path=str(path)) from error
+    except FormatError as error:
+        error.path = error.path or str(path)
+        raise

@@ -1,0 +1,95 @@
+"""Files that somebody else made: opened without waiting, read without trusting."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from trainfeed.dataset.canonical import MAX_BYTES as MAX_JSON_BYTES
+from trainfeed.dataset.files import open_plain_file
+from trainfeed.errors import FormatError
+from trainfeed.storage.posix import map_errors
+
+__all__ = ["MAX_LINE_BYTES", "Line", "iter_lines", "open_input", "read_small"]
+
+MAX_LINE_BYTES: Final = 16 << 20
+_BUFFER_BYTES: Final = 1 << 20
+
+
+@contextmanager
+def open_input(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file for reading; an ``OSError`` of the block is raised as what it means for ``path``.
+
+    Raises:
+        NotFoundError: Nothing has the name.
+        FormatError: A folder, a pipe or a device has it.
+        StorageError: The file system refused or failed.
+    """
+    with map_errors(path):
+        try:
+            # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                raise _not_plain(path) from error
+            raise
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise _not_plain(path)
+        with os.fdopen(descriptor, "rb", buffering=_BUFFER_BYTES) as file:
+            yield file
+
+
+def read_small(path: Path) -> bytes:
+    """Return what a file of JSON holds, if it is no larger than such files are.
+
+    Raises:
+        NotFoundError: Nothing has the name.
+        FormatError: Something else than a file has it, or it is larger.
+    """
+    with open_plain_file(path) as file:
+        data = file.read(MAX_JSON_BYTES + 1)
+    if len(data) > MAX_JSON_BYTES:
+        raise FormatError(f"expected at most {MAX_JSON_BYTES} bytes", path=str(path))
+    return data
+
+
+class Line(NamedTuple):
+    """A line of a file.
+
+    Attributes:
+        number: From 1.
+        offset_bytes: Where it starts.
+        data: Without the end of line; None where the line is longer than allowed.
+    """
+
+    number: int
+    offset_bytes: int
+    data: bytes | None
+
+
+def iter_lines(file: BinaryIO, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Line]:
+    """Yield the lines of a file, in memory for the longest one that is allowed."""
+    number = offset_bytes = 0
+    while data := file.readline(max_line_bytes + 2):
+        number += 1
+        start, offset_bytes = offset_bytes, offset_bytes + len(data)
+        text = data.removesuffix(b"\n").removesuffix(b"\r")
+        if len(text) <= max_line_bytes:
+            yield Line(number, start, text)
+            continue
+        while data and not data.endswith(b"\n"):
+            data = file.readline(_BUFFER_BYTES)
+            offset_bytes += len(data)
+        yield Line(number, start, None)
+
+
+def _not_plain(path: str | os.PathLike[str]) -> FormatError:
+    return FormatError(
+        "expected a regular file, got a folder, a pipe or a device", path=str(Path(path))
+    )

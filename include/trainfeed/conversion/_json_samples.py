@@ -1,0 +1,107 @@
+"""Typed samples ↔ JSON values: what JSON lines, CSV cells and ``head`` show.
+
+Numbers are JSON numbers, with as many digits as bring them back exactly; NaN and the infinities,
+for which JSON has nothing, are the texts ``NaN``, ``Infinity`` and ``-Infinity``. Arrays are nested
+lists, bytes are base64, an absent field is null.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from trainfeed.errors import SampleShapeError
+from trainfeed.samples import Field, Schema
+
+__all__ = ["JsonSamples", "value_from_json", "value_to_json"]
+
+_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+class JsonSamples:
+    """Samples of one schema to JSON objects and back.
+
+    Args:
+        schema: The schema.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def to_json(self, sample: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the JSON object of a sample that ``TypedCodec.decode`` gave."""
+        return {field.name: value_to_json(field, sample[field.name]) for field in self._schema}
+
+    def from_json(self, value: Any) -> dict[str, Any]:
+        """Return the sample of a JSON object, as ``TypedCodec.encode`` takes it.
+
+        Raises:
+            SampleShapeError: It is no object, or text is no base64 or no number.
+        """
+        if not isinstance(value, dict):
+            raise SampleShapeError(f"expected an object, got a {type(value).__name__}")
+        fields = {field.name: field for field in self._schema}
+        return {
+            name: value_from_json(fields[name], each) if name in fields else each
+            for name, each in value.items()
+        }
+
+
+def value_to_json(field: Field, value: Any) -> Any:
+    """Return the JSON value of a field's value; None stays None."""
+    if value is None or isinstance(value, str):
+        return value
+    if field.dtype == "bytes":
+        return base64.b64encode(value).decode()
+    array = np.asarray(value)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return _with_names(_floats(array).tolist())
+    return _floats(array).tolist()
+
+
+def value_from_json(field: Field, value: Any) -> Any:
+    """Return the value of a field, given its JSON value.
+
+    Raises:
+        SampleShapeError: Text is no base64, or no name of a number.
+    """
+    if value is None or field.dtype == "str":
+        return value
+    if field.dtype != "bytes":
+        return _without_names(field, value) if field.dtype.startswith("float") else value
+    if not isinstance(value, str):
+        raise SampleShapeError(f"field {field.name!r}: expected base64 text, got {value!r:.60}")
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise SampleShapeError(f"field {field.name!r}: expected base64 text: {error}") from error
+
+
+def _floats(array: Any) -> Any:
+    # By way of their own shortest digits: 0.1 as float32 is 0.1, not 0.10000000149011612.
+    if array.dtype.kind != "f" or array.dtype == np.float64:
+        return array
+    return array.astype(np.str_).astype(np.float64)
+
+
+def _with_names(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_names(each) for each in value]
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _without_names(field: Field, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_names(field, each) for each in value]
+    if not isinstance(value, str):
+        return value
+    if value not in _NOT_FINITE:
+        raise SampleShapeError(f"field {field.name!r}: expected a number, got {value!r:.60}")
+    return _NOT_FINITE[value]

@@ -1,0 +1,88 @@
+"""Names and sizes of the shards of a set: ``<prefix>-aaaaa-of-bbbbb``.
+
+``aaaaa`` counts from 0, ``bbbbb`` is the largest index and not the number of shards, so that a set
+of one shard is ``p-00000-of-00000``. Five digits name 100,000 shards; more are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from trainfeed.errors import ConfigError
+
+__all__ = [
+    "MAX_SHARDS",
+    "ShardName",
+    "check_num_shards",
+    "check_prefix",
+    "shard_name",
+    "shard_sizes",
+]
+
+MAX_SHARDS: Final = 100_000
+
+# No character that a glob or a comma list would read as something else.
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+_SHARD: Final = re.compile(r"(?P<prefix>.+)-(?P<index>[0-9]{5})-of-(?P<last>[0-9]{5})")
+
+
+class ShardName(NamedTuple):
+    """A shard's name, taken apart.
+
+    Attributes:
+        prefix: What stands before the numbers.
+        number: Number of the shard, from 0.
+        num_shards: How many shards the set has; one more than the second number.
+    """
+
+    prefix: str
+    number: int
+    num_shards: int
+
+    @classmethod
+    def parse(cls, name: str) -> ShardName | None:
+        """Take a file name apart; None when it is no shard's."""
+        match = _SHARD.fullmatch(name)
+        if match is None or int(match["index"]) > int(match["last"]):
+            return None
+        return cls(match["prefix"], int(match["index"]), int(match["last"]) + 1)
+
+
+def shard_name(prefix: str, index: int, num_shards: int) -> str:
+    """Return the name of shard ``index`` of a set."""
+    return f"{prefix}-{index:05d}-of-{num_shards - 1:05d}"
+
+
+def check_prefix(prefix: str) -> str:
+    """Return a prefix that may start the names of shards.
+
+    Raises:
+        ConfigError: It holds a separator, a blank or what a glob would read as a pattern.
+    """
+    if not _PREFIX.fullmatch(prefix):
+        raise ConfigError(
+            "expected a name prefix of up to 200 letters, digits, '_', '-' and '.', no '-' or '.'"
+            f" first, got {prefix!r}"
+        )
+    return prefix
+
+
+def check_num_shards(num_shards: object) -> int:
+    """Return a number of shards that has names.
+
+    Raises:
+        ConfigError: It is not from 1 to ``MAX_SHARDS``.
+    """
+    if type(num_shards) is int and 1 <= num_shards <= MAX_SHARDS:
+        return num_shards
+    raise ConfigError(
+        f"expected num_shards from 1 to {MAX_SHARDS}, for which the five digits of the names"
+        f" suffice, got {num_shards!r}"
+    )
+
+
+def shard_sizes(num_samples: int, num_shards: int) -> list[int]:
+    """Return how many samples each shard gets; the first ones get one more where it must be."""
+    each, more = divmod(num_samples, num_shards)
+    return [each + (index < more) for index in range(num_shards)]

@@ -1,0 +1,73 @@
+"""Where a conversion that somebody else asks for may read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainfeed.errors import ConfigError
+from trainfeed.paths import expand_paths
+from trainfeed.storage.posix import map_errors
+
+__all__ = ["Roots"]
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Folders that a conversion stays in; symbolic links are followed before they are compared.
+
+    Attributes:
+        inputs: Files are read below one of these.
+        outputs: Shards are written below one of these.
+        work: Folder for what passes between the tasks of a conversion.
+    """
+
+    inputs: tuple[Path, ...]
+    outputs: tuple[Path, ...]
+    work: Path
+
+    def input_files(self, pattern: str) -> list[Path]:
+        """Return the real paths of the files that a path, comma list or glob stands for.
+
+        A relative path is one below the first root.
+
+        Raises:
+            ConfigError: A file lies outside of the roots.
+            NotFoundError: A part matches no file.
+        """
+        parts = [self._absolute(part, self.inputs) for part in pattern.split(",")]
+        for part in parts:
+            # Before anything is looked up: an answer about other folders is an answer, too.
+            _require_within(Path(part), self.inputs)
+        return [_require_within(Path(path), self.inputs) for path in expand_paths(parts)]
+
+    def require_input(self, path: Path) -> None:
+        """Check a path.
+
+        Raises:
+            ConfigError: It lies outside of the roots.
+        """
+        _require_within(path, self.inputs)
+
+    def output_folder(self, path: str) -> Path:
+        """Return the real path of a folder, which need not exist.
+
+        Raises:
+            ConfigError: It lies outside of the roots.
+        """
+        return _require_within(Path(self._absolute(path, self.outputs)), self.outputs)
+
+    def _absolute(self, path: str, roots: Sequence[Path]) -> str:
+        if "\0" in path or not path.strip() or ".." in Path(path).parts:
+            raise ConfigError(f"expected a path without '..', got {path!r}")
+        return str(roots[0] / path.strip())
+
+
+def _require_within(path: Path, roots: Sequence[Path]) -> Path:
+    with map_errors(path):
+        real = path.resolve()
+        if any(real.is_relative_to(root.resolve()) for root in roots):
+            return real
+    allowed = ", ".join(map(str, roots))
+    raise ConfigError(f"expected a path below {allowed}, got {path}; move it there")

@@ -1,0 +1,198 @@
+"""Samples → one file of any format, in their order."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+import numpy as np
+
+from trainfeed.conversion._arrow_files import write_arrow, write_parquet
+from trainfeed.conversion._idx import IdxHeader, write_idx
+from trainfeed.conversion._manifest import Encoding
+from trainfeed.conversion._options import ConvertOptions, FileFormat, ShardFormat
+from trainfeed.conversion._records import record_encoder
+from trainfeed.conversion._sidecar import write_sidecar
+from trainfeed.conversion._sniff import Format, format_of_name
+from trainfeed.conversion._sources import SampleFile
+from trainfeed.conversion._sparse import SparseOptions, write_sparse
+from trainfeed.conversion._text_files import write_csv, write_json_lines
+from trainfeed.errors import ConfigError
+from trainfeed.paths import NewFile
+from trainfeed.samples import Schema, TypedCodec
+from trainfeed.storage.posix import map_errors
+
+__all__ = ["SinkOptions", "transcode"]
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """What the new file is.
+
+    Attributes:
+        file_format: Its format; None for the one that its name stands for.
+        codec: Name of the compression, for RecordIO, TFRecord and Parquet; None for none, and for
+            the usual one of Parquet.
+        sparse: How to write lines of libSVM.
+        labels: File for the labels, for IDX.
+    """
+
+    file_format: Format | None = None
+    codec: str | None = None
+    sparse: SparseOptions | None = None
+    labels: Path | None = None
+
+
+def transcode(source: SampleFile, path: Path, options: SinkOptions) -> int:
+    """Write the samples of a file to another one, in their order.
+
+    Typed samples go through every format and come back as they were. The new file appears when it
+    is whole; for typed and value samples in RecordIO and TFRecord, ``<path>.schema.json`` appears
+    before it.
+
+    Returns:
+        How many samples there are.
+
+    Raises:
+        ConfigError: The format is not known, or cannot hold such samples.
+        ConflictError: The name is taken.
+        FormatError: The source is damaged; nothing was written.
+    """
+    file_format = options.file_format or format_of_name(path)
+    if file_format is None:
+        raise ConfigError(
+            f"expected a name that says the format, such as .{Format.PARQUET}, got {path.name!r};"
+            " name the format"
+        )
+    if file_format in _RECORDS:
+        return _write_records(source, path, FileFormat(file_format.value), options)
+    if file_format is Format.IDX:
+        return _write_idx(source, path, options)
+    write = _WRITERS[file_format]
+    schema = source.schema
+    if schema is None and file_format is not Format.JSON_LINES:
+        raise ConfigError(f"{source.path}: {file_format} needs typed samples; give a schema")
+    with _new_file(path) as file:
+        return write(file, _as_decoded(source), schema, options)
+
+
+_BUFFER_BYTES: Final = 1 << 20
+_RECORDS: Final = frozenset({Format.RECORDIO, Format.TFRECORD})
+_Write = Callable[[BinaryIO, Iterator[Any], "Schema | None", SinkOptions], int]
+
+
+def _json_lines(
+    file: BinaryIO, samples: Iterator[Any], schema: Schema | None, _: SinkOptions
+) -> int:
+    return write_json_lines(file, samples, schema)
+
+
+def _csv(file: BinaryIO, samples: Iterator[Any], schema: Schema | None, _: SinkOptions) -> int:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    try:
+        return write_csv(text, samples, cast("Schema", schema))
+    finally:
+        text.detach()
+
+
+def _parquet(
+    file: BinaryIO, samples: Iterator[Any], schema: Schema | None, options: SinkOptions
+) -> int:
+    codec = options.codec or "zstd"
+    return write_parquet(file, samples, cast("Schema", schema), codec=codec)
+
+
+def _arrow(file: BinaryIO, samples: Iterator[Any], schema: Schema | None, _: SinkOptions) -> int:
+    return write_arrow(file, samples, cast("Schema", schema))
+
+
+def _libsvm(
+    file: BinaryIO, samples: Iterator[Any], schema: Schema | None, options: SinkOptions
+) -> int:
+    sparse = options.sparse
+    if sparse is None or schema != sparse.schema:
+        raise ConfigError(
+            "expected samples of label, indices, values and shape, and the options of the lines,"
+            f" got {None if schema is None else schema.to_json()}"
+        )
+    return write_sparse(file, samples, sparse)
+
+
+_WRITERS: Final[dict[Format, _Write]] = {
+    Format.JSON_LINES: _json_lines,
+    Format.CSV: _csv,
+    Format.PARQUET: _parquet,
+    Format.ARROW: _arrow,
+    Format.LIBSVM: _libsvm,
+}
+
+
+def _write_records(
+    source: SampleFile, path: Path, container: FileFormat, options: SinkOptions
+) -> int:
+    shard_format = ShardFormat.of(options.codec or "none", ConvertOptions(file_format=container))
+    records: Iterable[bytes]
+    if source.records is not None and source.container is container:
+        records = source.records()
+    else:
+        encode = record_encoder(source.encoding, source.schema, container)
+        records = map(encode, source.samples())
+    count = 0
+    with _new_file(path) as file:
+        with shard_format.open_sink(file) as sink:
+            for record in records:
+                sink.write(record)
+                count += 1
+        if source.encoding is not Encoding.BYTES:
+            write_sidecar(path, source.encoding, source.schema)
+    return count
+
+
+def _write_idx(source: SampleFile, path: Path, options: SinkOptions) -> int:
+    fields = () if source.schema is None else source.schema.fields
+    wanted = 1 if options.labels is None else 2
+    if len(fields) != wanted or not all(field.is_fixed and not field.optional for field in fields):
+        raise ConfigError(
+            f"expected samples of {wanted} fields of fixed size for IDX, got"
+            f" {[field.name for field in fields]}; a second field needs a file for labels"
+        )
+    count = source.num_samples()
+    paths = [path] if options.labels is None else [path, options.labels]
+    for field, target in zip(fields, paths, strict=True):
+        header = IdxHeader(count, field.item_shape, np.dtype(field.dtype))
+        values = (np.asarray(sample[field.name])[np.newaxis] for sample in _as_decoded(source))
+        with _new_file(target) as file:
+            write_idx(file, values, header)
+    return count
+
+
+def _as_decoded(source: SampleFile) -> Iterator[Any]:
+    """Yield typed samples as ``TypedCodec.decode`` gives them, others as they are."""
+    if source.schema is None:
+        if source.encoding is Encoding.BYTES:
+            raise ConfigError(f"{source.path}: nothing says what the records are; give a schema")
+        return source.samples()
+    codec = TypedCodec(source.schema)
+    if source.container is not None:
+        return source.samples()
+    return (codec.decode(codec.encode(sample)) for sample in source.samples())
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[BinaryIO]:
+    new = NewFile(path)
+    buffer = io.BufferedWriter(cast("io.RawIOBase", new.file), _BUFFER_BYTES)
+    try:
+        with map_errors(path):
+            yield cast("BinaryIO", buffer)
+            buffer.flush()
+        # What is closed with the buffer has no name yet.
+        buffer.detach()
+        new.commit()
+    except BaseException:
+        new.abandon()
+        raise

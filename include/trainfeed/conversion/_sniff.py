@@ -1,0 +1,112 @@
+"""What format a file is in: by its first bytes, by its name only where those say nothing."""
+
+from __future__ import annotations
+
+import zlib
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from trainfeed.conversion._input import open_input
+from trainfeed.errors import FormatError
+from trainfeed.tfrecord import MAX_RECORD_BYTES
+
+__all__ = ["Format", "format_of", "format_of_name"]
+
+_HEAD_BYTES: Final = 4096
+
+
+class Format(StrEnum):
+    """A format that samples or records are stored in."""
+
+    RECORDIO = "recordio"
+    TFRECORD = "tfrecord"
+    PARQUET = "parquet"
+    ARROW = "arrow"
+    IDX = "idx"
+    JSON_LINES = "jsonl"
+    CSV = "csv"
+    LIBSVM = "libsvm"
+
+
+_SUFFIXES: Final = {
+    ".recordio": Format.RECORDIO,
+    ".tfrecord": Format.TFRECORD,
+    ".tfrecords": Format.TFRECORD,
+    ".parquet": Format.PARQUET,
+    ".arrow": Format.ARROW,
+    ".feather": Format.ARROW,
+    ".idx": Format.IDX,
+    ".jsonl": Format.JSON_LINES,
+    ".ndjson": Format.JSON_LINES,
+    ".csv": Format.CSV,
+    ".libsvm": Format.LIBSVM,
+    ".svm": Format.LIBSVM,
+    ".libfm": Format.LIBSVM,
+}
+_STARTS: Final = {
+    b"\x04\x03\x02\x01": Format.RECORDIO,
+    b"PAR1": Format.PARQUET,
+    b"ARROW1\0\0": Format.ARROW,
+}
+_IDX_TYPES: Final = frozenset({8, 9, 11, 12, 13, 14})
+
+
+def format_of(path: Path) -> Format:
+    """Return the format of a file.
+
+    Raises:
+        FormatError: Neither content nor name say what it is.
+        NotFoundError: There is no such file.
+    """
+    with open_input(path) as file:
+        head = file.read(_HEAD_BYTES)
+    for start, found in _STARTS.items():
+        if head.startswith(start):
+            return found
+    if _is_tfrecord(head):
+        return Format.TFRECORD
+    inflated = _inflated(head)
+    if inflated is not None and _is_tfrecord(inflated):
+        return Format.TFRECORD
+    if _is_idx(head) or (inflated is not None and _is_idx(inflated)):
+        return Format.IDX
+    by_name = format_of_name(path)
+    if by_name is not None:
+        return by_name
+    # Shards have no suffix, and a set may have empty ones.
+    if not head:
+        return Format.RECORDIO
+    raise FormatError(
+        f"expected a file of {', '.join(Format)}, it begins with {head[:8].hex()}; name its format",
+        path=str(path),
+    )
+
+
+def format_of_name(path: Path) -> Format | None:
+    """Return the format that a file name stands for, None when it says nothing."""
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def _is_tfrecord(head: bytes) -> bool:
+    from crc32c import crc32c
+
+    if len(head) < 12 or int.from_bytes(head[:8], "little") > MAX_RECORD_BYTES:
+        return False
+    crc = crc32c(head[:8])
+    masked = (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+    return masked == int.from_bytes(head[8:12], "little")
+
+
+def _is_idx(head: bytes) -> bool:
+    return len(head) >= 8 and head[:2] == b"\0\0" and head[2] in _IDX_TYPES and 1 <= head[3] <= 8
+
+
+def _inflated(head: bytes) -> bytes | None:
+    for window_bits in (31, 15):
+        try:
+            return zlib.decompressobj(window_bits).decompress(head, 64)
+        except zlib.error:
+            continue
+    return None

@@ -1,0 +1,140 @@
+"""``base64_reader``: the images of one rank as arrays."""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import io
+
+import numpy as np
+import pytest
+
+from trainfeed.conversion import ImageOptions, base64_reader, process_base64
+from trainfeed.errors import ConfigError, FormatError
+
+Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+
+
+def png(pixels):
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def pixels(number):
+    rng = np.random.default_rng(number)
+    return rng.integers(0, 256, (4, 6, 3), np.uint8)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Make a processed folder of rows."""
+
+    def make(*rows, nranks=1):
+        lines = [b"%s\t%d\n" % (base64.b64encode(data), label) for data, label in rows]
+        (tmp_path / "part").write_bytes(b"".join(lines))
+        (tmp_path / "file_list.txt").write_text("part\n")
+        process_base64(tmp_path, "file_list.txt", nranks)
+        return tmp_path
+
+    return make
+
+
+def test_images_become_normalised_floats_with_the_channel_first(write):
+    folder = write(*((png(pixels(n)), n) for n in range(5)))
+    samples = list(base64_reader(folder)())
+    assert sorted(label for _, label in samples) == list(range(5))
+    for image, label in samples:
+        assert (image.dtype, image.shape, type(label)) == (np.float32, (3, 4, 6), int)
+        assert image.flags.c_contiguous
+        expected = (pixels(label).astype(np.float64) - 127.5) / 128
+        np.testing.assert_array_equal(image, expected.transpose(2, 0, 1).astype(np.float32))
+
+
+def test_ranks_read_different_files_and_can_be_read_again(write):
+    folder = write(*((png(pixels(n)), n) for n in range(6)), nranks=2)
+    readers = [base64_reader(folder, rank=rank, world_size=2) for rank in range(2)]
+    labels = [[label for _, label in reader()] for reader in readers]
+    assert sorted(labels[0] + labels[1]) == list(range(6))
+    assert [label for _, label in readers[0]()] == labels[0]
+
+
+def test_grey_and_palette_images_have_three_channels(write):
+    grey = Image.fromarray(pixels(1)[..., 0])
+    palette = Image.fromarray(pixels(1)).convert("P")
+    rows = []
+    for number, image in enumerate((grey, palette)):
+        file = io.BytesIO()
+        image.save(file, "PNG")
+        rows.append((file.getvalue(), number))
+    assert [image.shape for image, _ in base64_reader(write(*rows))()] == [(3, 4, 6)] * 2
+
+
+def test_mirrored_images_are_chosen_by_the_seed(write):
+    folder = write(*((png(pixels(n)), n) for n in range(40)))
+    plain = {label: image for image, label in base64_reader(folder)()}
+
+    def mirrored(seed):
+        found = set()
+        for image, label in base64_reader(folder, images=ImageOptions(flip_seed=seed))():
+            if not np.array_equal(image, plain[label]):
+                np.testing.assert_array_equal(image[:, :, ::-1], plain[label])
+                found.add(label)
+        return found
+
+    assert mirrored(1) == mirrored(1) != mirrored(2)
+    assert 8 < len(mirrored(1)) < 32
+
+
+@pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 3), (2, 2), (-1, 2)])
+def test_ranks_and_files_must_agree(write, rank, world_size):
+    folder = write((png(pixels(1)), 1), nranks=2)
+    with pytest.raises(ConfigError):
+        base64_reader(folder, rank=rank, world_size=world_size)
+
+
+def test_a_list_of_other_files_is_refused(write):
+    folder = write((png(pixels(1)), 1))
+    (folder / "file_list.txt").write_text("part\n")
+    with pytest.raises(ConfigError, match="process-base64 --nranks 1"):
+        base64_reader(folder)
+
+
+REFUSED = {
+    "no image": (b"hello", ImageOptions()),
+    "a cut image": (png(pixels(1))[:60], ImageOptions()),
+    "another shape": (png(pixels(1)), ImageOptions(shape=(6, 4))),
+    "a label beyond the classes": (png(pixels(1)), ImageOptions(num_classes=1)),
+    "too many pixels": (png(pixels(1)), ImageOptions(max_pixels=23)),
+    "a format for documents": (b"%!PS-Adobe-3.0 EPSF-3.0\n", ImageOptions()),
+}
+
+
+@pytest.mark.parametrize(("data", "options"), REFUSED.values(), ids=REFUSED)
+def test_a_row_that_is_no_such_image_is_an_error_with_its_place(write, data, options):
+    folder = write((data, 1))
+    with pytest.raises(FormatError, match="line 1: ") as caught:
+        list(base64_reader(folder, images=options)())
+    assert caught.value.path == str(folder / "base64_rank_0")
+    assert caught.value.offset_bytes == 0
+
+
+def test_a_small_file_that_announces_a_huge_image_is_refused_before_it_is_decoded(write):
+    file = io.BytesIO()
+    Image.new("1", (20_000, 20_000)).save(file, "PNG")
+    with pytest.raises(FormatError, match="pixels"):
+        list(base64_reader(write((file.getvalue(), 1)))())
+
+
+def test_without_pillow_the_error_says_what_to_install(write, monkeypatch):
+    folder = write((png(pixels(1)), 1))
+    real = builtins.__import__
+
+    def missing(name, *rest):
+        if name == "PIL":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(ConfigError, match=r"trainfeed\[images\]"):
+        base64_reader(folder)
