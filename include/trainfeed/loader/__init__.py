@@ -1,0 +1,68 @@
+"""The loader: batches at memory speed, in a computed order, resumed exactly."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainfeed.loader._batch import Batch
+    from trainfeed.loader._cut import Tail
+    from trainfeed.loader._generator import GeneratorLoader
+    from trainfeed.loader._intervals import IntervalWindow, open_intervals
+    from trainfeed.loader._loader import DataLoader
+    from trainfeed.loader._measure import ReadMeasure, measure_read
+    from trainfeed.loader._mixture import Mixture, mix
+    from trainfeed.loader._record_files import RecordFiles
+    from trainfeed.loader._sampler import DistributedBatchSampler, IndexBatch
+    from trainfeed.loader._shards import Verify
+    from trainfeed.loader._state import LoaderState
+    from trainfeed.loader._stats import LoaderReport
+    from trainfeed.loader._tfrecord_files import TFRecordFiles
+
+__all__ = [
+    "Batch",
+    "DataLoader",
+    "DistributedBatchSampler",
+    "GeneratorLoader",
+    "IndexBatch",
+    "IntervalWindow",
+    "LoaderReport",
+    "LoaderState",
+    "Mixture",
+    "ReadMeasure",
+    "RecordFiles",
+    "TFRecordFiles",
+    "Tail",
+    "Verify",
+    "measure_read",
+    "mix",
+    "open_intervals",
+]
+
+# Worker processes import this package and need none of these, nor the Arrow that comes with them.
+_HOMES = {
+    "Batch": "_batch",
+    "DataLoader": "_loader",
+    "DistributedBatchSampler": "_sampler",
+    "GeneratorLoader": "_generator",
+    "IndexBatch": "_sampler",
+    "IntervalWindow": "_intervals",
+    "LoaderReport": "_stats",
+    "LoaderState": "_state",
+    "Mixture": "_mixture",
+    "ReadMeasure": "_measure",
+    "RecordFiles": "_record_files",
+    "TFRecordFiles": "_tfrecord_files",
+    "Tail": "_cut",
+    "Verify": "_shards",
+    "measure_read": "_measure",
+    "mix": "_mixture",
+    "open_intervals": "_intervals",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,222 @@
+"""Reads the shards of a set: few open files, patience with a file system that stumbles.
+
+``pread`` into memory of the caller is the rule. A file that is mapped instead kills the process
+when it is cut or when its server goes away, so only versions, which never change, are mapped, and
+only on local disks.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import stat
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from trainfeed.errors import FormatError, NotFoundError, StorageError, TruncatedError
+from trainfeed.storage.posix import map_errors
+
+__all__ = ["DEFAULT_READ_DEADLINE_S", "ShardFiles"]
+
+# A metadata server that is replaced is back within it; longer waits are for people.
+DEFAULT_READ_DEADLINE_S: Final = 60.0
+
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NOT_PLAIN: Final = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})
+_PASSING: Final = frozenset(
+    {
+        errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENOTCONN, errno.ESHUTDOWN,
+        errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EREMOTEIO, errno.ECONNRESET,
+    }
+)  # fmt: skip
+_FIRST_WAIT_S: Final = 0.05
+_LAST_WAIT_S: Final = 2.0
+_MAX_OPEN: Final = 64
+
+
+class _OpenShard:
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.num_users = 0
+        self.retired = False
+
+
+class ShardFiles:
+    """The files of a set, by number; threads may share them.
+
+    Args:
+        paths: Their paths.
+        deadline_s: How long a read is tried again while the file system fails in ways that pass.
+
+    Attributes:
+        paths: As above.
+        num_retries: How often a read was tried again.
+    """
+
+    def __init__(
+        self, paths: Sequence[str], *, deadline_s: float = DEFAULT_READ_DEADLINE_S
+    ) -> None:
+        self.paths = list(paths)
+        self.num_retries = 0
+        self._deadline_s = deadline_s
+        self._start()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"paths": self.paths, "_deadline_s": self._deadline_s, "num_retries": 0}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+    def _start(self) -> None:
+        self._lock = threading.Lock()
+        self._open: OrderedDict[int, _OpenShard] = OrderedDict()
+        self._maps: OrderedDict[int, memoryview] = OrderedDict()
+
+    def read(self, shard: int, offset_bytes: int, out: Sequence[memoryview]) -> None:
+        """Fill all of ``out`` from ``offset_bytes`` on.
+
+        Raises:
+            TruncatedError: The file ends before that.
+            NotFoundError: The file is gone.
+            FormatError: Something else than a plain file has its name.
+            StorageError: The file system failed until the deadline.
+        """
+        end_s, wait_s, tries = time.monotonic() + self._deadline_s, _FIRST_WAIT_S, 1
+        while (error := self._try_read(shard, offset_bytes, out)) is not None:
+            self._retire(shard)
+            if error.errno not in _PASSING or time.monotonic() + wait_s > end_s:
+                raise self._read_error(error, shard, offset_bytes, tries) from error
+            # Nobody sets this event: it is a wait that signals do not cut short.
+            threading.Event().wait(wait_s)
+            wait_s, tries = min(2 * wait_s, _LAST_WAIT_S), tries + 1
+            self.num_retries += 1
+
+    def view(self, shard: int, offset_bytes: int, num_bytes: int) -> memoryview:
+        """Return a part of a file that is mapped; read-only, valid as long as it is held.
+
+        Raises:
+            TruncatedError: The file ends before that.
+            NotFoundError: The file is gone.
+        """
+        with self._lock:
+            whole = self._maps.get(shard)
+            if whole is None:
+                whole = self._maps[shard] = self._map(shard)
+                while len(self._maps) > _MAX_OPEN:
+                    self._maps.popitem(last=False)
+            self._maps.move_to_end(shard)
+        part = whole[offset_bytes : offset_bytes + num_bytes]
+        if len(part) < num_bytes:
+            raise self._truncated(shard, offset_bytes, num_bytes, len(part))
+        return part
+
+    def close(self) -> None:
+        """Close all files; views stay valid, and reading opens them again."""
+        with self._lock:
+            shards = list(self._open)
+            self._maps.clear()
+        for shard in shards:
+            self._retire(shard)
+
+    def _try_read(self, shard: int, offset_bytes: int, out: Sequence[memoryview]) -> OSError | None:
+        try:
+            with self._opened(shard) as fd:
+                self._fill(fd, shard, offset_bytes, out)
+        except OSError as error:
+            return error
+        return None
+
+    def _map(self, shard: int) -> memoryview:
+        path = self.paths[shard]
+        with map_errors(path):
+            fd = self._open_plain(path)
+            try:
+                if not os.fstat(fd).st_size:
+                    return memoryview(b"")
+                return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+            finally:
+                os.close(fd)
+
+    @contextmanager
+    def _opened(self, shard: int) -> Iterator[int]:
+        with self._lock:
+            entry = self._open.get(shard)
+            if entry is None:
+                entry = self._open[shard] = _OpenShard(self._open_plain(self.paths[shard]))
+            self._open.move_to_end(shard)
+            entry.num_users += 1
+            oldest = next(iter(self._open)) if len(self._open) > _MAX_OPEN else None
+        if oldest is not None:
+            self._retire(oldest)
+        try:
+            yield entry.fd
+        finally:
+            with self._lock:
+                entry.num_users -= 1
+                _close_unused(entry)
+
+    def _retire(self, shard: int) -> None:
+        with self._lock:
+            entry = self._open.pop(shard, None)
+            if entry is not None:
+                entry.retired = True
+                _close_unused(entry)
+
+    def _open_plain(self, path: str) -> int:
+        try:
+            fd = os.open(path, _FLAGS)
+        except OSError as error:
+            if error.errno in _NOT_PLAIN:
+                raise FormatError("expected a plain file, got something else", path=path) from error
+            raise
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise FormatError("expected a plain file, got something else", path=path)
+        return fd
+
+    def _fill(self, fd: int, shard: int, offset_bytes: int, out: Sequence[memoryview]) -> None:
+        parts = [part for part in out if len(part)]
+        wanted, got = sum(map(len, parts)), 0
+        while parts:
+            num_bytes = os.preadv(fd, parts, offset_bytes + got)
+            if not num_bytes:
+                raise self._truncated(shard, offset_bytes, wanted, got)
+            got += num_bytes
+            while parts and num_bytes >= len(parts[0]):
+                num_bytes -= len(parts.pop(0))
+            if num_bytes:
+                parts[0] = parts[0][num_bytes:]
+
+    def _truncated(self, shard: int, offset_bytes: int, wanted: int, got: int) -> TruncatedError:
+        return TruncatedError(
+            f"expected {wanted} bytes of a chunk, the file has {got}",
+            path=self.paths[shard],
+            offset_bytes=offset_bytes,
+        )
+
+    def _read_error(
+        self, error: OSError, shard: int, offset_bytes: int, tries: int
+    ) -> StorageError:
+        path = self.paths[shard]
+        if error.errno == errno.ENOENT:
+            return NotFoundError(
+                f"{path} is gone; a version that was removed cannot be read on: read another, or"
+                " keep versions longer (retention)"
+            )
+        return StorageError(
+            f"{error.strerror} while reading {path} at byte {offset_bytes}; tried {tries} times in"
+            f" at most {self._deadline_s:g} s"
+        )
+
+
+def _close_unused(entry: _OpenShard) -> None:
+    if entry.retired and not entry.num_users:
+        with suppress(OSError):
+            os.close(entry.fd)
+        entry.retired = False

@@ -1,0 +1,169 @@
+"""Iterables and readers: whatever can only be read from the start."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from trainfeed.decorators import buffered, multiprocess_reader, set_epoch
+from trainfeed.errors import ConfigError
+from trainfeed.loader._batch import Batch, num_bytes
+from trainfeed.loader._cut import Tail
+from trainfeed.loader._mixing import Weight
+from trainfeed.loader._options import LoaderOptions
+from trainfeed.loader._python import stack
+from trainfeed.loader._state import LoaderState, Weights
+from trainfeed.loader._stats import LoaderStats
+from trainfeed.readers import ReaderLike, open_reader
+
+__all__ = ["IterableSet"]
+
+
+@dataclass(frozen=True)
+class IterableSet:
+    """An iterable, or a reader, as what a loader reads from start to end.
+
+    A state counts samples; restoring it reads and drops those before it. All ranks read
+    everything, and keep their share.
+
+    Attributes:
+        dataset: An object with ``__iter__``, or a callable that returns an iterator.
+        options: The loader's.
+        digest: Identifies it by its ``content_digest``, or its type.
+        stats: Where to count.
+    """
+
+    dataset: Any
+    options: LoaderOptions
+    digest: str
+    stats: LoaderStats
+
+    @classmethod
+    def of(cls, dataset: Any, options: LoaderOptions, stats: LoaderStats) -> IterableSet:
+        """Check that the options suit an iterable.
+
+        Raises:
+            ConfigError: They do not.
+        """
+        if options.shuffle:
+            raise ConfigError(
+                "an iterable has no order to choose; shuffle it with"
+                " trainfeed.decorators.shuffle, or give an object with __len__ and __getitem__"
+            )
+        if options.num_workers > 1 or options.num_threads > 1:
+            raise ConfigError(
+                "an iterable is read by one thread or process, got"
+                f" num_workers={options.num_workers} and num_threads={options.num_threads}"
+            )
+        kind = type(dataset)
+        content = getattr(dataset, "content_digest", f"{kind.__module__}.{kind.__qualname__}")
+        digest = hashlib.sha256(f"iterable/{content}".encode()).hexdigest()[:16]
+        return cls(dataset, options, digest, stats)
+
+    @property
+    def weights(self) -> Weights:
+        """No weights: it is one set."""
+        return ()
+
+    def num_batches(self) -> int:
+        """Refuse: only its end says how long an iterable is."""
+        raise TypeError("an iterable has no length; count its batches")
+
+    def restart(self, state: LoaderState) -> None:
+        """Do nothing: a pass starts from the first sample anyway."""
+
+    def reweighted(self, _state: LoaderState, _weights: Sequence[Weight], /) -> LoaderState:
+        """Refuse: an iterable is no mixture."""
+        raise ConfigError("expected a mixture to change weights of, got an iterable")
+
+    def num_reread(self) -> int:
+        """Return 0: the iterable reads."""
+        return 0
+
+    def close(self) -> None:
+        """Do nothing: threads and processes end with their pass."""
+
+    def run(self, start: LoaderState) -> Iterator[Batch]:
+        """Yield the batches of one rank from a state on.
+
+        Raises:
+            ConfigError: The iterable ends before the state's position.
+        """
+        with open_reader(self._reader(start.epoch)) as samples:
+            yield from self._groups(samples, start)
+
+    def _groups(self, samples: Iterator[Any], start: LoaderState) -> Iterator[Batch]:
+        options = self.options
+        global_batch = options.batch_size * options.share.world_size
+        first = self._skip(samples, start.position, global_batch)
+        position, group = start.position, list(islice(samples, global_batch))
+        while group:
+            first += group[: global_batch - len(first)]
+            # Only what follows a batch tells whether it is the last.
+            following = list(islice(samples, global_batch))
+            position += len(group)
+            state = replace(start, position=position)
+            if not following:
+                state = replace(start, epoch=start.epoch + 1, position=0)
+            if len(group) == global_batch or options.tail is not Tail.DROP:
+                yield self._batch(group, position - len(group), first, state)
+            group = following
+
+    def _skip(self, samples: Iterator[Any], position: int, num_kept: int) -> list[Any]:
+        """Skip the samples before a position; return the first ones, which may fill a batch."""
+        first = list(islice(samples, min(num_kept, position)))
+        num_skipped = len(first) + sum(1 for _ in islice(samples, position - len(first)))
+        if num_skipped < position:
+            raise ConfigError(
+                f"expected at least {position} samples as in the state, the iterable has"
+                f" {num_skipped}"
+            )
+        return first
+
+    def _batch(
+        self,
+        group: list[Any],
+        position: int,
+        first: list[Any],
+        state: LoaderState,
+    ) -> Batch:
+        options, share = self.options, self.options.share
+        own = [group[p - position] for p in share.positions(position, position + len(group))]
+        filling: list[Any] = []
+        if options.tail in (Tail.PAD, Tail.REPEAT):
+            end = position + options.batch_size * share.world_size
+            total = position + len(group)
+            filling = [first[(p % total) % len(first)] for p in share.positions(total, end)]
+        rows = own + filling
+        columns = stack(rows or group[:1], _FreshMemory())
+        fields = {name: column.array(0, len(rows)) for name, column in columns.items()}
+        batch = Batch(fields, state, len(filling) if options.tail is Tail.PAD else 0)
+        self.stats.count_batches(1, len(own), num_bytes(batch))
+        return batch
+
+    def _reader(self, epoch: int) -> ReaderLike:
+        dataset = self.dataset
+        reader: ReaderLike = dataset if callable(dataset) else dataset.__iter__
+        if self.options.num_workers:
+            reader = multiprocess_reader([reader])
+        elif self.options.num_threads:
+            reader = buffered(reader, 2 * self.options.batch_size * self.options.share.world_size)
+        set_epoch(reader, epoch)
+        return reader
+
+
+class _FreshMemory:
+    """New memory for every array."""
+
+    def reserve(self, num_bytes: int) -> None:
+        """Do nothing: every array gets what it needs."""
+
+    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Return a new array."""
+        return np.empty(shape, dtype)

@@ -1,0 +1,236 @@
+"""The loader: batches in a computed order, from any point on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+from trainfeed.errors import ConfigError
+from trainfeed.loader._batch import Batch, Standing
+from trainfeed.loader._cut import RankShare, Tail
+from trainfeed.loader._files import DEFAULT_READ_DEADLINE_S
+from trainfeed.loader._generator import GeneratorLoader
+from trainfeed.loader._mixing import Weight
+from trainfeed.loader._open import OpenedSets, open_sets
+from trainfeed.loader._options import (
+    DEFAULT_MAX_BYTES,
+    DEFAULT_TIMEOUT_S,
+    LoaderOptions,
+    enum_of,
+)
+from trainfeed.loader._order import DEFAULT_WINDOW_BYTES, lanes_for
+from trainfeed.loader._runner import Runner, SetsRunner
+from trainfeed.loader._shards import Verify
+from trainfeed.loader._state import LoaderState
+from trainfeed.loader._stats import LoaderReport, LoaderStats
+
+__all__ = ["DataLoader"]
+
+_REPORT_EVERY_S: Final = 10.0
+
+
+class DataLoader:
+    """Batches of a data set, as field → array of shape ``(batch_size, *S)``.
+
+    The order is a pure function of content, seed, epoch and position. It does not depend on ranks,
+    workers, threads, prefetching or the batch size, so a state, which is a few numbers, restores
+    under any others. Iterating gives one epoch; the next iterator gives the next one, also after
+    one that was left early.
+
+    Use it as a context manager, or close it, to end worker processes at once; they also end with
+    the loader, and with the process.
+
+    Args:
+        dataset: What ``open_dataset`` gives, ``RecordFiles``, ``TFRecordFiles``, a mixture, any
+            object with ``__len__`` and ``__getitem__``, any iterable, or a reader.
+        batch_size: Rows per batch and rank.
+        shuffle: Whether the order is a permutation; a new one in every epoch.
+        seed: What the permutation depends on besides content and epoch.
+        rank: Which share of every global batch to yield.
+        world_size: How many ranks there are. All get equally many batches.
+        tail: What becomes of samples that fill no global batch: ``short``, ``drop``, ``pad``,
+            ``repeat``; see ``Tail``.
+        num_workers: Processes that load ahead; for samples that are made by Python code.
+        num_threads: Threads that load ahead; for files, whose decoding leaves the interpreter
+            lock.
+        prefetch: How many windows are loaded ahead; enough for workers and lanes when None.
+        copy: Give every batch memory of its own. Else batches are views of memory that is used
+            again when nobody looks at it any more, and keeping a row keeps more than the row.
+        verify: When checksums are compared: ``always``, ``first``, ``never``.
+        window_bytes: Bytes of samples that are shuffled together; part of the order.
+        max_bytes: Limit for the memory that is shared with worker processes.
+        timeout_s: How long a worker may take for a window.
+        read_deadline_s: How long a read is tried again while a file system fails in passing.
+        on_report: Called with the figures after every pass, and every 10 s within one.
+
+    Raises:
+        ConfigError: A setting is out of range, or the dataset cannot be read that way.
+        FormatError: An index of the dataset is damaged.
+    """
+
+    from_generator = staticmethod(GeneratorLoader.from_generator)
+
+    def __init__(  # noqa: PLR0913 - one keyword per setting, as users expect of a loader
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        tail: str = "short",
+        num_workers: int = 0,
+        num_threads: int = 0,
+        prefetch: int | None = None,
+        copy: bool = False,
+        verify: str = "first",
+        window_bytes: int = DEFAULT_WINDOW_BYTES,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        read_deadline_s: float = DEFAULT_READ_DEADLINE_S,
+        on_report: Callable[[LoaderReport], None] | None = None,
+    ) -> None:
+        self._options = options = LoaderOptions(
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            share=RankShare(rank, world_size),
+            tail=enum_of(Tail, "tail", tail),
+            num_workers=num_workers,
+            num_threads=num_threads,
+            prefetch=prefetch,
+            copy=copy,
+            verify=enum_of(Verify, "verify", verify),
+            window_bytes=window_bytes,
+            max_bytes=max_bytes,
+            timeout_s=timeout_s,
+            read_deadline_s=read_deadline_s,
+            on_report=on_report,
+        )
+        self.dataset = dataset
+        self._stats = LoaderStats()
+        sets = open_sets(dataset, options, self._stats)
+        self._next = LoaderState(
+            digest=sets.digest,
+            seed=seed,
+            epoch=0,
+            position=0,
+            lanes=lanes_for(world_size) if shuffle else 1,
+            window=window_bytes if shuffle else 0,
+            weights=sets.weights,
+        )
+        self._standing: Standing = self._next
+        self._runner: Runner = (
+            SetsRunner(sets, options, self._stats, self._next)
+            if isinstance(sets, OpenedSets)
+            else sets
+        )
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Return an iterator over the rest of the epoch that is due."""
+        start = self._next
+        self._next = replace(start, epoch=start.epoch + 1, position=0)
+        self._standing = start
+        return self._run(start)
+
+    def __len__(self) -> int:
+        """Return how many batches a whole epoch has."""
+        return self._runner.num_batches()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the loader stands after the batch that was handed over last.
+
+        JSON values, below 200 bytes for one data set; taking it costs nothing. Prefetching never
+        runs ahead of it.
+        """
+        return self._standing.state().to_json()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let the next iterator start where a state was taken.
+
+        Number of ranks, workers and threads, batch size and prefetching may differ from those of
+        the loader that gave the state. Lanes and windows are taken from it.
+
+        Raises:
+            ConfigError: It is no state, or that of another data set, seed or kind of order.
+        """
+        loaded = LoaderState.from_json(state)
+        self._check(loaded)
+        self._runner.restart(loaded)
+        self._standing = self._next = loaded
+
+    def set_weights(self, weights: Sequence[Weight]) -> None:
+        """Change the weights of a mixture from the batch on that is due.
+
+        The next iterator goes on where the loader stands. The change is part of its states.
+
+        Args:
+            weights: One per data set, in their order.
+
+        Raises:
+            ConfigError: The dataset is no mixture, or the weights do not suit it.
+        """
+        self._next = self._runner.reweighted(self._standing.state(), weights)
+        self._standing = self._next
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iterator start at the beginning of an epoch."""
+        if epoch < 0:
+            raise ConfigError(f"expected an epoch from 0 on, got {epoch}")
+        self._next = self._standing = replace(self._next, epoch=epoch, position=0)
+
+    def report(self) -> LoaderReport:
+        """Return where time went so far, over all iterators."""
+        return replace(self._stats.report(), rereads=self._runner.num_reread())
+
+    def close(self) -> None:
+        """End worker processes and close files; safe to call twice."""
+        self._runner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check(self, state: LoaderState) -> None:
+        mine = self._next
+        if state.digest != mine.digest:
+            raise ConfigError(
+                f"expected a state of this data set, {mine.digest}, got one of {state.digest};"
+                " open the versions that it was taken from"
+            )
+        if state.seed != mine.seed:
+            raise ConfigError(f"expected a state of seed {mine.seed}, got one of seed {state.seed}")
+        if bool(state.window) != self._options.shuffle:
+            kinds = {True: "a shuffled", False: "the natural"}
+            raise ConfigError(
+                f"expected a state of {kinds[self._options.shuffle]} order, got one of"
+                f" {kinds[bool(state.window)]} order"
+            )
+
+    def _run(self, start: LoaderState) -> Iterator[Batch]:
+        self._stats.start()
+        asked = self._options.on_report is not None
+        due_s = time.monotonic() + _REPORT_EVERY_S
+        for batch in self._runner.run(start):
+            self._standing = batch.standing
+            yield batch
+            if asked and time.monotonic() > due_s:
+                self._tell()
+                due_s = time.monotonic() + _REPORT_EVERY_S
+        self._standing = replace(start, epoch=start.epoch + 1, position=0)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._options.on_report is not None:
+            self._options.on_report(self.report())

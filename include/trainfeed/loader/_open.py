@@ -1,0 +1,139 @@
+"""From what users pass to what is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trainfeed.errors import ConfigError
+from trainfeed.loader._engine import Engine, SetEngine
+from trainfeed.loader._iterable import IterableSet
+from trainfeed.loader._mixing import Weight, shares_of
+from trainfeed.loader._mixture import History, Mixture
+from trainfeed.loader._mixture_engine import MixtureEngine
+from trainfeed.loader._options import LoaderOptions
+from trainfeed.loader._published import published_source
+from trainfeed.loader._python import MapSource
+from trainfeed.loader._record_files import RecordFiles
+from trainfeed.loader._source import Source
+from trainfeed.loader._state import LoaderState, Weights
+from trainfeed.loader._stats import LoaderStats
+from trainfeed.loader._tfrecord_files import TFRecordFiles
+from trainfeed.readers import DatasetReader
+
+__all__ = ["OpenedSets", "open_sets"]
+
+
+@dataclass(frozen=True)
+class OpenedSets:
+    """What is read by position: one set, or the sets of a mixture.
+
+    Attributes:
+        sources: The sets.
+        mixture: Their shares; None for one set alone.
+    """
+
+    sources: Sequence[Source]
+    mixture: Mixture | None
+
+    @property
+    def digest(self) -> str:
+        """Identifies what is read; 16 hex digits."""
+        if self.mixture is None:
+            return self.sources[0].digest
+        digests = [source.digest for source in self.sources]
+        return self.mixture.digest(digests, self.total)
+
+    @property
+    def total(self) -> int:
+        """Samples of an epoch."""
+        samples = sum(int(source.num_samples.sum()) for source in self.sources)
+        return samples if self.mixture is None else self.mixture.epoch_samples or samples
+
+    @property
+    def weights(self) -> Weights:
+        """The weights to start with; empty for one set."""
+        return () if self.mixture is None else ((0, self.mixture.shares),)
+
+    def engine(self, state: LoaderState, stats: LoaderStats) -> Engine:
+        """Return what reads in the order of a state."""
+        if self.mixture is None:
+            return SetEngine(self.sources[0], state, stats)
+        return MixtureEngine(self.mixture, self.sources, state, stats)
+
+    def check_weights(self, state: LoaderState) -> None:
+        """Refuse a state whose weights do not suit the sets.
+
+        Raises:
+            ConfigError: They do not.
+        """
+        if self.mixture is None and state.weights:
+            raise ConfigError("expected a state of one data set, got one of a mixture")
+        if self.mixture is not None:
+            History(state.weights, len(self.sources))
+
+    def reweighted(self, state: LoaderState, weights: Sequence[Weight]) -> LoaderState:
+        """Return a state from which on other weights count.
+
+        Raises:
+            ConfigError: There is no mixture, or the weights do not suit it.
+        """
+        if self.mixture is None:
+            raise ConfigError("expected a mixture to change weights of, got one data set")
+        position = state.epoch * self.total + state.position
+        before = tuple(entry for entry in state.weights if entry[0] < position)
+        changed = replace(state, weights=(*before, (position, shares_of(weights))))
+        self.check_weights(changed)
+        return changed
+
+    def num_reread(self) -> int:
+        """Return how often reads were tried again."""
+        return sum(source.num_reread() for source in self.sources)
+
+    def close(self) -> None:
+        """Close files."""
+        for source in self.sources:
+            source.close()
+
+
+def open_sets(dataset: Any, options: LoaderOptions, stats: LoaderStats) -> OpenedSets | IterableSet:
+    """Open a dataset.
+
+    Args:
+        dataset: What ``DataLoader`` takes.
+        options: Say how files are read.
+        stats: Where to count.
+
+    Raises:
+        ConfigError: It is nothing that samples can be taken from.
+    """
+    if isinstance(dataset, Mixture):
+        children = [_source(child, options) for child in dataset.datasets]
+        return OpenedSets(children, dataset)
+    if _by_number(dataset):
+        return OpenedSets([_source(dataset, options)], None)
+    if hasattr(dataset, "__iter__") or callable(dataset):
+        return IterableSet.of(dataset, options, stats)
+    raise ConfigError(
+        "expected a data set, record files, a mixture, or an object with __len__ and __getitem__"
+        f" or __iter__, got {type(dataset).__name__}"
+    )
+
+
+def _by_number(dataset: Any) -> bool:
+    if isinstance(dataset, DatasetReader | RecordFiles | TFRecordFiles):
+        return True
+    return hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+
+
+def _source(dataset: Any, options: LoaderOptions) -> Source:
+    if isinstance(dataset, DatasetReader):
+        return published_source(dataset, verify=options.verify, deadline_s=options.read_deadline_s)
+    if isinstance(dataset, RecordFiles | TFRecordFiles):
+        return dataset.source(verify=options.verify, deadline_s=options.read_deadline_s)
+    if _by_number(dataset):
+        return MapSource(dataset)
+    raise ConfigError(
+        f"expected data sets that are read by number in a mixture, got {type(dataset).__name__}"
+    )

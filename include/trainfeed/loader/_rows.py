@@ -1,0 +1,156 @@
+"""Samples of fixed size: a chunk is an array of rows, and fields are views of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import FormatError
+from trainfeed.loader._columns import Columns, Dense, Rows, count_rows
+from trainfeed.loader._memory import ALIGNMENT_BYTES, Memory
+from trainfeed.samples import Field, Schema
+
+__all__ = ["RowDecoder", "check_booleans", "check_presence", "take"]
+
+_LENGTH: Final = "_length"
+_PRESENCE: Final = "_presence"
+# numpy gathers into an array of its own; pieces of this size are still in the cache when they are
+# copied to where they belong.
+_PIECE_BYTES: Final = 128 << 10
+
+
+class RowDecoder:
+    """Turns the framing of samples of one fixed schema into columns.
+
+    Attributes:
+        stride_bytes: What one sample takes, its length word included.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._fields = schema.fields
+        self._optional = schema.optional
+        self._record_bytes = schema.record_dtype.itemsize
+        self._framed = np.dtype([(_LENGTH, "<u4"), ("record", schema.record_dtype)])
+        self.stride_bytes = self._framed.itemsize
+        offsets = {name: entry[1] for name, entry in (schema.record_dtype.fields or {}).items()}
+        # Such fields trip other libraries as views, so they are copied; most are small.
+        self._awkward = {
+            field.name
+            for field in schema.fields
+            if self.stride_bytes % field.values_dtype.itemsize
+            or (offsets[field.name] + 4) % field.values_dtype.itemsize
+        }
+
+    def num_view_bytes(self, num_samples: int) -> int:
+        """Return the memory that ``views`` needs, the framing included."""
+        copied = [_field_bytes(f, num_samples) for f in self._fields if f.name in self._awkward]
+        return self._sum([num_samples * self.stride_bytes, *copied], num_samples)
+
+    def num_gather_bytes(self, num_samples: int) -> int:
+        """Return the memory that ``gather`` needs."""
+        return self._sum([_field_bytes(f, num_samples) for f in self._fields], num_samples)
+
+    def check(self, framing: NDArray[np.uint8]) -> None:
+        """Refuse what is no sequence of samples of this schema.
+
+        Raises:
+            FormatError: A length, a boolean or a presence bit is impossible.
+        """
+        framed = framing.view(self._framed)
+        lengths = framed[_LENGTH]
+        if (wrong := lengths != self._record_bytes).any():
+            first = int(wrong.argmax())
+            raise FormatError(
+                f"record {first} of the chunk has {lengths[first]} bytes, the schema's have"
+                f" {self._record_bytes}"
+            )
+        check_booleans(self._fields, framed["record"])
+        check_presence(self._optional, framed["record"])
+
+    def views(self, framing: NDArray[np.uint8], memory: Memory) -> Columns:
+        """Return the columns as views of ``framing``, the awkward ones as arrays in ``memory``."""
+        records = framing.view(self._framed)["record"]
+
+        def column(field: Field) -> NDArray[Any]:
+            if field.name not in self._awkward:
+                return records[field.name]
+            out = memory.array((len(records), *field.item_shape), field.values_dtype)
+            out[...] = records[field.name]
+            return out
+
+        return self._columns(records, slice(None), column, memory)
+
+    def gather(self, framing: NDArray[np.uint8], rows: Rows, memory: Memory) -> Columns:
+        """Return ``rows`` of the samples as contiguous arrays in ``memory``."""
+        records = framing.view(self._framed)["record"]
+
+        def column(field: Field) -> NDArray[Any]:
+            values = records[field.name]
+            out = memory.array(
+                (count_rows(rows, len(values)), *field.item_shape), field.values_dtype
+            )
+            take(values, rows, out)
+            return out
+
+        return self._columns(records, rows, column, memory)
+
+    def _columns(
+        self,
+        records: NDArray[np.void],
+        rows: Rows,
+        column: Callable[[Field], NDArray[Any]],
+        memory: Memory,
+    ) -> Columns:
+        columns = {field.name: Dense(column(field)) for field in self._fields}
+        if self._optional:
+            bits = np.unpackbits(records[_PRESENCE][rows], axis=1, bitorder="little")
+            for i, field in enumerate(self._optional):
+                absent = memory.array((len(bits),), bool)
+                np.equal(bits[:, i], 0, out=absent)
+                columns[field.name] = Dense(columns[field.name].values, absent)
+        return dict(columns)
+
+    def _sum(self, sizes: list[int], num_samples: int) -> int:
+        sizes = [*sizes, *[num_samples] * len(self._optional)]
+        return sum(-(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for size in sizes)
+
+
+def take(values: NDArray[Any], rows: Rows, out: NDArray[Any]) -> None:
+    """Copy ``rows`` of ``values`` to ``out``."""
+    if isinstance(rows, slice):
+        out[...] = values[rows]
+        return
+    piece = max(64, _PIECE_BYTES // max(1, values[:1].nbytes))
+    for start in range(0, len(rows), piece):
+        out[start : start + piece] = values[rows[start : start + piece]]
+
+
+def check_booleans(fields: tuple[Field, ...], records: NDArray[np.void]) -> None:
+    """Refuse booleans that are neither true nor false.
+
+    Raises:
+        FormatError: There is one.
+    """
+    for field in fields:
+        if field.values_dtype.kind == "b" and (records[field.name].view(np.uint8) > 1).any():
+            raise FormatError(f"field {field.name!r} holds a byte that is neither 0 nor 1")
+
+
+def check_presence(optional: tuple[Field, ...], records: NDArray[np.void]) -> None:
+    """Refuse presence bits that belong to no field.
+
+    Raises:
+        FormatError: There is one.
+    """
+    if not optional or not len(optional) % 8:
+        return
+    if (records[_PRESENCE][:, -1] >> len(optional) % 8).any():
+        raise FormatError("a presence bit is set beyond those of the optional fields")
+
+
+def _field_bytes(field: Field, num_samples: int) -> int:
+    return num_samples * math.prod(field.item_shape) * field.values_dtype.itemsize

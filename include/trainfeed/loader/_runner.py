@@ -1,0 +1,206 @@
+"""Runs passes over sets that are read by position: inline, by threads, or by processes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol
+
+from trainfeed.errors import ConfigError
+from trainfeed.loader._batch import Batch
+from trainfeed.loader._cut import BatchCut
+from trainfeed.loader._feeds import InlineFeed, ThreadFeed
+from trainfeed.loader._messages import Job
+from trainfeed.loader._mixing import Weight
+from trainfeed.loader._open import OpenedSets
+from trainfeed.loader._options import LoaderOptions
+from trainfeed.loader._pass import Pass
+from trainfeed.loader._ring import RingFeed, slot_plan
+from trainfeed.loader._state import LoaderState
+from trainfeed.loader._stats import LoaderStats
+from trainfeed.loader._window import Feed, Task
+from trainfeed.loader._workers import WorkerPool
+
+__all__ = ["Runner", "SetsRunner"]
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Runner(Protocol):
+    """Makes the passes of a loader."""
+
+    def num_batches(self) -> int:
+        """Return how many batches a whole epoch has."""
+
+    def restart(self, state: LoaderState) -> None:
+        """Prepare for passes in the order of a state.
+
+        Raises:
+            ConfigError: There is no such position.
+        """
+
+    def reweighted(self, state: LoaderState, weights: Sequence[Weight], /) -> LoaderState:
+        """Return a state from which on other weights count.
+
+        Raises:
+            ConfigError: What is read is no mixture, or the weights do not suit it.
+        """
+
+    def run(self, start: LoaderState) -> Iterator[Batch]:
+        """Yield the batches from a state on."""
+
+    def num_reread(self) -> int:
+        """Return how often reads were tried again."""
+
+    def close(self) -> None:
+        """End processes and close files; safe to call twice."""
+
+
+class SetsRunner:
+    """Makes passes over one set or a mixture; see ``Runner``.
+
+    Args:
+        sets: What is read.
+        options: The loader's.
+        stats: Where to count.
+        state: The first one.
+    """
+
+    def __init__(
+        self, sets: OpenedSets, options: LoaderOptions, stats: LoaderStats, state: LoaderState
+    ) -> None:
+        self._sets = sets
+        self._options = options
+        self._stats = stats
+        self._pool: WorkerPool | None = None
+        self._is_closed = False
+        self._order = state.lanes, state.window
+        self._engine = sets.engine(state, stats)
+
+    def num_batches(self) -> int:
+        """Return how many batches a whole epoch has."""
+        return self._cut(0).num_batches
+
+    def restart(self, state: LoaderState) -> None:
+        """Prepare for passes in the order of a state; see ``Runner``."""
+        if state.position > self._engine.total:
+            raise ConfigError(
+                f"expected a position up to {self._engine.total}, the samples of an epoch, got"
+                f" {state.position}"
+            )
+        self._sets.check_weights(state)
+        if self._order != (state.lanes, state.window):
+            self._end_workers()
+            self._engine = self._sets.engine(state, self._stats)
+            self._order = state.lanes, state.window
+        world_size = self._options.share.world_size
+        if state.lanes > 1 and state.lanes % world_size:
+            _LOG.warning(
+                "%d ranks share %d lanes: the order is the same, but every rank reads all of them",
+                world_size,
+                state.lanes,
+            )
+
+    def reweighted(self, state: LoaderState, weights: Sequence[Weight]) -> LoaderState:
+        """Return a state from which on other weights count; see ``Runner``."""
+        return self._sets.reweighted(state, weights)
+
+    def run(self, start: LoaderState) -> Iterator[Batch]:
+        """Yield the batches from a state on; see ``Runner``."""
+        engine, cut = self._engine, self._cut(start.position)
+        a_pass = Pass(
+            cut=cut,
+            state=start,
+            sample_bytes=engine.sample_bytes,
+            pad=lambda positions: engine.pad(positions, start),
+            copy=self._options.copy,
+            stats=self._stats,
+        )
+        if not cut.num_batches:
+            return
+        with self._feed(cut, start) as feed:
+            yield from a_pass.batches(engine.reader(cut, start, feed))
+
+    def num_reread(self) -> int:
+        """Return how often reads were tried again."""
+        return self._sets.num_reread()
+
+    def close(self) -> None:
+        """End processes and close files; safe to call twice."""
+        self._is_closed = True
+        self._end_workers()
+        self._sets.close()
+
+    def _cut(self, start: int) -> BatchCut:
+        options = self._options
+        return BatchCut(self._engine.total, start, options.share, options.batch_size, options.tail)
+
+    def _feed(self, cut: BatchCut, start: LoaderState) -> Feed:
+        engine, options = self._engine, self._options
+        tasks, period = engine.tasks(cut, start), engine.period(cut)
+        # Without the interpreter's lock, threads do all that processes could.
+        num_threads = options.num_threads or (0 if _is_locked() else options.num_workers)
+        if num_threads:
+            return ThreadFeed(
+                tasks,
+                engine.load,
+                engine.pool,
+                self._stats,
+                num_threads=num_threads,
+                ahead=options.ahead(period),
+            )
+        if options.num_workers:
+            return self._ring(tasks, period)
+        return InlineFeed(tasks, engine.load, engine.pool, self._stats)
+
+    def _ring(self, tasks: Iterator[Task], period: int) -> Feed:
+        options = self._options
+        ahead = options.ahead(period)
+        pool, self._pool = self._pool, None
+        # A process that was forked has a copy of the pool, and its parent has the workers.
+        usable = pool is not None and pool.owner == os.getpid()
+        if pool is None or not usable or pool.num_slots != period + ahead:
+            if pool is not None:
+                pool.close()
+            pool = self._start_workers(period + ahead)
+        return RingFeed(
+            tasks,
+            pool,
+            self._stats,
+            max_lent=period + ahead - min(ahead, options.num_workers),
+            timeout_s=options.timeout_s,
+            keep=self._keep_pool,
+        )
+
+    def _start_workers(self, num_slots: int) -> WorkerPool:
+        options = self._options
+        slot_bytes = slot_plan(
+            num_slots=num_slots,
+            window_bytes=self._engine.window_bytes,
+            max_bytes=options.max_bytes,
+        )
+        job = Job(self._engine.children, slot_bytes, num_slots)
+        pool = WorkerPool(job, options.num_workers)
+        ledger = pool.ledger
+        self._stats.watch_lends(lambda: ledger.num_lent)
+        return pool
+
+    def _keep_pool(self, pool: WorkerPool) -> None:
+        """Keep idle workers for the next pass."""
+        if self._pool is None and not self._is_closed:
+            self._pool = pool
+        else:
+            pool.close()
+
+    def _end_workers(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+
+def _is_locked() -> bool:
+    """Return whether only one thread at a time runs Python code."""
+    is_enabled: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
+    return is_enabled is None or is_enabled()

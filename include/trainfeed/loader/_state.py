@@ -1,0 +1,113 @@
+"""Where a loader stands: a few numbers, because the order is computed and never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from trainfeed.errors import ConfigError
+
+__all__ = ["LoaderState", "Weights"]
+
+# From which position on which shares of a mixture count.
+Weights: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
+
+_VERSION: Final = 1
+_NUMBERS: Final = ("seed", "epoch", "position", "lanes", "window")
+_LARGEST: Final = 1 << 62
+# More than any number of ranks needs; a state from elsewhere shall not cost memory.
+_MOST_LANES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderState:
+    """A point between two global batches.
+
+    Attributes:
+        digest: Identifies content and layout of what is read; 16 hex digits.
+        seed: That of the order.
+        epoch: Number of the epoch, from 0.
+        position: Samples of the epoch that all ranks together have handed over.
+        lanes: Lanes of the order; 1 for the natural one.
+        window: Bytes of all windows of the order; 0 for the natural one.
+        weights: Of a mixture: from which position on which weights count, as
+            ``(position, (numerator, …))``; empty otherwise.
+    """
+
+    digest: str
+    seed: int
+    epoch: int
+    position: int
+    lanes: int
+    window: int
+    weights: Weights = ()
+
+    def state(self) -> LoaderState:
+        """Return itself: a state knows where the loader stands."""
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        state = {
+            "version": _VERSION,
+            "digest": self.digest,
+            "seed": self.seed,
+            "epoch": self.epoch,
+            "position": self.position,
+            "lanes": self.lanes,
+            "window": self.window,
+        }
+        if self.weights:
+            state["weights"] = [[position, list(shares)] for position, shares in self.weights]
+        return state
+
+    @classmethod
+    def from_json(cls, value: object) -> LoaderState:
+        """Read what ``to_json`` gives.
+
+        Raises:
+            ConfigError: ``value`` is something else, or of a version that is not known.
+        """
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"expected a loader's state as a mapping, got {type(value).__name__}")
+        if value.get("version") != _VERSION:
+            raise ConfigError(
+                f"expected a loader's state of version {_VERSION}, got {value.get('version')!r};"
+                " read it with the version of trainfeed that wrote it"
+            )
+        names = {"version", "digest", *_NUMBERS}
+        if not names <= value.keys() <= names | {"weights"}:
+            raise ConfigError(
+                f"expected a loader's state with {sorted(names)}, got {sorted(map(str, value))}"
+            )
+        digest = value["digest"]
+        if not isinstance(digest, str):
+            raise ConfigError(f"expected the digest of a state as text, got {digest!r}")
+        numbers = {name: _number(name, value[name]) for name in _NUMBERS}
+        if not 1 <= numbers["lanes"] <= _MOST_LANES:
+            raise ConfigError(
+                f"expected lanes of a state from 1 to {_MOST_LANES}, got {numbers['lanes']}"
+            )
+        return cls(digest=digest, **numbers, weights=_weights(value.get("weights", [])))
+
+
+def _number(name: str, value: object) -> int:
+    signed = name == "seed"
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
+        raise ConfigError(f"expected {name} of a state as a whole number, got {value!r}")
+    if value < 0 and not signed:
+        raise ConfigError(f"expected {name} of a state from 0 on, got {value}")
+    return value
+
+
+def _weights(value: object) -> Weights:
+    if not isinstance(value, list):
+        raise ConfigError(f"expected weights of a state as a list, got {value!r}")
+    entries = []
+    for entry in value:
+        if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[1], list):
+            raise ConfigError(f"expected [position, [weight, …]] in a state, got {entry!r}")
+        shares = tuple(_number("weight", share) for share in entry[1])
+        entries.append((_number("position", entry[0]), shares))
+    return tuple(entries)

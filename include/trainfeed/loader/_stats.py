@@ -1,0 +1,152 @@
+"""Where the time of a loader goes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+__all__ = ["LoaderReport", "LoaderStats"]
+
+_HELP: Final = {
+    "batches": "Batches handed over",
+    "samples": "Samples handed over, padding not counted",
+    "bytes": "Bytes of arrays handed over",
+    "windows": "Windows loaded",
+    "load_s": "Seconds that threads or processes spent loading windows",
+    "wait_s": "Seconds that the consumer waited for windows",
+    "assemble_s": "Seconds spent in putting batches together",
+    "elapsed_s": "Seconds since the first batch was asked for",
+    "queue_depth": "Windows loaded or being loaded when the consumer last asked",
+    "copied_windows": "Windows copied because the consumer held all slots",
+    "oversize_windows": "Windows too large for a slot, sent through a pipe",
+    "rereads": "Reads that were tried again",
+    "lent_slots": "Slots that the consumer holds",
+    "stall_fraction": "Share of the elapsed time in which the consumer waited",
+}
+_GAUGES: Final = frozenset({"queue_depth", "lent_slots", "stall_fraction"})
+
+
+@dataclass(frozen=True)
+class LoaderReport:
+    """A loader's figures so far; seconds add up over all iterators of the loader.
+
+    Attributes:
+        batches: Batches handed over.
+        samples: Samples handed over, padding not counted.
+        bytes: Bytes of arrays handed over.
+        windows: Windows loaded.
+        load_s: What threads or processes spent loading windows; more than ``elapsed_s`` when
+            several do.
+        wait_s: What the consumer waited for windows; in natural order without threads, all
+            loading.
+        assemble_s: What putting batches together took.
+        elapsed_s: Time since the first batch was asked for.
+        queue_depth: Windows that were ready or under way when the consumer last asked.
+        copied_windows: Windows that were copied because the consumer held all slots.
+        oversize_windows: Windows that were too large for a slot and came through a pipe.
+        rereads: How often a read was tried again.
+        lent_slots: Slots that the consumer holds now.
+        stall_fraction: Share of the elapsed time in which the consumer waited.
+    """
+
+    batches: int = 0
+    samples: int = 0
+    bytes: int = 0
+    windows: int = 0
+    load_s: float = 0.0
+    wait_s: float = 0.0
+    assemble_s: float = 0.0
+    elapsed_s: float = 0.0
+    queue_depth: int = 0
+    copied_windows: int = 0
+    oversize_windows: int = 0
+    rereads: int = 0
+    lent_slots: int = 0
+    stall_fraction: float = 0.0
+
+    def prometheus(self, **labels: str) -> str:
+        """Return the figures in the text format that Prometheus scrapes.
+
+        Args:
+            labels: Added to each; letters, digits and underscores as names.
+        """
+        pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+        lines = []
+        for name, value in asdict(self).items():
+            kind = "gauge" if name in _GAUGES else "counter"
+            full = f"trainfeed_loader_{name}" + ("" if kind == "gauge" else "_total")
+            lines += [
+                f"# HELP {full} {_HELP[name]}",
+                f"# TYPE {full} {kind}",
+                f"{full}{{{pairs}}} {value}" if pairs else f"{full} {value}",
+            ]
+        return "\n".join(lines) + "\n"
+
+
+class LoaderStats:
+    """Counts while a loader runs; threads may call it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._figures = dict.fromkeys(_HELP, 0.0)
+        self._started_s: float | None = None
+        self._num_lent: Callable[[], int] = int
+
+    def count_load(self, seconds: float, num_samples: int) -> None:
+        """Count a window that was loaded."""
+        with self._lock:
+            self._figures["load_s"] += seconds
+            self._figures["windows"] += bool(num_samples)
+
+    def count_wait(self, seconds: float, queue_depth: int) -> None:
+        """Count a wait of the consumer for a window."""
+        self._figures["wait_s"] += seconds
+        self._figures["queue_depth"] = queue_depth
+
+    def count_batches(self, num_batches: int, num_samples: int, num_bytes: int) -> None:
+        """Count batches that were handed over."""
+        figures = self._figures
+        figures["batches"] += num_batches
+        figures["samples"] += num_samples
+        figures["bytes"] += num_bytes
+
+    def count_assembly(self, seconds: float) -> None:
+        """Count the time that putting batches together took, waits included."""
+        self._figures["assemble_s"] += seconds
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a counter of the report."""
+        with self._lock:
+            self._figures[name] += by
+
+    def watch_lends(self, num_lent: Callable[[], int]) -> None:
+        """Say what tells how many slots the consumer holds."""
+        self._num_lent = num_lent
+
+    def start(self) -> None:
+        """Note that a batch was asked for."""
+        if self._started_s is None:
+            self._started_s = time.perf_counter()
+
+    def report(self) -> LoaderReport:
+        """Return the figures so far."""
+        with self._lock:
+            figures = dict(self._figures)
+        figures["lent_slots"] = self._num_lent()
+        if self._started_s is not None:
+            figures["elapsed_s"] = time.perf_counter() - self._started_s
+        if figures["elapsed_s"]:
+            figures["stall_fraction"] = min(1.0, figures["wait_s"] / figures["elapsed_s"])
+        whole: dict[str, Any] = {
+            name: int(value)
+            for name, value in figures.items()
+            if not name.endswith(("_s", "_fraction"))
+        }
+        return LoaderReport(**(figures | whole))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

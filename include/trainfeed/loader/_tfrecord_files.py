@@ -1,0 +1,241 @@
+"""TFRecord files as a source: an index is made of the lengths and checksums in them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import FormatError, TruncatedError
+from trainfeed.loader._columns import Columns, Dense, Ragged, Rows
+from trainfeed.loader._files import DEFAULT_READ_DEADLINE_S, ShardFiles
+from trainfeed.loader._framed import RECORD
+from trainfeed.loader._memory import Memory
+from trainfeed.loader._order import Span
+from trainfeed.loader._shards import Verify
+from trainfeed.loader._source import Loaded
+from trainfeed.paths import FilePath, expand_paths
+from trainfeed.samples import Schema
+from trainfeed.tfrecord import ExampleCodec, iter_records
+
+__all__ = ["TFRecordFiles"]
+
+_HEAD: Final = Struct("<QI")
+_FOOT: Final = Struct("<I")
+_AROUND_BYTES: Final = _HEAD.size + _FOOT.size
+_CHUNK_BYTES: Final = 1 << 20
+_LOOK_BYTES: Final = 1 << 20
+_MAX_RECORD_BYTES: Final = 64 << 20
+_COMPRESSED: Final = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+
+
+class TFRecordFiles:
+    """Uncompressed TFRecord files for a loader.
+
+    Without fields, batches have one field, ``record``, of bytes. Compressed files cannot be read
+    from the middle; iterate ``trainfeed.readers.tfrecord`` over those.
+
+    Args:
+        paths: Files, as ``TFRecordReader`` takes them.
+        fields: The fields of the Examples in the records, as a schema.
+
+    Attributes:
+        paths: The files.
+
+    Raises:
+        NotFoundError: A path matches no file.
+    """
+
+    def __init__(self, paths: FilePath | Sequence[FilePath], fields: Schema | None = None) -> None:
+        self.paths = [str(path) for path in expand_paths(paths)]
+        self._fields = fields
+
+    def source(
+        self, *, verify: Verify = Verify.FIRST, deadline_s: float = DEFAULT_READ_DEADLINE_S
+    ) -> TFRecordSource:
+        """Return the files as a source; reads the lengths of all records.
+
+        Raises:
+            FormatError: A file is compressed, or no TFRecord file, or longer than it should be.
+        """
+        return TFRecordSource(self.paths, self._fields, verify=verify, deadline_s=deadline_s)
+
+
+class TFRecordSource:
+    """Runs of records of TFRecord files.
+
+    Args:
+        paths: The files.
+        fields: Fields of the Examples; None for plain records.
+        verify: When checksums are compared.
+        deadline_s: How long a read is tried again.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        fields: Schema | None,
+        *,
+        verify: Verify,
+        deadline_s: float,
+    ) -> None:
+        self._files = ShardFiles(paths, deadline_s=deadline_s)
+        self._codec = None if fields is None else ExampleCodec(fields)
+        self._verify = verify
+        digest = hashlib.sha256(b"tfrecord")
+        starts, shards, firsts = [], [], [0]
+        for shard, path in enumerate(paths):
+            places, checksums = _scan(path)
+            digest.update(places.tobytes() + checksums.tobytes())
+            cuts = _cuts(places)
+            base = firsts[-1]
+            firsts += [base + int(cut) for cut in cuts[1:]]
+            shards += [shard] * (len(cuts) - 1)
+            starts.append(places)
+        # Start and end of every record's data, and the first record of every chunk.
+        self._places: NDArray[np.int64] = (
+            np.concatenate(starts) if starts else np.empty((0, 2), np.int64)
+        )
+        self._shards, self._firsts = np.array(shards, np.int64), np.array(firsts, np.int64)
+        self.num_samples: NDArray[np.int64] = np.diff(self._firsts)
+        self.num_bytes = self._chunk_bytes()
+        self.natural_window_bytes = 4 * _CHUNK_BYTES
+        digest.update(self.num_samples.tobytes())
+        self.digest = digest.hexdigest()[:16]
+        self._verified = np.zeros(len(self._shards), bool)
+
+    def load(self, spans: Sequence[Span], rows: Rows, _memory: Memory, /) -> Loaded:
+        """Read spans and return ``rows`` of their samples; see ``Source``."""
+        buffers = [self._read(span.chunk) for span in spans]
+        places = [
+            np.column_stack(
+                [
+                    np.full(span.stop - span.start, i),
+                    self._places_in(span.chunk)[span.start : span.stop],
+                ]
+            )
+            for i, span in enumerate(spans)
+        ]
+        chosen = np.concatenate(places)[rows]
+        if self._codec is None:
+            columns: Columns = {RECORD: Ragged(buffers, chosen, "bytes")}
+            return Loaded(columns, len(chosen))
+        records = [buffers[b][start:end] for b, start, end in chosen.tolist()]
+        arrays = self._codec.decode_records(records)
+        return Loaded({name: _dense(array) for name, array in arrays.items()}, len(chosen))
+
+    def output_bytes(self, _window_bytes: int, /) -> int | None:
+        """Return None: only the records know."""
+        return None
+
+    def num_reread(self) -> int:
+        """Return how often a read was tried again."""
+        return self._files.num_retries
+
+    def close(self) -> None:
+        """Close files; loading opens them again."""
+        self._files.close()
+
+    def _read(self, chunk: int) -> memoryview:
+        start, end = self._range(chunk)
+        shard = int(self._shards[chunk])
+        data = memoryview(bytearray(end - start))
+        self._files.read(shard, start, [data])
+        if self._verify is Verify.ALWAYS or (
+            self._verify is Verify.FIRST and not self._verified[chunk]
+        ):
+            try:
+                for _ in iter_records(io.BytesIO(data), compression=""):
+                    pass
+            except FormatError as error:
+                error.path = self._files.paths[shard]
+                error.offset_bytes = start + (error.offset_bytes or 0)
+                raise
+            self._verified[chunk] = True
+        return data
+
+    def _range(self, chunk: int) -> tuple[int, int]:
+        first, last = self._firsts[chunk], self._firsts[chunk + 1] - 1
+        start = int(self._places[first, 0]) - _HEAD.size
+        return start, int(self._places[last, 1]) + _FOOT.size
+
+    def _places_in(self, chunk: int) -> NDArray[np.int64]:
+        first, last = self._firsts[chunk], self._firsts[chunk + 1]
+        return np.asarray(self._places[first:last] - self._range(chunk)[0])
+
+    def _chunk_bytes(self) -> NDArray[np.int64]:
+        ranges = [self._range(chunk) for chunk in range(len(self._shards))]
+        return np.array([end - start for start, end in ranges], np.int64)
+
+
+def _scan(path: str) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Return where the data of all records lie, shape (n, 2), and their checksums."""
+    places, checksums = [], []
+    with Path(path).open("rb", buffering=0) as file:
+        fd, size = file.fileno(), os.fstat(file.fileno()).st_size
+        if os.pread(fd, 2, 0) in _COMPRESSED and not _starts_with_record(path):
+            raise FormatError(
+                "a compressed TFRecord file cannot be read from the middle; iterate"
+                " trainfeed.readers.tfrecord over it, or convert it",
+                path=path,
+            )
+        block, base, offset = b"", 0, 0
+        while offset < size:
+            if offset + _HEAD.size > base + len(block):
+                block, base = os.pread(fd, _LOOK_BYTES, offset), offset
+            end = _end_of_record(block, offset - base, path, offset) + offset
+            if end + _FOOT.size > size:
+                raise TruncatedError(
+                    f"expected a record of {end - offset} bytes", path=path, offset_bytes=offset
+                )
+            foot = block[end - base : end - base + _FOOT.size] or os.pread(fd, _FOOT.size, end)
+            if len(foot) < _FOOT.size:
+                foot = os.pread(fd, _FOOT.size, end)
+            places.append((offset + _HEAD.size, end))
+            checksums.append(_FOOT.unpack(foot)[0])
+            offset = end + _FOOT.size
+    return np.array(places, np.int64).reshape(-1, 2), np.array(checksums, np.uint32)
+
+
+def _end_of_record(block: bytes, at: int, path: str, offset_bytes: int) -> int:
+    """Return how far the end of a record's data is from the record's start."""
+    if at + _HEAD.size > len(block):
+        raise TruncatedError("expected a header", path=path, offset_bytes=offset_bytes)
+    length, _ = _HEAD.unpack_from(block, at)
+    if length > _MAX_RECORD_BYTES:
+        raise FormatError(
+            f"expected a record of at most {_MAX_RECORD_BYTES} bytes, it announces {length}",
+            path=path,
+            offset_bytes=offset_bytes,
+        )
+    return int(_HEAD.size + length)
+
+
+def _starts_with_record(path: str) -> bool:
+    try:
+        next(iter_records(path, compression=""), None)
+    except FormatError:
+        return False
+    return True
+
+
+def _cuts(places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers of the records at which chunks start, and how many records there are."""
+    if not len(places):
+        return np.zeros(1, np.int64)
+    chunks = (places[:, 0] - _HEAD.size) // _CHUNK_BYTES
+    return np.concatenate([[0], np.flatnonzero(np.diff(chunks)) + 1, [len(places)]])
+
+
+def _dense(array: NDArray[Any]) -> Dense:
+    if not isinstance(array, np.ma.MaskedArray):
+        return Dense(array)
+    mask = np.ma.getmaskarray(array)
+    return Dense(array.data, np.asarray(mask.any(axis=tuple(range(1, array.ndim)))))

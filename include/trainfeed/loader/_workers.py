@@ -1,0 +1,281 @@
+"""Worker processes: started, watched, ended."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import Pipe, spawn
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.errors import ConfigError, MemoryLimitError, WorkerDiedError
+from trainfeed.loader._limits import free_group_bytes, num_oom_kills
+from trainfeed.loader._messages import Answer, Job, Question, dump, load
+from trainfeed.loader._slots import SharedSlots, SlotLedger
+
+__all__ = ["WorkerPool"]
+
+_LOG: Final = logging.getLogger(__name__)
+
+_BOOTSTRAP: Final = (
+    "import json, sys; sys.path[:], args = json.loads(sys.argv[1]);"
+    " from trainfeed.loader._worker import main; main(*args)"
+)
+# What a process takes besides slots: interpreter, numpy, codecs.
+_WORKER_BYTES: Final = 64 << 20
+_LOOK_S: Final = 1.0
+_STOPPED_LOOKS: Final = 3
+_END_S: Final = 1.0
+
+
+@dataclass
+class _Worker:
+    """One process.
+
+    Attributes:
+        process: It.
+        connection: The loader's end.
+        pidfd: Becomes readable when the process ends.
+        unanswered: The questions that it has, by number.
+    """
+
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    pidfd: int
+    unanswered: dict[int, Question] = field(default_factory=dict)
+
+
+class WorkerPool:
+    """Processes that answer questions, and the slots in which they do.
+
+    Args:
+        job: What they are told.
+        num_workers: How many.
+
+    Attributes:
+        slots: The shared memory.
+        ledger: Which slots are free.
+        answers: Those that have come and were not asked for yet, with their slots.
+        owner: Id of the process that started the workers; a fork of it cannot use them.
+
+    Raises:
+        ConfigError: The dataset cannot be sent to another process.
+        MemoryLimitError: The slots do not fit the control group's memory.
+    """
+
+    def __init__(self, job: Job, num_workers: int) -> None:
+        _check_memory(job, num_workers)
+        payload = dump(job)
+        memory_fd = SharedSlots.create(job.slot_bytes, job.num_slots)
+        self._workers: list[_Worker] = []
+        self.owner = os.getpid()
+        self._finalizer = weakref.finalize(self, _end, self._workers, self.owner)
+        self._oom_kills = num_oom_kills()
+        self.num_slots = job.num_slots
+        self.ledger = SlotLedger(job.num_slots)
+        self.answers: dict[int, tuple[Answer, int]] = {}
+        self.failure: BaseException | None = None
+        self.num_reread = 0
+        try:
+            self.slots = SharedSlots(memory_fd, job.slot_bytes, job.num_slots)
+            for _ in range(num_workers):
+                self._workers.append(_start(memory_fd))
+            preparation = _preparation(payload)
+            for worker in self._workers:
+                with suppress(BrokenPipeError):
+                    worker.connection.send(preparation)
+                    worker.connection.send_bytes(payload)
+            self._poll = select.poll()
+            self._by_fd = {worker.connection.fileno(): worker for worker in self._workers}
+            for worker in self._workers:
+                self._poll.register(worker.connection, select.POLLIN)
+                self._poll.register(worker.pidfd, select.POLLIN)
+        finally:
+            os.close(memory_fd)
+
+    def ask(self, question: Question) -> None:
+        """Send a question to the worker that has least to do."""
+        worker = min(self._workers, key=lambda worker: len(worker.unanswered))
+        worker.unanswered[question.number] = question
+        # Whoever waits for the answer finds the process dead, and can say more.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            worker.connection.send(question)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no question is open and no answer unread."""
+        return not self.answers and not any(worker.unanswered for worker in self._workers)
+
+    @property
+    def num_open(self) -> int:
+        """How many questions are open or answered and not taken."""
+        return len(self.answers) + sum(len(worker.unanswered) for worker in self._workers)
+
+    def wait_for(self, number: int, timeout_s: float) -> tuple[Answer, int]:
+        """Return an answer and the slot it is in.
+
+        Raises:
+            WorkerDiedError: Its worker is dead, stopped, or silent for ``timeout_s``.
+        """
+        end_s, num_stopped = time.monotonic() + timeout_s, 0
+        while number not in self.answers:
+            worker = self._owner(number)
+            if self.failure is not None:
+                raise self.failure
+            if self._collect(_LOOK_S):
+                continue
+            self._require_alive(worker, number)
+            num_stopped = num_stopped + 1 if _is_stopped(worker.process.pid) else 0
+            if num_stopped >= _STOPPED_LOOKS:
+                raise WorkerDiedError(
+                    f"loader worker {worker.process.pid} is stopped (SIGSTOP) while it should load"
+                    f" {_describe(worker, number)}; continue or kill it, and restore the state"
+                )
+            if time.monotonic() > end_s:
+                raise WorkerDiedError(
+                    f"loader worker {worker.process.pid} has not loaded {_describe(worker, number)}"
+                    f" within {timeout_s:g} s; raise timeout_s if samples take that long"
+                )
+        return self.answers.pop(number)
+
+    def close(self) -> None:
+        """End all processes; safe to call twice. Lent slots stay valid."""
+        self._finalizer()
+
+    def _owner(self, number: int) -> _Worker:
+        return next(worker for worker in self._workers if number in worker.unanswered)
+
+    def _collect(self, wait_s: float) -> bool:
+        """Take what has been answered, waiting for the first; return whether there was any."""
+        got = False
+        for fd, _ in self._poll.poll(wait_s * 1000):
+            if fd in self._by_fd:
+                got |= self._receive(self._by_fd[fd])
+            else:
+                self._poll.unregister(fd)  # a process has ended, and would be reported for ever
+        return got
+
+    def _receive(self, worker: _Worker) -> bool:
+        """Take one answer; return whether there was one."""
+        try:
+            answer: Answer = load(worker.connection.recv_bytes())
+        except (EOFError, OSError):
+            # The process is dead: its descriptor says so too, and goes on saying it.
+            with suppress(KeyError, ValueError):
+                self._poll.unregister(worker.connection)
+            return False
+        if answer.number < 0:
+            self.failure = answer.error
+            return True
+        question = worker.unanswered.pop(answer.number)
+        self.answers[answer.number] = answer, question.slot
+        self.num_reread = max(self.num_reread, answer.num_reread)
+        return True
+
+    def _require_alive(self, worker: _Worker, number: int) -> None:
+        status = worker.process.poll()
+        if status is None:
+            return
+        # What it had answered before it died is still in the pipe.
+        while self._collect(0.0):
+            pass
+        if number in self.answers:
+            return
+        how = f"exited with status {status}"
+        if status < 0:
+            how = f"was killed by {signal.Signals(-status).name}"
+        if status == -signal.SIGKILL and num_oom_kills() > self._oom_kills:
+            how += ", for want of memory in its control group"
+        raise WorkerDiedError(
+            f"loader worker {worker.process.pid} {how} while it should load"
+            f" {_describe(worker, number)}; what was handed over before is good: restore the state"
+        )
+
+
+def _start(memory_fd: int) -> _Worker:
+    ours, theirs = Pipe()
+    in_main = threading.current_thread() is threading.main_thread()
+    arguments = [theirs.fileno(), memory_fd, os.getpid(), "main" if in_main else "other"]
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+            [
+                os.fsdecode(spawn.get_executable() or sys.executable),
+                "-c",
+                _BOOTSTRAP,
+                json.dumps([[os.fspath(path) for path in sys.path], arguments]),
+            ],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno(), memory_fd],
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return _Worker(process, ours, os.pidfd_open(process.pid))
+
+
+def _end(workers: list[_Worker], owner: int) -> None:
+    """Close the connections, at which workers exit; kill those that do not."""
+    for worker in workers:
+        worker.connection.close()
+    if os.getpid() != owner:
+        return
+    end_s = time.monotonic() + _END_S
+    for worker in workers:
+        try:
+            worker.process.wait(max(0.0, end_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            worker.process.kill()
+            worker.process.wait()
+        os.close(worker.pidfd)
+    workers.clear()
+
+
+def _preparation(payload: bytes) -> dict[str, Any]:
+    """Return what a worker needs to import the main program, if the dataset is defined there."""
+    if b"__main__" not in payload:
+        return {}
+    if sys.modules["__main__"].__dict__.get("__file__") is None:
+        raise ConfigError(
+            "the dataset's class is defined in an interactive session, which worker processes"
+            " cannot import; put it into a module, or use num_threads"
+        )
+    wanted = ("name", "sys_argv", "dir", "init_main_from_name", "init_main_from_path")
+    found = spawn.get_preparation_data("trainfeed-loader")
+    return {name: found[name] for name in wanted if name in found}
+
+
+def _check_memory(job: Job, num_workers: int) -> None:
+    free_bytes = free_group_bytes()
+    need_bytes = job.slot_bytes * job.num_slots + num_workers * _WORKER_BYTES
+    if free_bytes is not None and need_bytes > free_bytes:
+        raise MemoryLimitError(
+            f"{num_workers} workers and {job.num_slots} slots of {job.slot_bytes} bytes need"
+            f" {need_bytes} bytes, the control group leaves {free_bytes}; raise its limit, or lower"
+            " num_workers, prefetch, window_bytes or max_bytes"
+        )
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[0] in {"T", "t"}
+
+
+def _describe(worker: _Worker, number: int) -> str:
+    task = worker.unanswered[number].task
+    return f"window {task.window} of lane {task.lane} in epoch {task.epoch}"

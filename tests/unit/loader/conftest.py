@@ -1,0 +1,99 @@
+"""Small sets for the loader, and a guard: whatever a test starts must be gone when it ends."""
+
+import gc
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trainfeed.loader import RecordFiles
+from trainfeed.recordio import Codec, RecordWriter
+from trainfeed.samples import Field, Schema, TypedCodec
+
+SHM = Path("/dev/shm")
+
+# Records above 4 KiB make chunks of few records, so a small file has many chunks.
+SCHEMA = Schema((Field("image", "uint8", (4200,)), Field("label", "int64")))
+NOTES = Schema(
+    (
+        Field("label", "int64"),
+        Field("note", "str"),
+        Field("blob", "bytes"),
+        Field("curve", "float32", (None, 2)),
+        Field("flag", "bool", (), True),
+        Field("more", "bytes", (), True),
+    )
+)
+
+
+def image_columns(start, stop):
+    labels = np.arange(start, stop)
+    images = (labels[:, None] + np.arange(4200)) % 251
+    return {"image": images.astype(np.uint8), "label": labels}
+
+
+def note(i):
+    return {
+        "label": np.int64(i),
+        "note": f"nöte {i}",
+        "blob": bytes([i % 256]) * (i % 7),
+        "curve": np.full((i % 4, 2), i, np.float32),
+        "flag": None if i % 3 else np.bool_(i % 2),
+        "more": None if i % 2 else b"more" * (i % 5),
+    }
+
+
+def write_images(folder, sizes, codec=Codec.NONE):
+    """Write files of so many samples each, three per chunk; labels count through all files."""
+    codec_of, start = TypedCodec(SCHEMA), 0
+    for number, size in enumerate(sizes):
+        with RecordWriter(
+            folder / f"images-{number}", codec=codec, max_chunk_bytes=13_000
+        ) as writer:
+            writer.write_array(codec_of.encode_columns(image_columns(start, start + size)))
+        start += size
+    return RecordFiles(str(folder / "images-*"), SCHEMA)
+
+
+@pytest.fixture
+def images(tmp_path):
+    """100 samples in 3 files and 34 chunks."""
+    return write_images(tmp_path, [40, 37, 23])
+
+
+@pytest.fixture
+def notes(tmp_path):
+    """60 samples of variable size in many chunks."""
+    codec = TypedCodec(NOTES)
+    with RecordWriter(tmp_path / "notes", max_chunk_bytes=1 << 20) as writer:
+        for i in range(60):
+            writer.write(codec.encode(note(i)))
+    return RecordFiles(tmp_path / "notes", NOTES)
+
+
+def labels(batches):
+    """Return the labels of all rows that count, in order."""
+    return [int(label) for batch in batches for label in batch["label"][batch.valid]]
+
+
+def children():
+    """Return the processes that this one has started and that are not gone."""
+    tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
+    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+
+
+def num_fds():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """Fail a test that leaves a process, a thread or something in /dev/shm."""
+    before = children(), set(threading.enumerate()), set(SHM.iterdir())
+    yield
+    gc.collect()
+    assert children() - before[0] == set()
+    assert {thread.name for thread in set(threading.enumerate()) - before[1]} == set()
+    assert set(SHM.iterdir()) - before[2] == set()

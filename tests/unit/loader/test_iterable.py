@@ -1,0 +1,123 @@
+"""Iterables and readers: read from the start, cut and resumed like everything else."""
+
+import json
+
+import pytest
+
+from tests.unit.loader.conftest import labels
+from trainfeed.decorators import shuffle
+from trainfeed.errors import ConfigError
+from trainfeed.loader import DataLoader
+
+
+def numbers(total):
+    def read():
+        return ({"label": i, "name": f"n{i}"} for i in range(total))
+
+    return read
+
+
+OPTIONS = [{}, {"num_threads": 1}, {"num_workers": 1}]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_readers_and_iterables_are_read_in_order(options):
+    for dataset in (numbers(23), list(numbers(23)()).__iter__):
+        with DataLoader(dataset, 5, **options) as loader:
+            for _ in range(2):
+                batches = list(loader)
+                assert labels(batches) == list(range(23))
+                assert [batch.num_rows for batch in batches] == [5, 5, 5, 5, 3]
+                assert batches[0]["name"][4] == "n4"
+
+
+class Endless:
+    def __iter__(self):
+        i = 0
+        while True:
+            yield i
+            i += 1
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_iterable_may_be_infinite(options):
+    with DataLoader(Endless(), 4, **options) as loader:
+        found = [batch["0"].tolist() for batch, _ in zip(loader, range(3), strict=False)]
+    assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+@pytest.mark.parametrize("total", [0, 1, 20, 23])
+@pytest.mark.parametrize("tail", ["short", "drop", "pad", "repeat"])
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_ranks_get_equally_many_batches(total, tail, world_size):
+    counts, found, rows = set(), [], 0
+    for rank in range(world_size):
+        options = {"rank": rank, "world_size": world_size, "tail": tail}
+        with DataLoader(numbers(total), 4, **options) as loader:
+            batches = list(loader)
+        counts.add(len(batches))
+        rows += sum(batch.num_rows for batch in batches)
+        found += labels(batches)
+        assert all(set(batch) == {"label", "name"} for batch in batches)
+    assert len(counts) == 1
+    whole = total // (4 * world_size) * 4 * world_size
+    if tail == "drop":
+        assert sorted(found) == list(range(whole))
+    elif tail == "repeat":
+        assert set(found) == set(range(total))
+        assert rows == len(found) == counts.pop() * 4 * world_size
+    else:
+        assert sorted(found) == list(range(total))
+
+
+def test_every_state_restores_the_rest():
+    for world_size in (1, 2):
+        with DataLoader(numbers(23), 4) as loader:
+            states = [loader.state_dict()] + [loader.state_dict() for _ in loader]
+        for state in states:
+            ranks = []
+            for rank in range(world_size):
+                options = {"rank": rank, "world_size": world_size, "tail": "pad"}
+                with DataLoader(numbers(23), 3, **options) as loader:
+                    loader.load_state_dict(json.loads(json.dumps(state)))
+                    ranks.append(iter(labels(loader)))
+            expected = list(range(state["position"], 23))
+            assert [next(ranks[p % world_size]) for p in expected] == expected
+
+
+def test_shuffled_readers_get_another_order_in_every_epoch():
+    reader = shuffle(numbers(50), 20, seed=3)
+    with DataLoader(reader, 10) as loader:
+        first, second = labels(loader), labels(loader)
+        loader.set_epoch(0)
+        assert labels(loader) == first
+    assert first != second
+    assert sorted(first) == sorted(second) == list(range(50))
+
+
+def test_what_an_iterable_raises_comes_after_the_batches_before():
+    def read():
+        yield from range(10)
+        raise OSError("cable")
+
+    for options in OPTIONS:
+        with DataLoader(read, 4, **options) as loader:
+            found = []
+            with pytest.raises(OSError, match="cable"):
+                found.extend(batch["0"].tolist() for batch in loader)
+        assert found == [[0, 1, 2, 3]]
+
+
+def test_what_an_iterable_cannot_do_is_refused():
+    with pytest.raises(ConfigError, match=r"shuffle it with\s+trainfeed.decorators.shuffle"):
+        DataLoader(numbers(3), 1, shuffle=True)
+    with pytest.raises(ConfigError, match="one thread or process"):
+        DataLoader(numbers(3), 1, num_workers=2)
+    with DataLoader(numbers(3), 1) as loader:
+        with pytest.raises(TypeError):
+            len(loader)
+        with pytest.raises(ConfigError, match="expected a mixture"):
+            loader.set_weights([1])
+        loader.load_state_dict(loader.state_dict() | {"position": 4})
+        with pytest.raises(ConfigError, match="expected at least 4 samples"):
+            list(loader)

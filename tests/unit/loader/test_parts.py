@@ -1,0 +1,224 @@
+"""Files, mounts, limits, figures: the parts that a loader stands on."""
+
+import errno
+import gc
+import os
+
+import numpy as np
+import pytest
+
+from tests.unit.loader.conftest import num_fds, write_images
+from tests.unit.loader.datasets import Squares
+from trainfeed.errors import FormatError, StorageError
+from trainfeed.loader import DataLoader, LoaderReport, _files, _limits, _mounts
+from trainfeed.loader._files import ShardFiles
+from trainfeed.loader._memory import BufferPool, LentMemory
+
+
+@pytest.fixture
+def three(tmp_path):
+    paths = []
+    for i in range(3):
+        (tmp_path / str(i)).write_bytes(bytes([i]) * 1000)
+        paths.append(str(tmp_path / str(i)))
+    return paths
+
+
+def test_reads_fill_several_parts(three):
+    files = ShardFiles(three)
+    head, rest = bytearray(3), bytearray(7)
+    files.read(1, 990, [memoryview(head), memoryview(b""), memoryview(rest)])
+    assert head + rest == b"\1" * 10
+    files.close()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
+def test_errors_that_pass_are_tried_again_with_a_new_descriptor(three, monkeypatch, number):
+    """RD-12."""
+    real, fds = os.preadv, []
+
+    def flaky(fd, parts, offset):
+        fds.append(fd)
+        if len(fds) < 3:
+            raise OSError(number, os.strerror(number))
+        return real(fd, parts, offset)
+
+    monkeypatch.setattr(_files, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(_files.os, "preadv", flaky)
+    files, out = ShardFiles(three), bytearray(5)
+    files.read(2, 0, [memoryview(out)])
+    assert out == b"\2" * 5
+    assert files.num_retries == 2
+    files.close()
+
+
+def test_short_reads_are_continued(three, monkeypatch):
+    real = os.preadv
+    monkeypatch.setattr(
+        _files.os, "preadv", lambda fd, parts, offset: real(fd, [parts[0][:3]], offset)
+    )
+    files, out = ShardFiles(three), bytearray(10)
+    files.read(2, 0, [memoryview(out)[:4], memoryview(out)[4:]])
+    assert out == b"\2" * 10
+    files.close()
+
+
+def test_errors_that_last_say_where_and_how_often(three, monkeypatch):
+    """RD-12: path and offset in the message, within the deadline."""
+
+    def broken(fd, parts, offset):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(_files, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(_files.os, "preadv", broken)
+    files = ShardFiles(three, deadline_s=0.01)
+    with pytest.raises(
+        StorageError, match=f"while reading {three[0]} at byte 7; tried [2-9] times"
+    ):
+        files.read(0, 7, [memoryview(bytearray(5))])
+    files.close()
+
+
+def test_few_files_are_open_however_many_there_are(tmp_path, monkeypatch):
+    """RD-14."""
+    monkeypatch.setattr(_files, "_MAX_OPEN", 4)
+    images = write_images(tmp_path, [2] * 30)
+    before = num_fds()
+    with DataLoader(images, 4, shuffle=True) as loader:
+        assert sum(batch.num_rows for batch in loader) == 60
+        assert num_fds() <= before + 4
+    assert num_fds() == before
+
+
+def test_something_else_than_a_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to(tmp_path / "fifo")
+    files = ShardFiles([str(tmp_path / name) for name in ("fifo", "link", "")])
+    for shard in range(3):
+        with pytest.raises(FormatError, match="expected a plain file"):
+            files.read(shard, 0, [memoryview(bytearray(1))])
+    files.close()
+
+
+def test_mapped_views_outlive_the_files(three):
+    files = ShardFiles(three)
+    view = files.view(1, 10, 5)
+    files.close()
+    assert view == b"\1" * 5
+    with pytest.raises(FormatError, match="expected 20 bytes of a chunk, the file has 10"):
+        files.view(1, 990, 20)
+
+
+MOUNTS = """\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+30 22 0:25 / /mnt/with\\040blank rw - ceph 10.0.0.1:/ rw
+31 22 0:26 / /mnt/fuse rw shared:2 master:3 - fuse.ceph-fuse ceph-fuse rw
+32 31 0:27 / /mnt/fuse/local rw - tmpfs tmpfs rw
+33 22 0:28 / /mnt/nfs rw - nfs4 server:/x rw
+"""
+
+
+def test_the_innermost_mount_tells_the_file_system(tmp_path, monkeypatch):
+    (tmp_path / "mountinfo").write_text(MOUNTS)
+    monkeypatch.setattr(_mounts, "_MOUNTS", tmp_path / "mountinfo")
+    found = {
+        path: _mounts.file_system_type(path)
+        for path in ("/", "/mnt/with blank/x", "/mnt/fuse/x", "/mnt/fuse/local/x", "/mnt/nfsx")
+    }
+    assert list(found.values()) == ["ext4", "ceph", "fuse.ceph-fuse", "tmpfs", "ext4"]
+    _mounts.is_network.cache_clear()
+    network = ["/mnt/with blank", "/mnt/fuse", "/mnt/fuse/local", "/mnt/nfs", "/"]
+    assert [_mounts.is_network(path) for path in network] == [True, True, False, True, False]
+    _mounts.is_network.cache_clear()
+    monkeypatch.setattr(_mounts, "_MOUNTS", tmp_path / "none")
+    assert _mounts.file_system_type("/") == ""
+
+
+@pytest.mark.parametrize(
+    ("group", "folder", "files", "free"),
+    [
+        ("0::/a\n", "a", {"memory.max": "1000", "memory.current": "400"}, 600),
+        ("0::/a\n", "a", {"memory.max": "max", "memory.current": "400"}, None),
+        (
+            "0::/else\n",
+            ".",
+            {"memory.max": "1000", "memory.current": "900", "memory.stat": "inactive_file 50\n"},
+            150,
+        ),
+        (
+            "4:memory:/b\n0::/\n",
+            "memory/b",
+            {"memory.limit_in_bytes": "1000", "memory.usage_in_bytes": "1100"},
+            0,
+        ),
+        ("broken", ".", {}, None),
+    ],
+)
+def test_limits_of_control_groups_are_found(tmp_path, monkeypatch, group, folder, files, free):
+    (tmp_path / "self").write_text(group if ":" in group else "")
+    (tmp_path / "fs" / folder).mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / "fs" / folder / name).write_text(text + "\n")
+    monkeypatch.setattr(_limits, "_GROUPS", tmp_path / "self")
+    monkeypatch.setattr(_limits, "_ROOT", tmp_path / "fs")
+    assert _limits.free_group_bytes() == free
+
+
+def test_kills_for_want_of_memory_are_counted(tmp_path, monkeypatch):
+    (tmp_path / "self").write_text("0::/\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
+    monkeypatch.setattr(_limits, "_GROUPS", tmp_path / "self")
+    monkeypatch.setattr(_limits, "_ROOT", tmp_path)
+    assert _limits.num_oom_kills() == 2
+
+
+def test_lent_memory_comes_back_with_the_last_view():
+    pool = BufferPool(max_free=2)
+    memory = LentMemory(pool)
+    memory.reserve(1000)
+    first, second = memory.array((10, 3), np.int32), memory.array((5,), np.float64)
+    assert first.__array_interface__["data"][0] % 64 == 0
+    assert second.__array_interface__["data"][0] % 64 == 0
+    place = first.__array_interface__["data"][0]
+    view = second[1:3]
+    del first, second, memory
+    gc.collect()
+    assert pool.lend(1000).__array_interface__["data"][0] != place
+    del view
+    gc.collect()
+    assert {pool.lend(900).__array_interface__["data"][0] for _ in range(2)} >= {place}
+
+
+def test_figures_add_up(tmp_path):
+    reports = []
+    images = write_images(tmp_path, [40])
+    with DataLoader(images, 8, num_threads=1, on_report=reports.append) as loader:
+        assert loader.report() == LoaderReport()
+        list(loader)
+        list(loader)
+        report = loader.report()
+    assert [r.batches for r in reports] == [5, 10]
+    assert (report.batches, report.samples, report.windows) == (10, 80, 2)
+    assert report.bytes == 80 * 4208
+    assert 0 <= report.stall_fraction <= 1
+    assert report.elapsed_s >= report.wait_s > 0
+
+
+def test_figures_can_be_scraped():
+    text = LoaderReport(batches=3, wait_s=0.5).prometheus(job='a"b\\', rank="0")
+    assert "# TYPE trainfeed_loader_batches_total counter\n" in text
+    assert 'trainfeed_loader_batches_total{job="a\\"b\\\\",rank="0"} 3\n' in text
+    assert "# TYPE trainfeed_loader_stall_fraction gauge\n" in text
+    assert LoaderReport().prometheus().endswith("trainfeed_loader_stall_fraction 0.0\n")
+
+
+@pytest.mark.parametrize("options", [{}, {"num_threads": 2}, {"num_workers": 1}])
+def test_epochs_leave_nothing_open(options):
+    """LD-18."""
+    with DataLoader(Squares(40), 8, shuffle=True, **options) as loader:
+        list(loader)
+        before = num_fds()
+        for _ in range(30):
+            list(loader)
+        assert num_fds() == before
