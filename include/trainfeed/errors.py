@@ -9,6 +9,7 @@
     ├── WindowOpenError             RETRY  the interval has not settled yet; says when it will have
     ├── CodeChangedError            FAIL   the running code is not the code of the plan
     ├── PreprocessError             FAIL   a user function raised, or broke its schema
+    ├── EngineError                 RETRY  a process that ran a user function was killed
     ├── MemoryLimitError            FAIL   the work does not fit the memory; names the setting
     ├── FormatError                 FAIL   bytes on disk are not what their format says
     │   ├── BadMagicError           FAIL
@@ -31,7 +32,8 @@
     │   └── EmptyRangeError         SKIP   nothing to ingest, for callers that need a record
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
     ├── LoaderError                 FAIL
-    │   └── SampleShapeError        FAIL   samples and schema disagree
+    │   ├── SampleShapeError        FAIL   samples and schema disagree
+    │   └── WorkerDiedError         RETRY  a worker process was killed, stopped, or has exited
     └── LaunchError                 RETRY  the launcher refused or failed an operation
         ├── WindowIncompleteError   RETRY  intervals of the training window are not published yet
         ├── JobRejectedError        FAIL   the job specification is invalid
@@ -56,6 +58,7 @@ __all__ = [
     "ConfigError",
     "ConflictError",
     "EmptyRangeError",
+    "EngineError",
     "FormatError",
     "GateError",
     "IngestError",
@@ -82,6 +85,7 @@ __all__ = [
     "WindowError",
     "WindowIncompleteError",
     "WindowOpenError",
+    "WorkerDiedError",
 ]
 
 
@@ -127,6 +131,12 @@ class CodeChangedError(TrainFeedError):
 
 class PreprocessError(TrainFeedError):
     """A user function raised, or returned what the schema forbids."""
+
+
+class EngineError(TrainFeedError):
+    """A process that ran a user function was killed by somebody else."""
+
+    outcome = Outcome.RETRY
 
 
 class MemoryLimitError(TrainFeedError):
@@ -269,6 +279,12 @@ class LoaderError(TrainFeedError):
 
 class SampleShapeError(LoaderError):
     """A sample and the schema disagree."""
+
+
+class WorkerDiedError(LoaderError):
+    """A worker process was killed, stopped, or has exited without a word."""
+
+    outcome = Outcome.RETRY
 
 
 class LaunchError(TrainFeedError):

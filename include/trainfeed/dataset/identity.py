@@ -16,7 +16,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-__all__ = ["Uint64s", "kafka_source", "position_hash", "source_hash"]
+__all__ = ["Uint64s", "kafka_source", "logs_source", "position_hash", "source_hash"]
 
 Uint64s: TypeAlias = NDArray[np.uint64]
 
@@ -29,6 +29,11 @@ _MASK: Final = (1 << 64) - 1
 def kafka_source(topic: str, partition: int) -> str:
     """Return the canonical source string of a topic partition, recorded or real."""
     return f"kafka:{topic}/{partition}"
+
+
+def logs_source(name: str) -> str:
+    """Return the canonical source string of a log file; ``name`` starts below the logs' root."""
+    return f"logs:{name}"
 
 
 def source_hash(source: str) -> int:

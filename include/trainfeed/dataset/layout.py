@@ -141,6 +141,12 @@ class DatasetFolder:
         """Names of the intervals that have a folder, sorted."""
         return sorted(name for name in _names(self.path / "versions") if _NAME.fullmatch(name))
 
+    def generations(self, interval: str) -> list[int]:
+        """The generations that are neither withdrawn nor removed, ascending."""
+        entries = self._entries(interval)
+        gone = {number for number, suffix in entries if suffix}
+        return sorted({number for number, suffix in entries if not suffix} - gone)
+
     def last_generation(self, interval: str) -> int:
         """The largest number ever used, withdrawn and removed ones included; 0 when none."""
         return max((number for number, _ in self._entries(interval)), default=0)
@@ -150,10 +156,7 @@ class DatasetFolder:
 
         Lists the interval's folder, so it sees what CURRENT may not say yet: for writers.
         """
-        entries = self._entries(interval)
-        gone = {number for number, suffix in entries if suffix}
-        present = {number for number, suffix in entries if not suffix}
-        return max(present - gone, default=None)
+        return max(self.generations(interval), default=None)
 
     def is_removed(self, interval: str, generation: int) -> bool:
         """Whether retention has deleted that generation, for good."""
