@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from trainfeed.build._sort import RecordColumn
 from trainfeed.build._stage import Stage
 from trainfeed.build._staging import StagedFile
-from trainfeed.recordio import ChunkInfo, Codec, RecordWriter
+from trainfeed.dataset.examples import Chunk, ExampleRunWriter
+from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.samples import Schema, Statistics, TypedCodec
+from trainfeed.spec import OutputSpec
 
 __all__ = ["ShardWriter"]
 
@@ -25,19 +27,13 @@ class ShardWriter:
     """Writes the samples of one shard, in their order.
 
     Args:
-        stage: The stage, for codec and schema.
+        stage: The stage, for output and schema.
         file: The staged shard.
     """
 
     def __init__(self, stage: Stage, file: StagedFile) -> None:
-        output = stage.spec.output
-        self._writer = RecordWriter(
-            cast("BinaryIO", file),
-            codec=Codec[output.codec.upper()],
-            level=output.level,
-            max_chunk_bytes=output.chunk_bytes,
-        )
         schema = Schema.from_json(stage.plan.fields)
+        self._writer = _record_writer(stage.spec.output, schema, cast("BinaryIO", file))
         self._codec = TypedCodec(schema)
         self._column: RecordColumn | None = None
         if schema.is_fixed:
@@ -96,7 +92,20 @@ class ShardWriter:
             self._writer.write(record)
 
 
-def _chunk_json(chunk: ChunkInfo) -> dict[str, int]:
+def _record_writer(
+    output: OutputSpec, schema: Schema, file: BinaryIO
+) -> RecordWriter | ExampleRunWriter:
+    if output.format == "tfrecord":
+        return ExampleRunWriter(file, schema, max_chunk_bytes=output.chunk_bytes)
+    return RecordWriter(
+        file,
+        codec=Codec[output.codec.upper()],
+        level=output.level,
+        max_chunk_bytes=output.chunk_bytes,
+    )
+
+
+def _chunk_json(chunk: Chunk) -> dict[str, int]:
     return {
         "offset_bytes": chunk.offset_bytes,
         "stored_bytes": chunk.stored_bytes,

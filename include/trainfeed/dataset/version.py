@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trainfeed.dataset._intact import Problem, compare_file, list_files, read_arrow
+from trainfeed.dataset.examples import EXAMPLES, Chunk, ExampleRun
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
 from trainfeed.dataset.manifest import Manifest, SplitEntry
 from trainfeed.errors import (
@@ -60,6 +61,8 @@ POSITIONS_SCHEMA: Final = pa.schema(
     }
 )
 
+_CHUNK_COLUMNS: Final = ("offset_bytes", "stored_bytes", "raw_bytes", "num_records", "crc32")
+
 
 @dataclass(frozen=True)
 class ShardChunk:
@@ -67,12 +70,13 @@ class ShardChunk:
 
     Attributes:
         shard: Index of the shard within the split.
-        info: Where the chunk lies in the shard and what it must look like.
+        info: Where the chunk lies in the shard and what it must look like; a run of Examples where
+            the shards are TFRecord files.
         first_ordinal: Ordinal of its first sample within the split.
     """
 
     shard: int
-    info: ChunkInfo
+    info: Chunk
     first_ordinal: int
 
 
@@ -145,14 +149,7 @@ class Version:
         chunks = [
             ShardChunk(
                 row["shard"],
-                ChunkInfo(
-                    offset_bytes=row["offset_bytes"],
-                    stored_bytes=row["stored_bytes"],
-                    raw_bytes=row["raw_bytes"],
-                    num_records=row["num_records"],
-                    crc32=row["crc32"],
-                    codec=self._codec(row["codec"]),
-                ),
+                self._chunk({name: row[name] for name in _CHUNK_COLUMNS}, row["codec"]),
                 row["first_ordinal"],
             )
             for row in rows
@@ -219,9 +216,11 @@ class Version:
                 path=str(self.path / CHUNKS),
             )
 
-    def _codec(self, number: int) -> Codec:
+    def _chunk(self, place: dict[str, int], number: int) -> Chunk:
+        if number == EXAMPLES:
+            return ExampleRun(**place)
         try:
-            return Codec(number)
+            return ChunkInfo(**place, codec=Codec(number))
         except ValueError as error:
             raise UnsupportedCodecError(
                 f"expected a known codec, got {number}", path=str(self.path / CHUNKS)

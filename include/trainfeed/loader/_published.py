@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from trainfeed.dataset.examples import Chunk
 from trainfeed.loader._files import DEFAULT_READ_DEADLINE_S, ShardFiles
 from trainfeed.loader._mounts import is_network
 from trainfeed.loader._shards import ChunkTable, ShardAccess, ShardSource, Verify
 from trainfeed.readers import DatasetReader
-from trainfeed.recordio import ChunkInfo
 
 __all__ = ["layout_digest", "published_source"]
 
@@ -28,7 +28,7 @@ def published_source(
         ChecksumError: A chunk index is not the one that was published.
     """
     paths: list[Path] = []
-    chunks: list[tuple[int, ChunkInfo]] = []
+    chunks: list[tuple[int, Chunk]] = []
     for version in dataset.versions:
         first_shard = len(paths)
         paths += version.shard_paths(dataset.split)
@@ -49,8 +49,8 @@ def published_source(
 def layout_digest(content: str, table: ChunkTable) -> str:
     """Return a digest over content and its cut into chunks, 16 hex digits.
 
-    Two sets of equal content may be cut differently, and then have different orders. Codecs do
-    not matter.
+    Two sets of equal content may be cut differently, and then have different orders. Codecs and
+    formats do not matter.
     """
     digest = hashlib.sha256(content.encode())
     digest.update(table.num_records.astype("<i8").tobytes())

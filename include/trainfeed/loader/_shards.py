@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.dataset.examples import EXAMPLES, Chunk, ExampleRun, ExampleRunDecoder
 from trainfeed.errors import FormatError, TrainFeedError
 from trainfeed.loader._columns import Rows, count_rows
 from trainfeed.loader._files import ShardFiles
@@ -58,11 +59,11 @@ class ChunkTable:
     codec: NDArray[np.int32]
 
     @classmethod
-    def of(cls, chunks: Sequence[tuple[int, ChunkInfo]]) -> ChunkTable:
+    def of(cls, chunks: Sequence[tuple[int, Chunk]]) -> ChunkTable:
         """Make a table of shard numbers and chunks; those without records are left out."""
         kept = [(shard, info) for shard, info in chunks if info.num_records]
 
-        def column(get: Callable[[ChunkInfo], int], dtype: Any) -> NDArray[Any]:
+        def column(get: Callable[[Chunk], int], dtype: Any) -> NDArray[Any]:
             return np.array([get(info) for _, info in kept], dtype)
 
         return cls(
@@ -75,16 +76,17 @@ class ChunkTable:
             codec=column(lambda info: info.codec, np.int32),
         )
 
-    def info(self, chunk: int) -> ChunkInfo:
+    def info(self, chunk: int) -> Chunk:
         """Return one chunk."""
-        return ChunkInfo(
-            offset_bytes=int(self.offset_bytes[chunk]),
-            stored_bytes=int(self.stored_bytes[chunk]),
-            raw_bytes=int(self.raw_bytes[chunk]),
-            num_records=int(self.num_records[chunk]),
-            crc32=int(self.crc32[chunk]),
-            codec=Codec(int(self.codec[chunk])),
-        )
+        codec = int(self.codec[chunk])
+        place = {
+            "offset_bytes": int(self.offset_bytes[chunk]),
+            "stored_bytes": int(self.stored_bytes[chunk]),
+            "raw_bytes": int(self.raw_bytes[chunk]),
+            "num_records": int(self.num_records[chunk]),
+            "crc32": int(self.crc32[chunk]),
+        }
+        return ExampleRun(**place) if codec == EXAMPLES else ChunkInfo(**place, codec=Codec(codec))
 
 
 class ShardAccess(NamedTuple):
@@ -152,6 +154,7 @@ class ShardSource:
         self.num_bytes = self._table.raw_bytes
         self.natural_window_bytes = _NATURAL_WINDOW_BYTES
         self._rows = RowDecoder(schema) if schema is not None and schema.is_fixed else None
+        self._runs = None if schema is None else ExampleRunDecoder(schema)
         self._parser: RecordParser = PlainRecords() if schema is None else TypedRecords(schema)
         self._verified = np.zeros(len(self._table.shard), bool)
         self._scratch = _Scratch()
@@ -231,11 +234,14 @@ class ShardSource:
     def _read(
         self,
         chunk: int,
-        info: ChunkInfo,
+        info: Chunk,
         out: NDArray[np.uint8],
         check: Callable[[NDArray[np.uint8]], None],
     ) -> None:
         """Read and decode a chunk into ``out``."""
+        if isinstance(info, ExampleRun):
+            self._read_run(chunk, info, out)
+            return
         shard = int(self._table.shard[chunk])
         if info.codec is Codec.NONE:
             header = memoryview(bytearray(_HEADER_BYTES))
@@ -254,10 +260,21 @@ class ShardSource:
             raise self._located(error, chunk, info) from None
         self._verified[chunk] = True
 
+    def _read_run(self, chunk: int, run: ExampleRun, out: NDArray[np.uint8]) -> None:
+        if self._runs is None:
+            raise FormatError("expected a schema beside runs of Examples, got none")
+        stored = self._scratch.array("stored", run.stored_bytes).data
+        self._files.read(int(self._table.shard[chunk]), run.offset_bytes, [stored])
+        try:
+            out.data[:] = self._runs.framing(run, stored, verify=self._is_unverified(chunk))
+        except FormatError as error:
+            raise self._located(error, chunk, run) from None
+        self._verified[chunk] = True
+
     def _records(self, span: Span) -> Records:
         """Return the records of a span of a chunk with records of variable size."""
         info = self._table.info(span.chunk)
-        if self._access.mapped and info.codec is Codec.NONE:
+        if self._access.mapped and isinstance(info, ChunkInfo) and info.codec is Codec.NONE:
             shard = int(self._table.shard[span.chunk])
             stored = self._files.view(shard, info.offset_bytes, _HEADER_BYTES + info.stored_bytes)
             framing = self._decode_mapped(span.chunk, info, stored)
@@ -287,7 +304,7 @@ class ShardSource:
             return not self._verified[chunk]
         return self._access.verify is Verify.ALWAYS
 
-    def _located(self, error: FormatError, chunk: int, info: ChunkInfo) -> FormatError:
+    def _located(self, error: FormatError, chunk: int, info: Chunk) -> FormatError:
         error.path = self._files.paths[int(self._table.shard[chunk])]
         error.offset_bytes = info.offset_bytes
         return error

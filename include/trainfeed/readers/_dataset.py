@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset.examples import Chunk, ExampleRun, ExampleRunDecoder
 from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import is_generation, parse_generation
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.readers._blocks import BlockSource
 from trainfeed.readers._types import Reader, Sample
-from trainfeed.recordio import ChunkInfo, read_chunk, split_records
+from trainfeed.recordio import read_chunk, split_records
 from trainfeed.samples import Schema, TypedCodec
 
 __all__ = ["DatasetReader", "open_dataset"]
@@ -92,7 +93,7 @@ class _Span:
     """One chunk of one shard, and the ordinal of its first sample in the whole data set."""
 
     path: Path
-    info: ChunkInfo
+    info: Chunk
     first_ordinal: int
 
 
@@ -188,8 +189,9 @@ class DatasetReader:
                 yield codec.decode(record)
 
     def _chunks(self) -> Iterator[tuple[_Span, memoryview]]:
+        runs = ExampleRunDecoder(self.schema)
         for span in self._spans():
-            yield span, _framing(span)
+            yield span, _framing(span, runs)
 
     def _spans(self) -> Iterator[_Span]:
         base = 0
@@ -200,9 +202,11 @@ class DatasetReader:
             base += version.num_samples(self.split)
 
 
-def _framing(span: _Span) -> memoryview:
+def _framing(span: _Span, runs: ExampleRunDecoder) -> memoryview:
     with open_plain_file(span.path) as file:
         try:
+            if isinstance(span.info, ExampleRun):
+                return runs.read(file, span.info)
             return read_chunk(file, span.info)
         except FormatError as error:
             error.path = error.path or str(span.path)

@@ -8,7 +8,7 @@ from trainfeed.recordio._damage import DamagePolicy, DamageReport, DroppedRange
 from trainfeed.recordio._files import MappedFile, ReadableFile
 from trainfeed.recordio._fluid import FluidScanner
 from trainfeed.recordio._format import MAX_RAW_BYTES, ChunkInfo, Codec
-from trainfeed.recordio._framing import record_bounds, split_records
+from trainfeed.recordio._framing import ChunkFraming, ChunkLimits, record_bounds, split_records
 from trainfeed.recordio._index import RangeScanner, RecordIndex
 from trainfeed.recordio._scanner import RecordScanner
 from trainfeed.recordio._verify import verify_shard
@@ -19,7 +19,9 @@ __all__ = [
     "MAX_RAW_BYTES",
     "BufferPool",
     "ChunkBuffers",
+    "ChunkFraming",
     "ChunkInfo",
+    "ChunkLimits",
     "ChunkPlace",
     "Codec",
     "DamagePolicy",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -30,22 +30,30 @@ Ratio = Annotated[Number, Field(ge=0, le=1)]
 Severity: TypeAlias = Literal["block", "warn"]
 
 
+def _default_codec(fields: dict[str, Any]) -> Literal["none", "zstd"]:
+    return "none" if fields.get("format") == "tfrecord" else "zstd"
+
+
 class OutputSpec(Part):
     """The files of a version.
 
     Attributes:
-        format: Format of the shards.
-        codec: How their chunks are compressed.
+        format: Format of the shards: RecordIO, or TFRecord files of Examples.
+        codec: How their chunks are compressed; zstd where the file says nothing. TFRecord files of
+            a data set are never compressed.
         level: Compression level; the codec's default where the file gives none, None for
             codecs that have no levels.
-        chunk_bytes: Record bytes, before compression, at which a chunk is closed.
+        chunk_bytes: Record bytes, before compression, at which a chunk is closed; of TFRecord a run
+            of records that is read at once.
         shards: Number of shards per split, or None: then ``samples_per_shard`` decides.
         samples_per_shard: Aim for the size of a shard, or None: then ``shards`` decides.
         positions: Whether the position of every sample is published.
     """
 
-    format: Literal["recordio"] = "recordio"
-    codec: Literal["none", "snappy", "gzip", "lz4", "zstd"] = "zstd"
+    format: Literal["recordio", "tfrecord"] = "recordio"
+    codec: Literal["none", "snappy", "gzip", "lz4", "zstd"] = Field(
+        default_factory=_default_codec, json_schema_extra={"default": "zstd"}
+    )
     level: Annotated[int | None, Field(validate_default=True)] = None
     chunk_bytes: Annotated[Size, Field(ge=1, le=32 << 20)] = 1 << 20
     shards: Annotated[int, Field(ge=1, le=_MAX_SHARDS)] | None = None
@@ -53,6 +61,14 @@ class OutputSpec(Part):
         Annotated[int, Field(ge=1)] | None, Field(validate_default=True)
     ] = None
     positions: bool = True
+
+    @field_validator("codec")
+    @classmethod
+    def _fits_the_format(cls, codec: str, info: ValidationInfo) -> str:
+        if info.data.get("format") == "tfrecord" and codec != "none":
+            # Compressed as a whole, as TFRecord is, a shard could only be read from its start.
+            raise WrongValueError("codec none beside format tfrecord", "leave it out")
+        return codec
 
     @field_validator("level")
     @classmethod

@@ -107,6 +107,12 @@ def test_a_build_that_was_killed_and_retried_has_equal_bytes(project, point):
     assert not list(project.folder.staging.glob("*-g0001"))
 
 
+@pytest.mark.parametrize("point", ["convert.after_block", "convert.before_sync"])
+def test_shards_in_tfrecord_are_written_anew_too(project, point):
+    project.edit("codec: zstd", "format: tfrecord")
+    test_a_build_that_was_killed_and_retried_has_equal_bytes(project, point)
+
+
 def test_every_point_of_the_stages_is_killed_at():
     source = "".join(path.read_text() for path in (ROOT / "include/trainfeed/build").glob("*.py"))
     named = set(re.findall(r'faults\.point\("([^"]+)"\)', source))

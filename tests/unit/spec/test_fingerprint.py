@@ -48,6 +48,7 @@ def test_they_are_plain_json(folder: Path) -> None:
         ("seed: 7", "seed: 8"),
         ("{train: 0.9, eval: 0.1", "{train: 0.8, eval: 0.2"),
         ("level: 1", "level: 2"),
+        ("format: recordio, codec: zstd, level: 1", "format: tfrecord"),
         ("samples_per_shard: 1000", "shards: 4"),
         ("dtype: int64", "dtype: int32"),
         ("late: keep", "late: separate"),

@@ -96,6 +96,13 @@ def test_the_smallest_file_has_the_documented_defaults(folder: Path) -> None:
     }
 
 
+def test_tfrecord_is_one_word_and_never_compressed(changed: Change) -> None:
+    output = changed("format: recordio, codec: zstd, level: 1", "format: tfrecord").output
+    assert (output.format, output.codec, output.level) == ("tfrecord", "none", None)
+    same = changed("recordio, codec: zstd, level: 1", "tfrecord, codec: none").output
+    assert same == output
+
+
 def test_training_has_defaults_too(changed: Change) -> None:
     train = changed(", window: 3, launcher: local, ranks: 2, metric: auc, min: 0.6", "").train
     assert train is not None

@@ -1,0 +1,237 @@
+"""Shards of data sets in TFRecord: runs of Examples, which are to them what chunks are to RecordIO.
+
+A run holds the records that a RecordIO chunk of the same set would hold, each as an Example in a
+TFRecord record. Its row in the chunk index has its place and stored bytes in the file, a CRC-32 of
+these, and the bytes of the framing of its *typed* records: order, digests and windows of reading
+are then those of RecordIO.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, ClassVar, Final, TypeAlias
+
+import numpy as np
+from isal import isal_zlib
+from numpy.typing import NDArray
+
+from trainfeed.errors import ChecksumError, FormatError, SampleShapeError, TruncatedError
+from trainfeed.paths import write_all
+from trainfeed.recordio import MAX_RAW_BYTES, ChunkFraming, ChunkInfo, ChunkLimits
+from trainfeed.samples import Schema, TypedCodec
+from trainfeed.tfrecord import ExampleCodec, TFRecordWriter, iter_records
+
+__all__ = ["EXAMPLES", "Chunk", "ExampleRun", "ExampleRunDecoder", "ExampleRunWriter"]
+
+# Where the index has a codec: outside of the numbers that RecordIO may ever have, so that readers
+# from before refuse it by its number.
+EXAMPLES: Final = 64
+
+# As RecordWriter has it, so that runs hold the records of its chunks.
+_QUANTUM_RECORDS: Final = 256
+_LENGTH: Final = np.dtype("<u4")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleRun:
+    """What the index says about one run; the names are those of ``ChunkInfo``.
+
+    Attributes:
+        codec: What stands for runs in the index.
+        offset_bytes: Where the first record starts in its file.
+        stored_bytes: What all of them take there, lengths and checksums included.
+        raw_bytes: Bytes of the framing of the typed records.
+        num_records: How many there are.
+        crc32: Of the stored bytes.
+    """
+
+    codec: ClassVar[int] = EXAMPLES
+
+    offset_bytes: int
+    stored_bytes: int
+    raw_bytes: int
+    num_records: int
+    crc32: int
+
+
+# What a row of the index describes.
+Chunk: TypeAlias = ChunkInfo | ExampleRun
+
+
+class ExampleRunWriter:
+    """Writes typed records as Examples; equal records give equal bytes. Not for two threads.
+
+    Args:
+        file: Gets the runs from its position on and stays open.
+        schema: That of the records.
+        max_chunk_bytes: Bytes of typed records at which a run ends; see ``RecordWriter``.
+
+    Attributes:
+        chunks: What was written so far, all of it after ``close``.
+    """
+
+    def __init__(self, file: BinaryIO, schema: Schema, *, max_chunk_bytes: int) -> None:
+        self.chunks: list[ExampleRun] = []
+        self._file = file
+        self._offset_bytes = file.tell()
+        self._typed, self._examples = TypedCodec(schema), ExampleCodec(schema)
+        self._pending = ChunkFraming(ChunkLimits(max_chunk_bytes, MAX_RAW_BYTES, _QUANTUM_RECORDS))
+        self._num_written = 0
+
+    @property
+    def num_records(self) -> int:
+        """How many records were given, also those not yet in a run."""
+        return self._num_written + self._pending.num_records
+
+    def write(self, record: bytes) -> None:
+        """Add a typed record.
+
+        Raises:
+            FormatError: It is too long, as it is or as an Example.
+            StorageError: The file refused the bytes.
+        """
+        while not self._pending.append(record):
+            self._write_run()
+
+    def write_array(self, records: NDArray[np.void]) -> None:
+        """Add typed records of one size.
+
+        Args:
+            records: Shape ``(n,)``; the bytes of an item are a record.
+
+        Raises:
+            FormatError: They are too long, as they are or as Examples.
+            StorageError: The file refused the bytes.
+        """
+        items = np.ascontiguousarray(records).view(f"V{records.itemsize}")
+        while len(items := items[self._pending.extend(items) :]):
+            self._write_run()
+
+    def close(self) -> None:
+        """Write the last run. Without records the file keeps its length.
+
+        Raises:
+            StorageError: The file refused the bytes.
+        """
+        if self._pending.num_records:
+            self._write_run(last=True)
+
+    def _write_run(self, *, last: bool = False) -> None:
+        framing, num_records = self._pending.take(last=last)
+        stored = self._stored(framing, num_records)
+        write_all(self._file, stored)
+        run = ExampleRun(
+            offset_bytes=self._offset_bytes,
+            stored_bytes=len(stored),
+            raw_bytes=len(framing),
+            num_records=num_records,
+            crc32=isal_zlib.crc32(stored),
+        )
+        self.chunks.append(run)
+        self._offset_bytes += run.stored_bytes
+        self._num_written += num_records
+
+    def _stored(self, framing: memoryview, num_records: int) -> memoryview:
+        buffer = io.BytesIO()
+        writer = TFRecordWriter(buffer)
+        for sample in _samples(self._typed.decode_columns(framing, num_records)):
+            writer.write(self._examples.encode(sample))
+        writer.close()
+        return buffer.getbuffer()
+
+
+class ExampleRunDecoder:
+    """Turns runs into the framing of typed records; threads may share it.
+
+    Args:
+        schema: That of the records.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._typed, self._examples = TypedCodec(schema), ExampleCodec(schema)
+
+    def read(self, file: BinaryIO, run: ExampleRun) -> memoryview:
+        """Read a run from a seekable file; return the framing, in memory of its own.
+
+        Raises:
+            TruncatedError: The file ends before the run does.
+            FormatError: It is not the run of the index.
+        """
+        file.seek(run.offset_bytes)
+        stored = file.read(run.stored_bytes)
+        if len(stored) < run.stored_bytes:
+            raise TruncatedError(
+                f"expected {run.stored_bytes} bytes of records, the file has {len(stored)}",
+                offset_bytes=run.offset_bytes,
+            )
+        return self.framing(run, stored)
+
+    def framing(
+        self, run: ExampleRun, stored: bytes | memoryview, *, verify: bool = True
+    ) -> memoryview:
+        """Return the framing of the typed records of a run, in memory of its own.
+
+        Args:
+            run: The run. What was read must agree with it in every number.
+            stored: ``run.stored_bytes`` of its file. The records' own checksums are compared in any
+                case.
+            verify: Whether to compare that of the index.
+
+        Raises:
+            ChecksumError: The bytes are not those that were published.
+            FormatError: They are no Examples of the schema, or more or fewer than expected.
+        """
+        try:
+            return self._framing(run, stored, verify=verify)
+        except FormatError as error:
+            error.offset_bytes = run.offset_bytes + (error.offset_bytes or 0)
+            raise
+
+    def _framing(self, run: ExampleRun, stored: bytes | memoryview, *, verify: bool) -> memoryview:
+        if verify and (crc32 := isal_zlib.crc32(stored)) != run.crc32:
+            raise ChecksumError(f"expected CRC-32 {run.crc32:#010x}, got {crc32:#010x}")
+        records = list(iter_records(io.BytesIO(stored), compression=""))
+        if len(records) != run.num_records:
+            raise FormatError(
+                f"expected {run.num_records} records as in the index, got {len(records)}"
+            )
+        try:
+            framing = self._typed_framing(self._examples.decode_records(records))
+        except SampleShapeError as error:
+            raise FormatError(f"no samples of the schema: {error}") from error
+        if len(framing) != run.raw_bytes:
+            raise FormatError(
+                f"expected {run.raw_bytes} bytes of framing as in the index, got {len(framing)}"
+            )
+        return framing
+
+    def _typed_framing(self, columns: Mapping[str, NDArray[Any]]) -> memoryview:
+        if not self._schema.is_fixed:
+            encode = self._typed.encode
+            parts: list[bytes] = []
+            for sample in _samples(columns):
+                record = encode(sample)
+                parts += (len(record).to_bytes(_LENGTH.itemsize, "little"), record)
+            return memoryview(b"".join(parts))
+        records = self._typed.encode_columns(columns)
+        framed = np.empty(len(records), [("length", _LENGTH), ("record", records.dtype)])
+        framed["length"], framed["record"] = records.itemsize, records
+        return framed.view(np.uint8).data
+
+
+def _samples(columns: Mapping[str, NDArray[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the samples of columns, None where a field is absent."""
+    values = [_values(column) for column in columns.values()]
+    for sample in zip(*values, strict=True):
+        yield dict(zip(columns, sample, strict=True))
+
+
+def _values(column: NDArray[Any]) -> list[Any]:
+    if not isinstance(column, np.ma.MaskedArray):
+        return list(column)
+    # Rows are masked whole, so the first value tells.
+    absent = np.ma.getmaskarray(column).reshape(len(column), -1)[:, 0]
+    return [None if a else value for a, value in zip(absent.tolist(), column.data, strict=True)]
