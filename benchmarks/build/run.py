@@ -97,7 +97,7 @@ def _run(way: Way, place: Path, out: Path) -> dict[str, Any]:
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'include'}:{ROOT}"},
     )
-    watch = _Watch(process.pid)
+    watch = Watch(process.pid)
     while process.poll() is None:
         watch.look()
         try:
@@ -125,13 +125,19 @@ def _run(way: Way, place: Path, out: Path) -> dict[str, Any]:
     return result
 
 
-class _Watch:
-    """Looks at a process and all that it has started."""
+class Watch:
+    """Looks at a process and all that it has started.
+
+    Attributes:
+        rss_bytes: Largest sum of their resident memory.
+        peaks: Largest resident memory of every process, by its id.
+    """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._cpu: dict[int, int] = {}
         self.rss_bytes = 0
+        self.peaks: dict[int, int] = {}
 
     @property
     def cpu_s(self) -> float:
@@ -151,6 +157,8 @@ class _Watch:
                 continue
             self._cpu[pid] = int(fields[11]) + int(fields[12])
             pages += int(fields[21])
+            peak = max(self.peaks.get(pid, 0), int(fields[21]) * _PAGE_BYTES)
+            self.peaks[pid] = peak
         self.rss_bytes = max(self.rss_bytes, pages * _PAGE_BYTES)
 
 

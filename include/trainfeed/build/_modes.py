@@ -148,9 +148,9 @@ class RecordMode:
             self._tell(record.offset)
             samples = self._samples_of(record)
             if samples:
-                split_fields = self._split_fields
-                field_hash = None if split_fields is None else split_fields.of_sample(samples[0])
-                block.add(record, self._encode(record, samples), field_hash)
+                encoded = self._encode(record, samples)
+                fields = self._split_fields
+                block.add(record, encoded, None if fields is None else fields.of_sample(samples[0]))
                 if block.num_bytes > self._block_bytes:
                     yield block.finish()
                     block = _Block(source)

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 import traceback
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
@@ -34,8 +35,10 @@ def main(connection_fd: int, memory_fd: int, parent: int, thread: str) -> None:
         parent: Process id of the loader.
         thread: Says whether the loader's main thread started this process.
     """
-    # Ctrl-C reaches all processes of the terminal; the loader decides what it means.
+    # Ctrl-C reaches all processes of the terminal; the loader decides what it means. It was blocked
+    # so far, see where workers are started.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _die_with_parent(parent, by_signal=thread == _IN_MAIN_THREAD)
     connection = Connection(connection_fd)
     threading.Thread(target=_exit_with_parent, args=[connection_fd], daemon=True).start()
@@ -50,7 +53,9 @@ def main(connection_fd: int, memory_fd: int, parent: int, thread: str) -> None:
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass
     except Exception as error:  # noqa: BLE001 - told to the loader, which raises it
-        connection.send_bytes(dump(_failure(error)))
+        # The loader may be what failed: then nobody wants to know.
+        with suppress(OSError):
+            connection.send_bytes(dump(_failure(error)))
     # Nothing here is worth an orderly end, which could wait for the user's threads.
     os._exit(0)
 

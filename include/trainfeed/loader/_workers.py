@@ -207,6 +207,9 @@ def _start(memory_fd: int) -> _Worker:
     ours, theirs = Pipe()
     in_main = threading.current_thread() is threading.main_thread()
     arguments = [theirs.fileno(), memory_fd, os.getpid(), "main" if in_main else "other"]
+    # Ctrl-C reaches all processes of the terminal. It must not meet a worker that is still starting
+    # and does not ignore it yet, so it waits until that does.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
             [
@@ -222,6 +225,7 @@ def _start(memory_fd: int) -> _Worker:
         ours.close()
         raise
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         theirs.close()
     return _Worker(process, ours, os.pidfd_open(process.pid))
 

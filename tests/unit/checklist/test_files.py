@@ -112,7 +112,7 @@ def test_rows_of_images_are_shuffled_in_bounded_memory(tmp_path):
     def peak(num_rows):
         folder = tmp_path / str(num_rows)
         folder.mkdir()
-        row = "A" * 4000
+        row = "A" * 20_000
         (folder / "part").write_text("".join(f"{row}\t{n}\n" for n in range(num_rows)))
         (folder / "list").write_text("part\n")
         options = ConvertOptions(memory_bytes=1 << 18)
@@ -122,10 +122,10 @@ def test_rows_of_images_are_shuffled_in_bounded_memory(tmp_path):
         tracemalloc.stop()
         return most
 
-    peak(50)  # imports and caches
-    small, large = peak(500), peak(1_000)
+    peak(20)  # imports and caches
+    small, large = peak(200), peak(400)
     assert large < small * 1.3
-    assert large < 1_000 * 4_000 * 0.6
+    assert large < 400 * 20_000 / 2
 
 
 def test_a_click_is_label_and_feature_bytes_in_one_record(tmp_path):

@@ -18,7 +18,7 @@ EXPECTED = [
 
 
 @cache
-def tests_in(path):
+def names_in(path):
     """The names of the tests that a file defines, without importing it."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -30,7 +30,7 @@ def tests_in(path):
 @pytest.mark.parametrize("node", NODES)
 def test_a_named_test_is_there(node):
     name, _, function = node.partition("::")
-    names = tests_in(ROOT / "tests" / name)
+    names = names_in(ROOT / "tests" / name)
     assert function in names if function else names
 
 

@@ -72,6 +72,8 @@ def test_the_triggerer_waits_for_a_folder_that_is_not_complete(folder, make_cont
         {"folder": f"file://{folder}", "marker": "_SUCCESS", "stable_s": None, "poll_s": 30},
     )
     assert deferred.value.method_name == "execute"
+    # The wait has no end: Airflow counts execution_timeout anew in every call of execute.
+    assert deferred.value.timeout is None
 
 
 def test_the_rule_travels_with_the_trigger(folder, spec, make_context):
