@@ -57,7 +57,7 @@ class Command:
         np.load,
         np.save,
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 def test_anything_else_is_refused_by_its_name(value):
     with pytest.raises(FormatError, match="the pickle names"):
