@@ -88,7 +88,7 @@ check: lint types imports lock-check docs-check ## Everything static
 
 ##@ Test
 unit: setup-dev data ## Unit and DAG tests: no network
-	$(BIN)python -m pytest tests/unit tests/dags --disable-socket --allow-unix-socket $(PYTEST)
+	$(BIN)python -m pytest tests/unit tests/dags --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
 integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration $(PYTEST)
 e2e: setup-dev data ## From topic to training job, through a real Airflow on real services

@@ -256,7 +256,11 @@ def test_what_changed_between_plan_and_ingest_is_named(project, happen, message,
         ingest(*where, 0)
 
 
-@pytest.mark.parametrize(("happen", "message"), [c for c in CHANGES if c[0] is not add], ids=str)
+@pytest.mark.parametrize(
+    ("happen", "message"),
+    [c for c in CHANGES if c[0] is not add],
+    ids=[c[0].__name__ for c in CHANGES if c[0] is not add],
+)
 def test_what_changed_between_ingest_and_preprocess_is_named(project, happen, message):
     where = planned(project)
     ingest(*where, 0)
