@@ -87,7 +87,7 @@ docs-check: setup-dev ## Fail if that is stale
 check: lint types imports lock-check docs-check ## Everything static
 
 ##@ Test
-unit: setup-dev data ## Unit and DAG tests: no network
+unit: setup-dev data data/scikit-learn/.done ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
 integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration $(PYTEST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,9 @@ def _required(config: pytest.Config) -> set[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that starts tests in the background has them, and what they start, ignore these.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # A misspelt name would require nothing, and the tests would be skipped without a word.
     if unknown := _required(config) - SERVICES.keys():
         raise pytest.UsageError(f"--require: {sorted(unknown)} not in {sorted(SERVICES)}")

@@ -60,6 +60,8 @@ class Histogram:
         # Zero has one bin, whatever its sign.
         floats = numbers.astype(np.float64) + 0.0
         keys = (floats.view(np.uint64) >> np.uint64(_DROPPED_BITS)).astype(np.int64)
+        # Nor do numbers next to zero have one below it: its name, -0.0, would be zero's.
+        keys[keys == _NUM_BINS // 2] = 0
         self._counts += np.bincount(keys, minlength=len(self._counts))
 
     def add_counts(self, counts: NDArray[np.int64]) -> None:

@@ -3,6 +3,7 @@
 import gc
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -80,8 +81,11 @@ def labels(batches):
 
 def children():
     """Return the processes that this one has started and that are not gone."""
-    tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
-    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+    found = set()
+    for task in Path(f"/proc/{os.getpid()}/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that has just ended
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
 
 
 def num_fds():
@@ -90,7 +94,9 @@ def num_fds():
 
 def traces():
     """Return processes, threads and files in shared memory."""
-    return children() | set(threading.enumerate()) | set(SHM.iterdir())
+    # Other programs of the machine have files there too.
+    ours = {path for path in SHM.iterdir() if path.name.startswith(("trainfeed", "psm_", "sem."))}
+    return children() | set(threading.enumerate()) | ours
 
 
 @pytest.fixture(autouse=True)
