@@ -50,7 +50,7 @@ def test_a_home_with_odd_characters_survives_the_configuration_file(tmp_path):
 
 def test_a_server_is_reached_by_port_and_password(tmp_path, monkeypatch):
     monkeypatch.setattr(PostgresServer, "_account", lambda _: None)  # as if we were not root
-    monkeypatch.setattr("services._home._all_free", lambda ports: True)  # no socket in unit tests
+    monkeypatch.setattr("services._home._all_free", lambda _: True)  # no socket in unit tests
     server = PostgresServer(tmp_path)
     write_config(tmp_path, server, AirflowOptions(), port=1234, parallelism=3)
     parser = configparser.ConfigParser()
