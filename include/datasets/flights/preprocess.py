@@ -25,6 +25,7 @@ from trainfeed.build.batch import iter_records, json_columns
 
 NUM_BUCKETS: Final = 1 << 16
 LATE_MINUTES: Final = 15
+_NUM_INDICES: Final = 20
 
 Event: TypeAlias = Mapping[str, Any]
 
@@ -110,10 +111,15 @@ def flights(record: Record, lookups: Mapping[str, pa.Table]) -> dict[str, Any] |
 def _check(event: Any) -> None:
     if type(event) is not dict:
         raise Reject("not_an_object", f"expected a JSON object, got {type(event).__name__}")
+    # A look that nearly all events pass; only what does not is worth a second one.
     for name, allowed in _NUMBERS.items():
-        _check_number(name, _field(event, name), allowed)
+        value = event.get(name)
+        if type(value) is not int or not allowed[0] <= value <= allowed[1]:
+            _check_number(name, _field(event, name), allowed)
     for name in _TEXTS:
-        _check_text(name, _field(event, name))
+        value = event.get(name)
+        if type(value) is not str or not value.isascii():
+            _check_text(name, _field(event, name))
     if _field(event, "tailnum") is not None:
         _check_text("tailnum", event["tailnum"])
     _check_calendar(event)
@@ -158,6 +164,38 @@ def _date(event: Event) -> date:
     return date(event["year"], event["month"], event["day"])
 
 
+# Per place and category its bucket: the same ones come with every batch.
+_BUCKETS: Final[list[dict[Any, int]]] = [{} for _ in range(_NUM_INDICES)]
+_MAX_BUCKETS: Final = 1 << 18
+_PAIRS: Final = {
+    3: "{}>{}",
+    4: "{}@{}",
+    5: "{}>{}",
+    7: "{}@{}",
+    8: "{}@{}",
+    12: "{}{}",
+    17: "{}@{}",
+}
+
+
+def _buckets(seed: int, names: Iterable[Any]) -> NDArray[np.int32]:
+    """Return the bucket of every category, given as text, number or pair."""
+    known = _BUCKETS[seed]
+    if len(known) > _MAX_BUCKETS:
+        known.clear()
+    try:
+        buckets = [known[name] for name in names]
+    except KeyError:
+        known.update((name, _bucket(seed, name)) for name in names if name not in known)
+        buckets = [known[name] for name in names]
+    return np.array(buckets, dtype=np.int32)
+
+
+def _bucket(seed: int, name: Any) -> int:
+    text = _PAIRS[seed].format(*name) if seed in _PAIRS else "" if name is None else str(name)
+    return xxhash.xxh3_64_intdigest(text.encode(), seed) % NUM_BUCKETS
+
+
 def _indices(event: Event, weather: Weather, plane: Plane) -> np.ndarray[Any, np.dtype[np.int32]]:
     """Hash the categories, each seeded with its place, into ``NUM_BUCKETS`` buckets."""
     carrier, origin, dest = event["carrier"], event["origin"], event["dest"]
@@ -166,28 +204,28 @@ def _indices(event: Event, weather: Weather, plane: Plane) -> np.ndarray[Any, np
         carrier,
         origin,
         dest,
-        f"{origin}>{dest}",
-        f"{carrier}@{origin}",
-        f"{carrier}>{dest}",
-        f"{hour}",
-        f"{origin}@{hour}",
-        f"{carrier}@{hour}",
-        f"{event['sched_arr_time'] // 100}",
-        f"{_date(event).weekday()}",
-        f"{event['month']}",
-        f"{carrier}{event['flight']}",
+        (origin, dest),
+        (carrier, origin),
+        (carrier, dest),
+        hour,
+        (origin, hour),
+        (carrier, hour),
+        event["sched_arr_time"] // 100,
+        _date(event).weekday(),
+        event["month"],
+        (carrier, event["flight"]),
         event["tailnum"] or "?",
         plane.model,
         plane.manufacturer,
         plane.engine,
-        f"{origin}@{weather.wind}",
+        (origin, weather.wind),
         weather.sight,
         weather.rain,
     )
-    buckets = [
-        xxhash.xxh3_64_intdigest(category.encode(), seed) % NUM_BUCKETS
-        for seed, category in enumerate(categories)
-    ]
+    try:
+        buckets = [known[name] for known, name in zip(_BUCKETS, categories, strict=True)]
+    except KeyError:
+        buckets = [int(_buckets(seed, [name])[0]) for seed, name in enumerate(categories)]
     return np.array(buckets, dtype=np.int32)
 
 
@@ -265,7 +303,6 @@ _COLUMNS: Final = {
     **dict.fromkeys(_NUMBERS, pa.int64()),
     **dict.fromkeys((*_TEXTS, "tailnum"), pa.utf8()),
 }
-_NUM_INDICES: Final = 20
 _NUM_VALUES: Final = 14
 _MONTH_DAYS: Final = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
@@ -397,38 +434,6 @@ def _crossed(first: Codes, second: Codes) -> Codes:
     size = max(1, len(second[1]))
     codes, pairs = _codes(pa.array(first[0].astype(np.int64) * size + second[0]))
     return codes, [(first[1][pair // size], second[1][pair % size]) for pair in pairs]
-
-
-# Per place and category its bucket: the same ones come with every batch.
-_BUCKETS: Final[list[dict[Any, int]]] = [{} for _ in range(_NUM_INDICES)]
-_MAX_BUCKETS: Final = 1 << 18
-_PAIRS: Final = {
-    3: "{}>{}",
-    4: "{}@{}",
-    5: "{}>{}",
-    7: "{}@{}",
-    8: "{}@{}",
-    12: "{}{}",
-    17: "{}@{}",
-}
-
-
-def _buckets(seed: int, names: Iterable[Any]) -> NDArray[np.int32]:
-    """Return the bucket of every category, given as text, number or pair."""
-    known = _BUCKETS[seed]
-    if len(known) > _MAX_BUCKETS:
-        known.clear()
-    try:
-        buckets = [known[name] for name in names]
-    except KeyError:
-        known.update((name, _bucket(seed, name)) for name in names if name not in known)
-        buckets = [known[name] for name in names]
-    return np.array(buckets, dtype=np.int32)
-
-
-def _bucket(seed: int, name: Any) -> int:
-    text = _PAIRS[seed].format(*name) if seed in _PAIRS else "" if name is None else str(name)
-    return xxhash.xxh3_64_intdigest(text.encode(), seed) % NUM_BUCKETS
 
 
 def _categories(texts: Mapping[str, Codes], numbers: Columns, winds: Codes) -> dict[int, Codes]:

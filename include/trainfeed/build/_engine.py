@@ -23,7 +23,7 @@ from typing import Any, Final
 from trainfeed.build._worker import Job
 from trainfeed.build._worker_process import WorkerProcess
 
-__all__ = ["Death", "Limits", "run_jobs", "stop_workers"]
+__all__ = ["Death", "Limits", "rest_workers", "run_jobs", "stop_workers"]
 
 _POLL_S: Final = 0.1
 _MAX_IDLE: Final = 8
@@ -85,8 +85,18 @@ def run_jobs(
     """
     with _leased(len(jobs)) as workers:
         for worker, job in zip(workers, jobs, strict=True):
-            worker.submit(job)
+            try:
+                worker.submit(job)
+            except OSError:
+                raise _death(worker) from None
         return _Watch(workers, limits, on_piece).results()
+
+
+def rest_workers() -> None:
+    """Let idle workers give back memory: nobody needs them for a while."""
+    with _lock:
+        for worker in _idle:
+            worker.rest()
 
 
 def stop_workers(*, busy: bool = False) -> None:
@@ -183,24 +193,21 @@ _busy: set[WorkerProcess] = set()
 
 @contextmanager
 def _leased(count: int) -> Iterator[list[WorkerProcess]]:
-    """Give ``count`` workers; after an exception they are ended, whatever they do."""
+    """Give ``count`` workers; those that are still at work at the end are ended."""
     workers = [_idle_worker() or _nursery.submit(WorkerProcess).result() for _ in range(count)]
     with _lock:
         _busy.update(workers)
     try:
         yield workers
-    except BaseException:
+    finally:
+        kept = [worker for worker in workers if worker.is_idle and worker.is_alive]
         with _lock:
             _busy.difference_update(workers)
+            kept = kept[: max(0, _MAX_IDLE - len(_idle))]
+            _idle.extend(kept)
         for worker in workers:
-            worker.kill()
-        raise
-    with _lock:
-        _busy.difference_update(workers)
-        room = max(0, _MAX_IDLE - len(_idle))
-        _idle.extend(workers[:room])
-    for worker in workers[room:]:
-        worker.kill()
+            if worker not in kept:
+                worker.kill()
 
 
 def _idle_worker() -> WorkerProcess | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Final
 
-from trainfeed.build._engine import stop_workers
+from trainfeed.build._engine import rest_workers, stop_workers
 from trainfeed.spec import DatasetSpec
 
 __all__ = ["run_units", "share_of"]
@@ -59,3 +59,4 @@ def run_units(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+        rest_workers()

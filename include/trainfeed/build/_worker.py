@@ -28,12 +28,17 @@ from trainfeed.errors import TrainFeedError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import Location, posix
 
-__all__ = ["PROGRESS_BYTES", "STACK_SIGNAL", "Job", "Place", "main"]
+__all__ = ["LAST_REPORTS", "PROGRESS_BYTES", "STACK_SIGNAL", "Job", "Place", "main"]
 
 # Makes the process write where it is to its standard error, even inside a loop of C code.
 STACK_SIGNAL: Final = signal.SIGUSR1
 PROGRESS_BYTES: Final = 32
+# What the report begins with that ends a job.
+LAST_REPORTS: Final = ("done", "error", "bug")
 _PR_SET_PDEATHSIG: Final = 1
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+_HUGE_BYTES: Final = 1 << 30
 _NOWHERE: Final = -1
 
 
@@ -106,6 +111,10 @@ def main(channel: int, progress: int, parent: int) -> None:
     faulthandler.register(STACK_SIGNAL, all_threads=False)
     # One worker is one core's worth of work; there are several of them.
     pa.set_cpu_count(1)
+    # Memory of one block serves the next; asking the kernel anew costs more than sorting does.
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_M_MMAP_THRESHOLD, _HUGE_BYTES)
+    libc.mallopt(_M_TRIM_THRESHOLD, _HUGE_BYTES)
     connection, place = Connection(channel), Place(progress)
     functions: dict[Any, UserFunction] = {}
     while True:
@@ -113,6 +122,10 @@ def main(channel: int, progress: int, parent: int) -> None:
             job = connection.recv()
         except EOFError:
             return
+        if job is None:
+            pa.default_memory_pool().release_unused()
+            libc.malloc_trim(0)
+            continue
         connection.send(("started", None))
         connection.send(_report(job, place, connection, functions))
 

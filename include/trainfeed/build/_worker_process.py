@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.build import _user_function
-from trainfeed.build._worker import PROGRESS_BYTES, STACK_SIGNAL, Job, Place
+from trainfeed.build._worker import LAST_REPORTS, PROGRESS_BYTES, STACK_SIGNAL, Job, Place
 
 __all__ = ["WorkerProcess"]
 
@@ -44,6 +44,7 @@ class WorkerProcess:
 
     Attributes:
         place: Where its function is at work.
+        is_idle: Whether it waits for a job.
     """
 
     def __init__(self) -> None:
@@ -68,6 +69,7 @@ class WorkerProcess:
         self._tail = b""
         self._num_printed = 0
         self._label = ""
+        self.is_idle = True
 
     @property
     def channel(self) -> int:
@@ -91,7 +93,13 @@ class WorkerProcess:
             OSError: It has died.
         """
         self._tail, self._num_printed, self._label = b"", 0, job.spec.preprocess.function
+        self.is_idle = False
         self._connection.send(job)
+
+    def rest(self) -> None:
+        """Let it give back memory that it does not use; it has no job."""
+        with suppress(OSError):
+            self._connection.send(None)
 
     def receive(self) -> tuple[str, Any] | None:
         """Return the next report, or None when it has died without one."""
@@ -99,6 +107,7 @@ class WorkerProcess:
             report: tuple[str, Any] = self._connection.recv()
         except (EOFError, OSError):
             return None
+        self.is_idle = report[0] in LAST_REPORTS
         return report
 
     def read_output(self) -> None:

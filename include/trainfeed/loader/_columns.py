@@ -17,6 +17,7 @@ __all__ = [
     "Column",
     "Columns",
     "Dense",
+    "Permuted",
     "Ragged",
     "Rows",
     "Target",
@@ -74,6 +75,39 @@ class Dense:
         """Return what ``target`` takes of its memory."""
         size = self.values.itemsize * math.prod(self.values.shape[1:])
         return 0 if self.values.dtype.kind == "O" else num_samples * size + ALIGNMENT_BYTES
+
+
+class Permuted(Dense):
+    """One value per sample, picked from others only when they are wanted.
+
+    Saves writing and reading all of them once more, for whoever puts batches together anyway.
+
+    Attributes:
+        order: Which of ``values``, and of ``absent``, comes when, shape ``(n,)``.
+    """
+
+    __slots__ = ("order",)
+
+    def __init__(
+        self, values: Values, absent: NDArray[np.bool_] | None, order: NDArray[np.int64]
+    ) -> None:
+        super().__init__(values, absent)
+        self.order = order
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def array(self, start: int, stop: int) -> Values:
+        """Return what users get of some samples: arrays of their own."""
+        return self._picked(slice(start, stop)).array(0, stop - start)
+
+    def put_into(self, target: Target, where: Rows, rows: Rows) -> None:
+        """Copy ``rows`` to the places ``where`` of a target."""
+        self._picked(rows).put_into(target, where, slice(None))
+
+    def _picked(self, rows: Rows) -> Dense:
+        picks = self.order[rows]
+        return Dense(self.values[picks], None if self.absent is None else self.absent[picks])
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class InlineFeed:
     def next(self) -> Window:
         """Load the next window."""
         start_s = time.perf_counter()
-        loaded = self._load(next(self._tasks), LentMemory(self._pool))
+        loaded = self._load(next(self._tasks), LentMemory(self._pool, is_lazy=True))
         seconds = time.perf_counter() - start_s
         self._stats.count_load(seconds, loaded.num_samples)
         self._stats.count_wait(seconds, 0)

@@ -161,6 +161,8 @@ class IterableSet:
 class _FreshMemory:
     """New memory for every array."""
 
+    is_lazy = False
+
     def reserve(self, num_bytes: int) -> None:
         """Do nothing: every array gets what it needs."""
 

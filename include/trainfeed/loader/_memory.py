@@ -25,7 +25,14 @@ _PAGE_BYTES: Final = 4096
 
 
 class Memory(Protocol):
-    """Where a window's arrays are put."""
+    """Where a window's arrays are put.
+
+    Attributes:
+        is_lazy: Whether permuted samples may stay where they are read to, and be picked later.
+    """
+
+    @property
+    def is_lazy(self) -> bool: ...
 
     def reserve(self, num_bytes: int) -> None:
         """Make room for arrays of ``num_bytes`` together; called once, before ``array``."""
@@ -94,9 +101,15 @@ class BufferPool:
 
 
 class LentMemory:
-    """Memory for one window from a pool."""
+    """Memory for one window from a pool.
 
-    def __init__(self, pool: BufferPool) -> None:
+    Args:
+        pool: The pool.
+        is_lazy: See ``Memory``.
+    """
+
+    def __init__(self, pool: BufferPool, *, is_lazy: bool = False) -> None:
+        self.is_lazy = is_lazy
         self._pool = pool
         self._buffer: NDArray[np.uint8] = np.empty(0, np.uint8)
         self._used = 0

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
-from trainfeed.loader._columns import Columns, Dense, Rows, count_rows
+from trainfeed.loader._columns import Columns, Dense, Permuted, Rows, count_rows
 from trainfeed.loader._memory import ALIGNMENT_BYTES, Memory
 from trainfeed.samples import Field, Schema
 
@@ -84,6 +84,15 @@ class RowDecoder:
 
         return self._columns(records, slice(None), column, memory)
 
+    def permuted(self, framing: NDArray[np.uint8], rows: NDArray[np.int64]) -> Columns:
+        """Return ``rows`` of the samples as columns that pick them from ``framing`` later."""
+        records = framing.view(self._framed)["record"]
+        absent = self._absent(records)
+        return {
+            field.name: Permuted(records[field.name], absent.get(field.name), rows)
+            for field in self._fields
+        }
+
     def gather(self, framing: NDArray[np.uint8], rows: Rows, memory: Memory) -> Columns:
         """Return ``rows`` of the samples as contiguous arrays in ``memory``."""
         records = framing.view(self._framed)["record"]
@@ -106,13 +115,18 @@ class RowDecoder:
         memory: Memory,
     ) -> Columns:
         columns = {field.name: Dense(column(field)) for field in self._fields}
-        if self._optional:
-            bits = np.unpackbits(records[_PRESENCE][rows], axis=1, bitorder="little")
-            for i, field in enumerate(self._optional):
-                absent = memory.array((len(bits),), bool)
-                np.equal(bits[:, i], 0, out=absent)
-                columns[field.name] = Dense(columns[field.name].values, absent)
+        for name, found in self._absent(records[rows] if self._optional else records).items():
+            absent = memory.array(found.shape, bool)
+            absent[...] = found
+            columns[name] = Dense(columns[name].values, absent)
         return dict(columns)
+
+    def _absent(self, records: NDArray[np.void]) -> dict[str, NDArray[np.bool_]]:
+        """Return which samples lack which optional field."""
+        if not self._optional:
+            return {}
+        bits = np.unpackbits(records[_PRESENCE], axis=1, bitorder="little")
+        return {field.name: bits[:, i] == 0 for i, field in enumerate(self._optional)}
 
     def _sum(self, sizes: list[int], num_samples: int) -> int:
         sizes = [*sizes, *[num_samples] * len(self._optional)]

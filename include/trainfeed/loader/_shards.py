@@ -191,7 +191,8 @@ class ShardSource:
     ) -> Loaded:
         num_samples, stride = count_spans(spans), decoder.stride_bytes
         in_order = isinstance(rows, slice) and rows.step in (None, 1)
-        if in_order:
+        is_lazy = memory.is_lazy and not isinstance(rows, slice)
+        if in_order or is_lazy:
             memory.reserve(decoder.num_view_bytes(num_samples))
             framing = memory.array((num_samples * stride,), np.uint8)
         else:
@@ -212,6 +213,8 @@ class ShardSource:
             start = rows.indices(num_samples)[0]
             part = framing[start * stride : (start + num_rows) * stride]
             return Loaded(decoder.views(part, memory), num_rows, error)
+        if is_lazy and not isinstance(rows, slice):
+            return Loaded(decoder.permuted(framing, rows), num_rows, error)
         memory.reserve(decoder.num_gather_bytes(num_rows))
         return Loaded(decoder.gather(framing, rows, memory), num_rows, error)
 
@@ -225,10 +228,14 @@ class ShardSource:
                 offset_bytes=info.offset_bytes,
             )
         whole = out.nbytes == info.raw_bytes
+        stride = decoder.stride_bytes
+        if not whole and info.codec is Codec.NONE and not self._is_unverified(span.chunk):
+            first_bytes = info.offset_bytes + _HEADER_BYTES + span.start * stride
+            self._files.read(int(self._table.shard[span.chunk]), first_bytes, [out.data])
+            return
         target = out if whole else self._scratch.array("chunk", info.raw_bytes)
         self._read(span.chunk, info, target, decoder.check)
         if not whole:
-            stride = decoder.stride_bytes
             out[...] = target[span.start * stride : span.stop * stride]
 
     def _read(

@@ -57,12 +57,14 @@ class SlotMemory:
 
     Attributes:
         fits: Whether everything so far is in the slot.
+        is_lazy: See ``Memory``.
     """
 
     def __init__(self, slot: NDArray[np.uint8]) -> None:
         self._slot = slot
         self._used = 0
         self.fits = True
+        self.is_lazy = False
         self._start = slot.__array_interface__["data"][0]
 
     def reserve(self, num_bytes: int) -> None:
