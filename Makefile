@@ -19,7 +19,7 @@ DAYS ?= 3
 DOCUMENT := AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_dags.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui stop fmt lint types imports lock lock-check docs docs-check check \
-	unit integration e2e test services services-stop services-status clean
+	unit integration e2e test peers services services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -95,6 +95,10 @@ e2e: setup-dev data ## From topic to training job, through a real Airflow on rea
 	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
 test: unit data/recordio-original/.done ## Everything; says what could not run here, and why
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e $(PYTEST)
+peers: .venv/bin/uv ## Adapters and TFRecord data sets with the real frameworks, in an environment of their own (several GB)
+	$(BIN)uv venv --quiet --allow-existing .venv-peers
+	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt
+	.venv-peers/bin/python -m pytest tests/peers -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider
 services: setup ## Start Kafka, HDFS and CephFS as plain processes on 127.0.0.1
 	@$(BIN)python -m services start kafka hdfs cephfs
 services-stop: ## Stop them
@@ -106,6 +110,7 @@ services-status: ## Show them
 lock: .venv/bin/uv ## Resolve, then write the hashed requirements
 	$(COMPILE) $(EXTRAS) pyproject.toml -o requirements.txt
 	$(COMPILE) $(DEV_EXTRAS) -c requirements.txt pyproject.toml -o requirements/dev.txt
+	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --group peers pyproject.toml -o requirements/peers.txt
 lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
 	@$(COMPILE) $(EXTRAS) -c requirements.txt pyproject.toml | diff -u requirements.txt -
 	@$(COMPILE) $(DEV_EXTRAS) -c requirements/dev.txt pyproject.toml | diff -u requirements/dev.txt -
