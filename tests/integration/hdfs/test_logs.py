@@ -82,7 +82,7 @@ def superuser(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(make_log_project(tmp_path), f"/trainfeed-test/{uuid.uuid4()}")
+    made = Store(make_log_project(tmp_path), f"/trainfeed-test-{uuid.uuid4()}")
     folder = made.file(f"/logs/clicks/dt={DAY}")
     for file in sorted(made.project.logs.iterdir(), key=lambda file: file.name == "_SUCCESS"):
         put(folder / file.name, file.read_bytes())
