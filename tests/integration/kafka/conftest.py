@@ -30,7 +30,13 @@ class Broker:
         # A topic that was just deleted takes a moment to be gone.
         self.until(lambda: self._succeeds(self._admin.create_topics([topic])[name]))
         self._topics.add(name)
+        # The controller has it; the broker, which answers clients, hears of it a moment later.
+        self.until(lambda: len(self._partitions(name)) == partitions)
         return name
+
+    def _partitions(self, name):
+        topics = self._admin.list_topics(name, timeout=DEADLINE_S).topics
+        return topics[name].partitions if name in topics else ()
 
     def delete(self, name):
         self._admin.delete_topics([name])[name].result(DEADLINE_S)
