@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--require",
         default="",
         metavar="SERVICE,…",
-        help="fail, instead of skip, tests whose service is missing (CI=true means all)",
+        help="fail, instead of skip, tests whose service is missing",
     )
 
 
 def _required(config: pytest.Config) -> set[str]:
-    if os.environ.get("CI") == "true":
-        return set(SERVICES)
     return set(filter(None, config.getoption("--require").split(",")))
 
 
@@ -60,3 +59,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if service in _required(item.config):
                 pytest.fail(message)
             pytest.skip(message)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With CI=true nothing is skipped, for whatever reason: what cannot run has failed."""
+    report = yield
+    if report.skipped and os.environ.get("CI") == "true":
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which CI=true does not allow: {report.longreprtext}"
+    return report

@@ -99,16 +99,15 @@ def _write_lines(folder: Path, partitions: dict[int, list[pa.RecordBatch]]) -> N
 def _write_datasets(datasets: Path) -> None:
     """Copy the data set in two forms, for batches and for single records."""
     source = ROOT / "include" / "datasets" / "flights"
-    for form, function in (("batch", "flights_batch"), ("record", "flights")):
+    for form, function in (("batch", "batch:flights_batch"), ("record", "preprocess:flights")):
         folder = datasets / form / "flights"
         folder.mkdir(parents=True)
-        for name in ("preprocess.py", "train.py", "weather.parquet", "planes.parquet"):
-            shutil.copy(source / name, folder / name)
+        for file in (*source.glob("*.py"), *source.glob("*.parquet")):
+            shutil.copy(file, folder)
         text = (source / "dataset.yaml").read_text()
         edits = [
             *EDITS,
-            ("preprocess:flights, input: record", f"preprocess:{function}, input: {form}"),
-            ('"preprocess:flights", input: record', f'"preprocess:{function}", input: {form}'),
+            ('"preprocess:flights", input: record', f'"{function}", input: {form}'),
             ("resources: {", "resources: {processes: 2, "),
         ]
         for old, new in edits:

@@ -39,13 +39,13 @@ def data(tmp_path_factory):
 
 def data_set(folder, form, data):
     folder.mkdir(parents=True)
-    for name in ("preprocess.py", "train.py"):
-        shutil.copy(FLIGHTS / name, folder / name)
+    for module in FLIGHTS.glob("*.py"):
+        shutil.copy(module, folder)
     write_lookups(data, folder)
     text = (FLIGHTS / "dataset.yaml").read_text()
     if form == "batch":
         text = text.replace(
-            '"preprocess:flights", input: record', '"preprocess:flights_batch", input: batch'
+            '"preprocess:flights", input: record', '"batch:flights_batch", input: batch'
         )
         assert "input: batch" in text
     (folder / "dataset.yaml").write_text(text)
@@ -107,7 +107,9 @@ def functions(data, tmp_path_factory):
     spec = load_spec(folder)
     lookups = {"weather": read_weather(data), "planes": read_planes(data)}
     assert pq.read_table(folder / "weather.parquet").equals(lookups["weather"])
-    one, many = (load_function(spec, f"preprocess:{name}") for name in ("flights", "flights_batch"))
+    one, many = (
+        load_function(spec, name) for name in ("preprocess:flights", "batch:flights_batch")
+    )
 
     def outcomes(values):
         rows = [

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from trainfeed.decorators import (
     as_batches,
@@ -69,11 +70,10 @@ def test_a_batch_reader_by_hand_feeds_a_loader(use_multiprocess):
 @pytest.fixture
 def folder(tmp_path):
     """``images/`` and ``label.txt``, as users lay out training data of their own."""
-    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
     (tmp_path / "images").mkdir()
     lines = []
     for n in range(10):
-        image.fromarray(np.full((4, 4, 3), n * 20, np.uint8)).save(tmp_path / f"images/{n}.png")
+        Image.fromarray(np.full((4, 4, 3), n * 20, np.uint8)).save(tmp_path / f"images/{n}.png")
         lines.append(f"images/{n}.png {n % 3}\n")
     (tmp_path / "label.txt").write_text("".join(lines))
     return tmp_path

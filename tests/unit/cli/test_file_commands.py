@@ -269,7 +269,6 @@ def test_a_page_of_plots_stands_alone_and_obeys_no_text_of_a_file(cli, shards, t
 
 
 def test_a_picture_has_a_plot_per_field(cli, shards, tmp_path):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     assert cli("stats", "set", "--png", "a.png")[0] == 0
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 

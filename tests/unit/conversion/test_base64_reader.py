@@ -8,11 +8,10 @@ import io
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from trainfeed.conversion import ImageOptions, base64_reader, process_base64
 from trainfeed.errors import ConfigError, FormatError
-
-Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 
 
 def png(pixels):

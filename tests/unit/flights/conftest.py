@@ -1,11 +1,13 @@
 """A small year: a few days of departures, the weather of some hours, three aircraft."""
 
 import csv
-import importlib.util
+import importlib
 import io
 import sys
+import uuid
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -127,10 +129,9 @@ def load(monkeypatch):
     """Import a module of the data set's folder by its path, as trainfeed does."""
 
     def load(name):
-        spec = importlib.util.spec_from_file_location(f"flights_{name}", FOLDER / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look it up there
-        spec.loader.exec_module(module)
-        return module
+        package = ModuleType(f"flights_{uuid.uuid4().hex}")  # its own: tests may change it
+        package.__path__ = [str(FOLDER)]
+        monkeypatch.setitem(sys.modules, package.__name__, package)
+        return importlib.import_module(f"{package.__name__}.{name}")
 
     return load

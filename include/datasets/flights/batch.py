@@ -1,0 +1,257 @@
+"""Many departures → samples at once, in arrays; the same samples as ``preprocess:flights`` gives.
+
+What is unusual about a record is left to that function: it says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from trainfeed.build import Filtered, Record, Reject
+from trainfeed.build.batch import iter_records, json_columns
+
+from .categories import NUM_CATEGORIES, buckets_of
+from .lookups import NO_PLANE, NO_WEATHER, indexed, plane_by_tail, weather_by_hour
+from .preprocess import LATE_MINUTES, NUMBERS, TEXTS, flights
+
+__all__ = ["flights_batch"]
+
+_COLUMNS: Final = {
+    **dict.fromkeys(NUMBERS, pa.int64()),
+    **dict.fromkeys((*TEXTS, "tailnum"), pa.utf8()),
+}
+_NUM_VALUES: Final = 14
+_MONTH_DAYS: Final = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+
+Codes: TypeAlias = tuple[NDArray[Any], list[Any]]
+Columns: TypeAlias = Mapping[str, NDArray[Any]]
+
+
+def flights_batch(batch: pa.RecordBatch, lookups: Mapping[str, pa.Table]) -> pa.RecordBatch:
+    """Turn departures into samples, as ``flights`` does with each of them.
+
+    Args:
+        batch: JSON lines, as ``flights`` gets them.
+        lookups: ``weather`` and ``planes``.
+    """
+    rows, columns = json_columns(batch.column("value"), _COLUMNS)
+    numbers = {name: pc.fill_null(columns.column(name), 0).to_numpy() for name in NUMBERS}
+    nulls = {name: columns.column(name).is_null().to_numpy(False) for name in _COLUMNS}
+    sound = _are_sound(numbers, nulls)
+    samples = _Samples(batch.num_rows)
+    samples.add(rows, columns, numbers, lookups)
+    samples.filter(rows[sound & nulls["arr_delay"]], "diverted")
+    samples.filter(rows[sound & nulls["dep_time"]], "cancelled")
+    usual = np.zeros(batch.num_rows, dtype=bool)
+    usual[rows[sound]] = True
+    for row, record in iter_records(batch, np.flatnonzero(~usual)):
+        samples.add_one(row, record, lookups)
+    return samples.to_arrow(batch.column("_row"))
+
+
+def _are_sound(numbers: Columns, nulls: Columns) -> NDArray[np.bool_]:
+    """Return which rows ``_check`` would let pass."""
+    sound = np.ones(len(numbers["year"]), dtype=bool)
+    for name, allowed in NUMBERS.items():
+        inside = (numbers[name] >= allowed.low) & (numbers[name] <= allowed.high)
+        sound &= np.where(nulls[name], allowed.nullable, inside)
+    for name in TEXTS:
+        sound &= ~nulls[name]
+    sound &= numbers["sched_dep_time"] % 100 <= 59
+    year, month, day = numbers["year"], np.clip(numbers["month"], 1, 12), numbers["day"]
+    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+    last = _MONTH_DAYS[month - 1] - ((month == 2) & ~leap)
+    sound &= day <= last
+    return sound
+
+
+class _Samples:
+    """The samples of a batch, and why others of its records have none."""
+
+    def __init__(self, num_rows: int) -> None:
+        self._indices = np.zeros((num_rows, NUM_CATEGORIES), dtype=np.int32)
+        self._values = np.zeros((num_rows, _NUM_VALUES), dtype=np.float32)
+        self._labels = np.zeros(num_rows, dtype=np.int64)
+        self._reasons: dict[str, list[str | None]] = {
+            name: [None] * num_rows for name in ("_filtered", "_rejected", "_message")
+        }
+
+    def add(
+        self,
+        rows: NDArray[np.int64],
+        columns: pa.RecordBatch,
+        numbers: Columns,
+        lookups: Mapping[str, pa.Table],
+    ) -> None:
+        """Take the samples of many rows, whatever comes out where they are not sound."""
+        texts = {name: _codes(columns.column(name)) for name in (*TEXTS, "tailnum")}
+        weather = indexed("weather", lookups, _weather_arrays)
+        plane = indexed("planes", lookups, _plane_arrays)
+        # The rows of the lookups; the last one stands for whatever is not there.
+        hours = weather.rows(_crossed(texts["origin"], texts["time_hour"]))
+        planes = plane.rows(texts["tailnum"])
+        winds = weather.classes[hours], weather.names
+        for seed, codes in _categories(texts, numbers, winds).items():
+            self._indices[rows, seed] = buckets_of(seed, codes[1])[codes[0]]
+        for seed, buckets in (weather.buckets | plane.buckets).items():
+            self._indices[rows, seed] = buckets[hours if seed in weather.buckets else planes]
+        self._values[rows] = _value_columns(
+            numbers, weather.values[hours], plane.values[planes], planes < len(plane.places)
+        )
+        self._labels[rows] = numbers["arr_delay"] >= LATE_MINUTES
+
+    def filter(self, rows: NDArray[np.int64], reason: str) -> None:
+        """Take rows out."""
+        for row in rows.tolist():
+            self._reasons["_filtered"][row] = reason
+
+    def add_one(self, row: int, record: Record, lookups: Mapping[str, pa.Table]) -> None:
+        """Take a row that is out of the ordinary."""
+        try:
+            result = flights(record, lookups)
+        except Reject as reject:
+            self._reasons["_rejected"][row] = reject.reason
+            self._reasons["_message"][row] = reject.message
+            return
+        if isinstance(result, Filtered):
+            self._reasons["_filtered"][row] = result.reason
+            return
+        self._indices[row], self._values[row] = result["indices"], result["values"]
+        self._labels[row] = result["label"]
+
+    def to_arrow(self, rows: pa.Array) -> pa.RecordBatch:
+        """Return everything as the pipeline takes it."""
+        fields = {
+            "_row": rows,
+            "indices": _lists(self._indices),
+            "values": _lists(self._values),
+            "label": pa.array(self._labels),
+        }
+        reasons = {name: pa.array(texts, pa.utf8()) for name, texts in self._reasons.items()}
+        return pa.RecordBatch.from_pydict(fields | reasons)
+
+
+def _lists(matrix: NDArray[Any]) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.reshape(-1)), matrix.shape[1])
+
+
+def _codes(column: pa.Array) -> Codes:
+    """Return a number per row, and what the numbers stand for; null is a value like others."""
+    encoded = pc.dictionary_encode(column, null_encoding="encode")
+    return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
+
+
+def _whole(numbers: NDArray[np.int64]) -> Codes:
+    """Return codes of whole numbers."""
+    return _codes(pa.array(numbers))
+
+
+def _crossed(first: Codes, second: Codes) -> Codes:
+    """Return codes of the pairs that occur."""
+    size = max(1, len(second[1]))
+    codes, pairs = _codes(pa.array(first[0].astype(np.int64) * size + second[0]))
+    return codes, [(first[1][pair // size], second[1][pair % size]) for pair in pairs]
+
+
+def _categories(texts: Mapping[str, Codes], numbers: Columns, winds: Codes) -> dict[int, Codes]:
+    """Return the categories of ``_indices`` by their place, but for those of the lookups."""
+    carrier, origin, dest = texts["carrier"], texts["origin"], texts["dest"]
+    hour = _whole(numbers["sched_dep_time"] // 100)
+    months = (numbers["year"] - 1970) * 12 + numbers["month"] - 1
+    dates = months.astype("datetime64[M]").astype("datetime64[D]") + (numbers["day"] - 1)
+    tails, names = texts["tailnum"]
+    return {
+        0: carrier,
+        1: origin,
+        2: dest,
+        3: _crossed(origin, dest),
+        4: _crossed(carrier, origin),
+        5: _crossed(carrier, dest),
+        6: hour,
+        7: _crossed(origin, hour),
+        8: _crossed(carrier, hour),
+        9: _whole(numbers["sched_arr_time"] // 100),
+        # The first day of 1970 was a Thursday.
+        10: _whole((dates.astype(np.int64) + 3) % 7),
+        11: _whole(numbers["month"]),
+        12: _crossed(carrier, _whole(numbers["flight"])),
+        13: (tails, [name or "?" for name in names]),
+        17: _crossed(origin, winds),
+    }
+
+
+class _Arrays(NamedTuple):
+    """A lookup as arrays: a row per entry, and a last one for what is not in it.
+
+    Attributes:
+        places: Key to row.
+        buckets: Place in ``indices`` to bucket per row.
+        values: Floats per row, shape (rows, n).
+        classes: Number of the wind's class per row.
+        names: What these numbers stand for.
+    """
+
+    places: Mapping[Any, int]
+    buckets: Mapping[int, NDArray[np.int32]]
+    values: NDArray[np.float64]
+    classes: NDArray[np.int64]
+    names: list[str]
+
+    def rows(self, keys: Codes) -> NDArray[np.int64]:
+        """Return the row of every key."""
+        last, get = len(self.places), self.places.get
+        return np.array([get(key, last) for key in keys[1]], dtype=np.int64)[keys[0]]
+
+
+def _weather_arrays(table: pa.Table) -> _Arrays:
+    by_hour = weather_by_hour(table)
+    found = [*by_hour.values(), NO_WEATHER]
+    names = sorted({w.wind for w in found})
+    return _Arrays(
+        {key: row for row, key in enumerate(by_hour)},
+        {18: buckets_of(18, [w.sight for w in found]), 19: buckets_of(19, [w.rain for w in found])},
+        np.array([w.values for w in found]),
+        np.array([names.index(w.wind) for w in found]),
+        names,
+    )
+
+
+def _plane_arrays(table: pa.Table) -> _Arrays:
+    by_tail = plane_by_tail(table)
+    found = [*by_tail.values(), NO_PLANE]
+    return _Arrays(
+        {key: row for row, key in enumerate(by_tail)},
+        {
+            14: buckets_of(14, [plane.model for plane in found]),
+            15: buckets_of(15, [plane.manufacturer for plane in found]),
+            16: buckets_of(16, [plane.engine for plane in found]),
+        },
+        np.array([(np.nan if p.built is None else p.built, p.seats) for p in found]),
+        np.zeros(len(found), dtype=np.int64),
+        [],
+    )
+
+
+def _value_columns(
+    numbers: Columns,
+    weather: NDArray[np.float64],
+    plane: NDArray[np.float64],
+    known: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Return the values of ``_values`` as shape (n, 14)."""
+    clock = numbers["sched_dep_time"]
+    built, seats = plane[:, 0], plane[:, 1]
+    columns = [
+        (numbers["distance"] - 1000) / 1000,
+        (clock // 100 * 60 + clock % 100 - 800) / 300,
+        np.where(np.isnan(built), 0.0, (numbers["year"] - built - 11) / 10),
+        np.where(known, (seats - 140) / 80, 0.0),
+        np.where(known, 0.0, 1.0),
+    ]
+    return np.column_stack([*columns, weather])
