@@ -118,5 +118,5 @@ wheel: setup-dev ## Build the shared package and import it in an environment wit
 	rm -rf dist && $(BIN)uv build --quiet --wheel --out-dir dist
 	$(BIN)uv venv --quiet --clear dist/venv && $(BIN)uv pip install --quiet --python dist/venv/bin/python dist/*.whl
 	cd dist && env -u PYTHONPATH venv/bin/trainfeed --version && env -u PYTHONPATH venv/bin/python -c 'import importlib.util as u; assert u.find_spec("airflow") is None; import trainfeed.readers, trainfeed.training, trainfeed.build.pipeline'
-clean: ## Remove what was built here; data/ with its versions stays
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist
+clean: ## Remove what was built here; data/ with its versions and .services/ stay
+	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -55,7 +55,10 @@ def _stages(spec: DatasetSpec) -> None:
     of_plan: dict[str, Any] = {"dataset": spec.name, "plan": plan.plan}
     of_unit = {**of_plan, "execution_timeout": MAPPED_LIMIT, "map_index_template": UNIT_LABEL}
     ingest = KafkaToHdfsOperator.partial(task_id="ingest", pool=source_pool, **of_unit)
-    preprocess = PreprocessOperator.partial(task_id="preprocess", **of_unit)
+    # Log files that are not landed first are read where samples are made.
+    reads_logs = spec.source.logs is not None and not spec.source.logs.land
+    preprocess_pool = source_pool if reads_logs else "default_pool"
+    preprocess = PreprocessOperator.partial(task_id="preprocess", pool=preprocess_pool, **of_unit)
     convert = SamplesToRecordIOOperator.partial(task_id="convert", **of_unit)
     mapped = [stage.expand(unit=plan.output) for stage in (ingest, preprocess, convert)]
     check = CheckOperator(task_id="check", **of_plan)

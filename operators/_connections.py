@@ -1,19 +1,23 @@
 """Airflow connections → ``trainfeed.config``; the only place that reads them.
 
-============== ======================= =====================================================
-connection     type                    what it has
-============== ======================= =====================================================
-hdfs_default   webhdfs, hdfs or file   host, port, login; extra ``landing`` and ``work``; of
-                                       log files also ``logs``: the path that theirs start at
-cephfs_default any                     extra ``path``: the publication root, mounted here
-of the spec    any                     extra: librdkafka settings, or ``recorded``: a folder
-============== ======================= =====================================================
+=============== ======================= =====================================================
+connection      type                    what it has
+=============== ======================= =====================================================
+hdfs_default    webhdfs, hdfs or file   host, port, of webhdfs login; extra ``landing`` and
+                                        ``work``; of log files also ``logs``: the path that
+                                        theirs start at
+cephfs_default  any                     extra ``path``: the publication root, mounted here
+convert_default any                     extra ``inputs`` and ``outputs``: lists of folders that a
+                                        conversion may use; ``work``: one for what it keeps
+of the spec     any                     extra: librdkafka settings, or ``recorded``: a folder
+=============== ======================= =====================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -22,10 +26,14 @@ from operators.datasets import datasets_folder
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.errors import ConfigError
 
-__all__ = ["environment_from_connections"]
+if TYPE_CHECKING:
+    from trainfeed.conversion import Roots
+
+__all__ = ["conversion_roots", "environment_from_connections"]
 
 _HDFS: Final = "hdfs_default"
 _CEPHFS: Final = "cephfs_default"
+_CONVERT: Final = "convert_default"
 _PORTS: Final = {"webhdfs": 9870, "hdfs": 8020}
 
 _HDFS_EXAMPLE: Final = (
@@ -35,6 +43,10 @@ _HDFS_EXAMPLE: Final = (
 _CEPHFS_EXAMPLE: Final = (
     f"airflow connections add {_CEPHFS} --conn-type generic"
     ' --conn-extra \'{"path": "/pfs/dc/public/dataset"}\''
+)
+_CONVERT_EXAMPLE: Final = (
+    f"airflow connections add {_CONVERT} --conn-type generic --conn-extra"
+    ' \'{"inputs": ["/pfs/dc/home"], "outputs": ["/pfs/dc/home"], "work": "/pfs/dc/work"}\''
 )
 _KAFKA_EXAMPLE: Final = (
     "airflow connections add {name} --conn-type kafka"
@@ -62,6 +74,30 @@ def environment_from_connections(kafka: Iterable[str], logs: Iterable[str] = ())
         datasets=datasets_folder(),
         logs={name: _logs(_connection(name, _HDFS_EXAMPLE)) for name in logs},
     )
+
+
+def conversion_roots() -> Roots:
+    """The folders that conversions read and write.
+
+    Raises:
+        ConfigError: The connection is missing or incomplete; shows one that works.
+    """
+    from trainfeed.conversion import Roots
+
+    extra = _connection(_CONVERT, _CONVERT_EXAMPLE).extra_dejson
+    found: list[Any] = [extra.get(key) for key in ("inputs", "outputs", "work")]
+    inputs, outputs, work = found
+    for paths in (inputs, outputs, [work]):
+        if not isinstance(paths, list) or not paths or not all(map(_is_absolute, paths)):
+            raise ConfigError(
+                f"expected connection {_CONVERT!r} to have the extras 'inputs' and 'outputs',"
+                f" lists of absolute paths, and 'work', one such; change it: {_CONVERT_EXAMPLE}"
+            )
+    return Roots(tuple(map(Path, inputs)), tuple(map(Path, outputs)), Path(work))
+
+
+def _is_absolute(path: object) -> bool:
+    return isinstance(path, str) and path.startswith("/") and path != "/"
 
 
 def _connection(name: str, example: str) -> Connection:
@@ -94,6 +130,12 @@ def _uri(hdfs: Connection, path: str) -> str:
         raise ConfigError(
             f"expected connection {hdfs.conn_id!r} to be of type webhdfs, hdfs or file, the first"
             f" two with a host, got type {hdfs.conn_type!r}; change it: {_HDFS_EXAMPLE}"
+        )
+    if hdfs.conn_type == "hdfs" and hdfs.login:
+        raise ConfigError(
+            f"expected connection {hdfs.conn_id!r} of type hdfs to have no login: the client takes"
+            " the account from HADOOP_USER_NAME in the environment of the worker; leave the login"
+            " out, or change the type to webhdfs"
         )
     user = f"{hdfs.login}@" if hdfs.login else ""
     return f"{hdfs.conn_type}://{user}{hdfs.host}:{hdfs.port or _PORTS[hdfs.conn_type]}{path}"

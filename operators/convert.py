@@ -8,19 +8,15 @@ what passes between the tasks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseOperator, Connection, XComArg
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk import BaseOperator, XComArg
 
+from operators._connections import conversion_roots
 from operators._outcome import airflow_outcome
-from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-    from trainfeed.conversion import Roots
 
 __all__ = [
     "GatherShardsOperator",
@@ -29,11 +25,6 @@ __all__ = [
     "ScatterFilesOperator",
 ]
 
-_CONNECTION: Final = "convert_default"
-_EXAMPLE: Final = (
-    f"airflow connections add {_CONNECTION} --conn-type generic --conn-extra"
-    ' \'{"inputs": ["/pfs/dc/home"], "outputs": ["/pfs/dc/home"], "work": "/pfs/dc/work"}\''
-)
 _PLAN_KEY: Final = "plan"
 
 
@@ -66,7 +57,7 @@ class PlanConversionOperator(BaseOperator):
                 codec=params["codec"],
                 run=f"{context['dag'].dag_id}/{context['run_id']}",
             )
-            report = plan_conversion(request, _roots())
+            report = plan_conversion(request, conversion_roots())
         self.log.info("planned %s", report)
         context["ti"].xcom_push(key=_PLAN_KEY, value=report["plan"])
         return list(range(report["units"]))
@@ -96,7 +87,7 @@ class ScatterFilesOperator(_UnitOperator):
         from trainfeed.conversion import scatter_files
 
         with airflow_outcome():
-            return scatter_files(_roots(), self.plan, self.unit)
+            return scatter_files(conversion_roots(), self.plan, self.unit)
 
 
 class GatherShardsOperator(_UnitOperator):
@@ -107,7 +98,7 @@ class GatherShardsOperator(_UnitOperator):
         from trainfeed.conversion import gather_shards
 
         with airflow_outcome():
-            return gather_shards(_roots(), self.plan, self.unit)
+            return gather_shards(conversion_roots(), self.plan, self.unit)
 
 
 class PublishConversionOperator(BaseOperator):
@@ -128,32 +119,4 @@ class PublishConversionOperator(BaseOperator):
         from trainfeed.conversion import publish_conversion
 
         with airflow_outcome():
-            return publish_conversion(_roots(), self.plan)
-
-
-def _roots() -> Roots:
-    """The folders of the connection.
-
-    Raises:
-        ConfigError: It is missing or incomplete; shows one that works.
-    """
-    from trainfeed.conversion import Roots
-
-    try:
-        extra = Connection.get(_CONNECTION).extra_dejson
-    except AirflowNotFoundException as error:
-        raise ConfigError(
-            f"connection {_CONNECTION!r} is not defined; add it: {_EXAMPLE}"
-        ) from error
-    inputs, outputs, work = (extra.get(key) for key in ("inputs", "outputs", "work"))
-    for paths in (inputs, outputs, [work]):
-        if not isinstance(paths, list) or not paths or not all(map(_is_absolute, paths)):
-            raise ConfigError(
-                f"expected connection {_CONNECTION!r} to have the extras 'inputs' and 'outputs',"
-                f" lists of absolute paths, and 'work', one such; change it: {_EXAMPLE}"
-            )
-    return Roots(tuple(map(Path, inputs)), tuple(map(Path, outputs)), Path(work))
-
-
-def _is_absolute(path: object) -> bool:
-    return isinstance(path, str) and path.startswith("/") and path != "/"
+            return publish_conversion(conversion_roots(), self.plan)

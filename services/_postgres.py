@@ -127,14 +127,19 @@ def _admit_account(program: Path, data: Path) -> None:
 
     The folders above get the right to be passed through, not the right to be listed.
     """
-    for folder in {*program.parents, *data.parents}:
-        _add_mode(folder, stat.S_IXOTH)
+    folders = {*program.parents, *data.parents}
+    opened = [str(folder) for folder in sorted(folders) if _add_mode(folder, stat.S_IXOTH)]
+    if opened:
+        print(f"postgres runs as nobody, who may now pass through {', '.join(opened)}")
     installation = program.parent.parent
     if not program.stat().st_mode & stat.S_IXOTH:
         for path in installation.rglob("*"):
             _add_mode(path, stat.S_IROTH | (path.stat().st_mode & stat.S_IXUSR) >> 6)
 
 
-def _add_mode(path: Path, mode: int) -> None:
-    if path.exists() and path.stat().st_mode & mode != mode:
-        path.chmod(path.stat().st_mode | mode)
+def _add_mode(path: Path, mode: int) -> bool:
+    """Return whether it lacked the right."""
+    if not path.exists() or path.stat().st_mode & mode == mode:
+        return False
+    path.chmod(path.stat().st_mode | mode)
+    return True

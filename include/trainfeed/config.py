@@ -3,13 +3,14 @@
 One ``dataset.yaml`` serves every environment; these settings are what differs. Airflow fills
 them from its connections, everything else from these variables::
 
-    TRAINFEED_DATA       folder of the embedded use, below which the others have their defaults
-    TRAINFEED_ROOT       publication root: a folder of a POSIX file system
-    TRAINFEED_LANDING    folder or URI of the landing files
-    TRAINFEED_WORK       folder or URI of the files between two stages
-    TRAINFEED_KAFKA      host:port[,host:port…], or recorded:<folder or URI of recorded topics>
-    TRAINFEED_LOGS       folder or URI that the paths of log files start at
-    TRAINFEED_DATASETS   folder of the data sets' folders
+    TRAINFEED_DATA         folder of the embedded use, below which the others have their defaults
+    TRAINFEED_ROOT         publication root: a folder of a POSIX file system
+    TRAINFEED_LANDING      folder or URI of the landing files
+    TRAINFEED_WORK         folder or URI of the files between two stages
+    TRAINFEED_KAFKA        host:port[,host:port…], or recorded:<folder or URI of recorded topics>
+    TRAINFEED_LOGS         folder or URI that the paths of log files start at
+    TRAINFEED_CONNECTIONS  file of further clusters, and of such that want credentials
+    TRAINFEED_DATASETS     folder of the data sets' folders
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trainfeed._connections_file import read_connections
 from trainfeed.errors import ConfigError
 
 __all__ = [
@@ -105,6 +107,7 @@ def environment_from_environ(
         ConfigError: A setting is not what it must be; names the variable.
     """
     data = Path(_setting("TRAINFEED_DATA", None, "data")).absolute()
+    clients, places = _connections()
     return Environment(
         root=_posix_path("TRAINFEED_ROOT", _setting("TRAINFEED_ROOT", root, data / "root")),
         landing=_place(
@@ -114,10 +117,14 @@ def environment_from_environ(
         kafka={
             KAFKA_CONNECTION: _kafka(
                 _setting("TRAINFEED_KAFKA", kafka, f"{_RECORDED}{data / 'recorded'}")
-            )
+            ),
+            **clients,
         },
         datasets=Path(_setting("TRAINFEED_DATASETS", datasets, "include/datasets")).absolute(),
-        logs={LOGS_CONNECTION: _place("TRAINFEED_LOGS", _setting("TRAINFEED_LOGS", logs, data))},
+        logs={
+            LOGS_CONNECTION: _place("TRAINFEED_LOGS", _setting("TRAINFEED_LOGS", logs, data)),
+            **places,
+        },
     )
 
 
@@ -132,6 +139,18 @@ def training_environ(package: str) -> dict[str, str]:
     # No bytecode: a cached compilation is trusted by size and second, a job's code is a digest.
     fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     return {**kept, **fixed, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:
+    """Return Kafka clusters and places of log files by connection id."""
+    if "TRAINFEED_CONNECTIONS" not in os.environ:
+        return {}, {}
+    found = read_connections(Path(_setting("TRAINFEED_CONNECTIONS", None, "")))
+    clients = {name: KafkaSettings(client=v) for name, v in found.items() if isinstance(v, dict)}
+    places = {
+        name: _place(f"connection {name!r}", v) for name, v in found.items() if isinstance(v, str)
+    }
+    return clients, places
 
 
 def _setting(variable: str, given: str | None, default: str | Path) -> str:

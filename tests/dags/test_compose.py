@@ -41,6 +41,10 @@ VALUES = {
 USED = re.compile(r"\$\{([A-Z_]+)(?::([-?])([^}]*))?\}")
 
 
+def test_the_file_of_secrets_is_never_committed():
+    assert "/.env" in (ROOT / ".gitignore").read_text().splitlines()
+
+
 def interpolated(node):
     if isinstance(node, dict):
         return {key: interpolated(value) for key, value in node.items()}

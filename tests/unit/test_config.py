@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from trainfeed.config import (
 )
 from trainfeed.errors import ConfigError
 
-VARIABLES = ("DATA", "ROOT", "LANDING", "WORK", "KAFKA", "DATASETS", "LOGS")
+VARIABLES = ("DATA", "ROOT", "LANDING", "WORK", "KAFKA", "DATASETS", "LOGS", "CONNECTIONS")
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +64,7 @@ def test_every_place_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_argument_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in VARIABLES:
+    for variable in set(VARIABLES) - {"CONNECTIONS"}:
         monkeypatch.setenv(f"TRAINFEED_{variable}", "/elsewhere")
     environment = environment_from_environ(
         root="/r", landing="/l", work="/w", kafka="localhost:9092", datasets="/d", logs="/logs"
@@ -177,3 +178,45 @@ def test_a_training_job_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> N
     environ = training_environ("/srv/package")
     assert "canary" not in environ.values()
     assert (environ["PATH"], environ["PYTHONPATH"].split(":")[0]) == ("/bin", "/srv/package")
+
+
+def test_a_file_of_connections_has_clusters_with_credentials_and_places_of_logs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    clicks = {"bootstrap.servers": "one:9093", "sasl.password": "secret"}
+    place = "webhdfs://reader@namenode:9870/logs"
+    (tmp_path / "clusters.json").write_text(json.dumps({"kafka_clicks": clicks, "other": place}))
+    monkeypatch.setenv("TRAINFEED_CONNECTIONS", str(tmp_path / "clusters.json"))
+    found = environment_from_environ()
+    assert found.kafka["kafka_clicks"] == KafkaSettings(client=clicks)
+    assert found.logs["other"] == place
+    assert set(found.kafka) == {"kafka_default", "kafka_clicks"}
+    assert "secret" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": {"bootstrap.servers": "secret:1", "enable.ssl": true}}',
+        '{"a": {"sasl.password": "secret"}}',
+        '{"a": "secret@ftp://x"',
+        '["secret"]',
+        '{"a": "ftp://secret@x"}',
+    ],
+)
+def test_a_wrong_file_of_connections_is_named_without_its_values(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "clusters.json").write_text(text)
+    monkeypatch.setenv("TRAINFEED_CONNECTIONS", str(tmp_path / "clusters.json"))
+    with pytest.raises(ConfigError, match=r"clusters\.json|connection 'a'") as caught:
+        environment_from_environ()
+    assert "secret" not in str(caught.value)
+
+
+def test_a_missing_file_of_connections_is_a_clear_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRAINFEED_CONNECTIONS", str(tmp_path / "none.json"))
+    with pytest.raises(ConfigError, match=r"none\.json: No such file"):
+        environment_from_environ()

@@ -75,8 +75,8 @@ def make_sample(record, lookups):
         return Filtered("bot")  # good, but not wanted: counted by reason
     try:
         features = [row["pages"] / 20, row["seconds"] / 600, float(row["returning"])]
-        visitor, label = row["visitor"], int(row["bought"])
-    except (KeyError, TypeError) as error:
+        visitor, label = int(row["visitor"]), int(row["bought"])
+    except (KeyError, TypeError, ValueError) as error:
         # Broken: to quarantine. Any other exception stops the build, nothing is published.
         raise Reject("bad_field", repr(error)) from error
     return {"visitor": visitor, "features": features, "label": label}

@@ -12,8 +12,9 @@ from typing import Any, BinaryIO, Final
 import trainfeed
 from trainfeed.config import training_environ
 from trainfeed.dataset import canonical
-from trainfeed.errors import JobFailedError
+from trainfeed.errors import JobFailedError, JobRejectedError
 from trainfeed.training._job import JobSpec
+from trainfeed.training.runtime import REJECTED
 
 __all__ = ["METRICS_FILE", "run_local"]
 
@@ -35,14 +36,17 @@ def run_local(job: JobSpec, home: Path) -> dict[str, Any]:
 
     Raises:
         JobFailedError: A rank failed; the others were ended.
+        JobRejectedError: A rank found the job to be none that it may run, or none that it can.
     """
     (home / METRICS_FILE).unlink(missing_ok=True)
     with ExitStack() as stack:
         logs = [
             stack.enter_context((home / f"rank-{rank}.log").open("wb")) for rank in range(job.ranks)
         ]
-        ranks = [_start(home, rank, log) for rank, log in enumerate(logs)]
+        ranks: list[subprocess.Popen[bytes]] = []
         try:
+            for rank, log in enumerate(logs):
+                ranks.append(_start(home, rank, log))
             _wait(job, home, ranks)
         finally:
             _end(ranks)
@@ -78,8 +82,13 @@ def _wait(job: JobSpec, home: Path, ranks: list[subprocess.Popen[bytes]]) -> Non
                 status = process.wait(_POLL_S)
             except subprocess.TimeoutExpired:
                 continue
+            log = home / f"rank-{rank}.log"
+            if status == REJECTED:
+                raise JobRejectedError(
+                    f"job {job.name}, rank {rank}: {_tail(log).splitlines()[-1]}"
+                )
             if status != 0:
-                raise JobFailedError(_failure(job, home / f"rank-{rank}.log", rank, status))
+                raise JobFailedError(_failure(job, log, rank, status))
             del running[rank]
 
 
@@ -95,11 +104,14 @@ def _end(ranks: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _failure(job: JobSpec, log: Path, rank: int, status: int) -> str:
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        tail = file.read().decode(errors="replace").strip()
     how = f"signal {-status}" if status < 0 else f"status {status}"
     return (
         f"job {job.name} failed: rank {rank} ended with {how}; log {log}; the versions it read"
-        f" are untouched; mend {job.entry} and clear the task:\n{tail}"
+        f" are untouched; mend {job.entry} and clear the task:\n{_tail(log)}"
     )
+
+
+def _tail(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        return file.read().decode(errors="replace").strip()

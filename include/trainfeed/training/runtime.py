@@ -23,7 +23,10 @@ from trainfeed.errors import JobRejectedError
 if TYPE_CHECKING:
     from trainfeed.training._job import JobSpec, TrainingJob
 
-__all__ = ["run"]
+__all__ = ["REJECTED", "run"]
+
+# Exit status of a rank that refuses its job; the last line of its log says why.
+REJECTED: Final = 78
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -97,4 +100,8 @@ def _end_with(launcher: int) -> None:
 if __name__ == "__main__":
     _end_with(int(sys.argv[3]))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    run(Path(sys.argv[1]), int(sys.argv[2]))
+    try:
+        run(Path(sys.argv[1]), int(sys.argv[2]))
+    except JobRejectedError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(REJECTED)

@@ -28,6 +28,12 @@ def test_ports_have_the_defaults_of_their_protocol(set_connection, kind, port):
     assert read().landing == f"{kind}://namenode:{port}/landing"
 
 
+def test_a_login_that_the_native_protocol_would_ignore_is_refused(set_connection):
+    set_connection("hdfs_default", conn_type="hdfs", port=None, login="trainfeed")
+    with pytest.raises(ConfigError, match=r"'hdfs_default'.*no login.*HADOOP_USER_NAME"):
+        read()
+
+
 def test_files_stand_in_for_hdfs(set_connection):
     set_connection("hdfs_default", conn_type="file", host=None)
     assert read().work == "file:///work"

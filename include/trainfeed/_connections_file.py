@@ -1,0 +1,54 @@
+"""The connections of the command line: a file, because settings of clusters hold passwords.
+
+``TRAINFEED_CONNECTIONS`` names a JSON file. What Airflow keeps as connections stands there by the
+same ids: librdkafka settings (an object of texts) or a place of log files (a text)::
+
+    {"kafka_clicks": {"bootstrap.servers": "broker:9093", "security.protocol": "SASL_SSL", …},
+     "hdfs_logs": "webhdfs://reader@namenode:9870/logs"}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.errors import ConfigError
+
+__all__ = ["read_connections"]
+
+_EXAMPLE: Final = '{"kafka_clicks": {"bootstrap.servers": "broker:9092"}}'
+
+
+def read_connections(path: Path) -> Mapping[str, str | dict[str, str]]:
+    """Return connections by id: a text is a place, an object has a client's settings.
+
+    Raises:
+        ConfigError: It cannot be read, or is something else. Values never appear in the message:
+            they may be secrets.
+    """
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot read the connections in {path}: {error.strerror}") from error
+    except ValueError:
+        # The parser's error would quote the text around the fault.
+        raise ConfigError(f"expected JSON in {path}, for instance {_EXAMPLE}") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"expected {path} to hold an object, for instance {_EXAMPLE}")
+    for name, connection in found.items():
+        if not isinstance(connection, str) and not _is_client(connection):
+            raise ConfigError(
+                f"expected connection {name!r} in {path} to be a place of log files, or librdkafka"
+                f" settings as texts with bootstrap.servers; for instance {_EXAMPLE}"
+            )
+    return found
+
+
+def _is_client(connection: Any) -> bool:
+    return (
+        isinstance(connection, dict)
+        and "bootstrap.servers" in connection
+        and all(isinstance(value, str) for value in connection.values())
+    )
