@@ -36,10 +36,28 @@ class ArrowTable:
         schema: Of the samples.
     """
 
-    def __init__(self, schema: Schema, batches: Iterator[pa.RecordBatch], path: Path) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        batches: Iterator[pa.RecordBatch],
+        path: Path,
+        num_rows: int | None = None,
+    ) -> None:
         self.schema = schema
+        self._num_rows = num_rows
         self._batches = batches
         self._path = path
+
+    def count_rows(self) -> int:
+        """Return how many there are; uses the table up when the file does not say it.
+
+        Raises:
+            FormatError: The file is damaged.
+        """
+        if self._num_rows is not None:
+            return self._num_rows
+        with _arrow_errors(self._path):
+            return sum(batch.num_rows for batch in self._batches)
 
     def iter_columns(self) -> Iterator[dict[str, Any]]:
         """Yield blocks, field to array; for schemas of fixed size.
@@ -86,7 +104,7 @@ def open_parquet(path: Path) -> Iterator[ArrowTable]:
         parquet = pq.ParquetFile(file, pre_buffer=False)
         schema = schema_of(parquet.schema_arrow, _columns_without_nulls(parquet.metadata))
         batches = parquet.iter_batches(batch_size=_BATCH_ROWS, use_threads=False)
-        yield ArrowTable(schema, batches, path)
+        yield ArrowTable(schema, batches, path, parquet.metadata.num_rows)
 
 
 @contextmanager

@@ -42,6 +42,8 @@ class RunBuilder:
 
     def add(self, record: bytes) -> None:
         """Add a record."""
+        if self._num_rows:
+            self.flush()
         self._records.append(record)
         self._weight += len(record) + _OBJECT_BYTES
         if self._weight >= self._options.memory_bytes:
@@ -50,6 +52,8 @@ class RunBuilder:
     def add_array(self, records: NDArray[Any]) -> None:
         """Add records of one size, shape ``(n,)``; they are copied."""
         records = records.view(f"V{records.itemsize}")
+        if self._records:
+            self.flush()
         if self._rows.dtype != records.dtype:
             self.flush()
             room = self._options.memory_bytes // (records.itemsize + _ROW_BYTES)
@@ -71,7 +75,7 @@ class RunBuilder:
             self.add(record)
 
     def flush(self) -> None:
-        """Spill what is here."""
+        """Spill what is here: rows or single records, never both, so that they stay in order."""
         rows = self._rows[: self._num_rows]
         for records in (rows, self._records):
             if len(records):

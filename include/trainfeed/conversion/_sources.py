@@ -151,6 +151,10 @@ def _open_table(
         with opener(path) as table:
             yield from table.iter_columns()
 
+    def num_samples() -> int:
+        with opener(path) as table:
+            return table.count_rows()
+
     return SampleFile(
         path,
         file_format,
@@ -158,7 +162,7 @@ def _open_table(
         Encoding.TYPED,
         samples,
         blocks if schema.is_fixed else None,
-        lambda: sum(1 for _ in samples()),
+        num_samples,
     )
 
 

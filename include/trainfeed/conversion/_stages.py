@@ -131,7 +131,7 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
     if not wanted:
         return {"verdict": "idle", **report}
     account = _account_path(plan, unit)
-    if account.exists():
+    if account.exists() and (_has_shards(plan, unit) or _is_published(plan)):
         return {"verdict": "adopted", **report}
     folder = plan.staging / f"unit-{unit:05d}"
     remove_tree(folder)
@@ -150,7 +150,8 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
         )
         written = write_shards(samples, folder, wanted, shard_format=plan.target.shard_format)
         infos = [info.to_json() for info in written]
-    sync_dir(folder)
+    for each in (folder, plan.staging, plan.staging.parent):
+        sync_dir(each)
     faults.point("convert.before_account")
     create_exclusive(account, canonical.dumps(infos))
     return {"verdict": "built", **report}
@@ -211,13 +212,30 @@ def _account_path(plan: ConversionPlan, unit: int) -> Path:
 
 
 def _accounts(plan: ConversionPlan) -> list[ShardInfo]:
-    infos = []
-    for unit in range(plan.num_units):
-        if plan.shards_of(unit):
-            path = _account_path(plan, unit)
-            value = canonical.loads(read_small(path), path=str(path))
-            infos += [ShardInfo.from_json(each) for each in value]
-    return infos
+    units = [unit for unit in range(plan.num_units) if plan.shards_of(unit)]
+    return [info for unit in units for info in _account(plan, unit)]
+
+
+def _account(plan: ConversionPlan, unit: int) -> list[ShardInfo]:
+    path = _account_path(plan, unit)
+    value = canonical.loads(read_small(path), path=str(path))
+    return [ShardInfo.from_json(each) for each in value]
+
+
+def _has_shards(plan: ConversionPlan, unit: int) -> bool:
+    """Return whether what the unit has made is still there for the publication."""
+    places = (plan.staging / f"unit-{unit:05d}", plan.staging)
+    return all(
+        any((place / info.name).is_file() for place in places) for info in _account(plan, unit)
+    )
+
+
+def _is_published(plan: ConversionPlan) -> bool:
+    try:
+        manifest = ShardManifest.load(plan.target.output, plan.target.prefix)
+        return manifest == plan.target.manifest(tuple(_accounts(plan)))
+    except NotFoundError:
+        return False
 
 
 def _flatten(plan: ConversionPlan, staging: Path) -> None:

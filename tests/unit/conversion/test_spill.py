@@ -8,6 +8,8 @@ import os
 import numpy as np
 import pytest
 
+from trainfeed.conversion._builder import RunBuilder
+from trainfeed.conversion._options import ConvertOptions
 from trainfeed.conversion._order import sort_keys
 from trainfeed.conversion._sort import iter_sorted
 from trainfeed.conversion._spill import Spill
@@ -55,6 +57,20 @@ def test_a_range_of_ranks_is_a_slice_of_all(tmp_path, memory_bytes):
         for start, stop in [(0, 500), (0, 0), (499, 500), (123, 321), (250, 250), (10, 11)]:
             found = read([first, second], start, stop, memory_bytes=memory_bytes)
             assert found == expected[start:stop]
+
+
+@pytest.mark.parametrize("memory_bytes", [1 << 20, 1 << 16])
+def test_arrays_and_single_records_keep_the_order_in_which_they_come(tmp_path, memory_bytes):
+    items = records(300, 6)
+    items = [item[:9].ljust(9, b".") for item in items]
+    rows = np.array(items).view("V9")
+    with Spill.anonymous(tmp_path) as spill:
+        builder = RunBuilder(spill, 0, 0, ConvertOptions(memory_bytes=memory_bytes))
+        for start in range(0, 300, 30):
+            stop = start + 30
+            builder.add_all(rows[start:stop] if start % 60 else items[start:stop])
+        builder.flush()
+        assert read([spill], 0, 300, memory_bytes=1 << 20) == in_order(items)
 
 
 def test_what_is_consumed_gives_its_disk_back(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import signal
 from contextlib import suppress
 
@@ -202,6 +203,21 @@ def test_a_missing_unit_is_named(roots, inputs):
     gather_shards(roots, planned["plan"], 0)
     with pytest.raises(NotFoundError, match="unit-00001"):
         publish_conversion(roots, planned["plan"])
+
+
+def test_a_unit_whose_shards_are_gone_is_made_again(roots, inputs):
+    planned = plan_conversion(request(), roots, max_units=2)
+    name = planned["plan"]
+    for step in (scatter_files, gather_shards):
+        for unit in range(2):
+            step(roots, name, unit)
+    (staging,) = roots.outputs[0].glob(".*.tmp")
+    shutil.rmtree(staging / "unit-00001")
+    with pytest.raises(NotFoundError, match="clear the step that writes it"):
+        publish_conversion(roots, name)
+    verdicts = [gather_shards(roots, name, unit)["verdict"] for unit in range(2)]
+    assert verdicts == ["adopted", "built"]
+    assert publish_conversion(roots, name)["verdict"] == "published"
 
 
 @pytest.mark.parametrize(
