@@ -86,6 +86,7 @@ class Cases:
     def all(self) -> dict[str, Case]:
         """Return every case."""
         raw = self._sets[Codec.NONE]
+        mapped = RecordFiles(raw.paths, raw.schema, immutable=True)
         cases: dict[str, Case] = {
             "A bare loop": lambda: rate(bare(raw)),
             "A natural": self._epoch("n", raw),
@@ -96,6 +97,7 @@ class Cases:
                 "pv", raw, num_threads=1, verify="always"
             ),
             "A shuffled": self._epoch("s", raw, shuffle=True),
+            "A shuffled, mapped": self._epoch("sm", mapped, shuffle=True),
             "A shuffled, prefetch thread": self._epoch("sp", raw, shuffle=True, num_threads=1),
             "A natural, 1 process": self._epochs_of("w1", raw, num_workers=1),
             "A natural, 2 processes": self._epochs_of("w2", raw, num_workers=2),

@@ -1,9 +1,12 @@
 """Samples per second through decorators: on blocks, on samples, and the classic way.
 
 A sample has 24 int32, 8 float32 and one int64 (136 bytes). "classic" are the decorators as they are
-usually written, in plain Python with ``queue.Queue``. The ways alternate; the median of 7 runs.
+usually written, in plain Python with ``queue.Queue``. The ways alternate; the median of 7 runs. In
+brackets the CPU time of a sample, that of child processes included: it says more than the rate
+where the machine does other work too. At the end, how soon a pass that goes on at three quarters of
+400,000 records gives its first batch, with places and without.
 
-    python benchmarks/readers/bench_decorators.py
+    PYTHONPATH=include python benchmarks/readers/bench_decorators.py
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ from __future__ import annotations
 import itertools
 import queue
 import random
+import resource
 import statistics
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,13 +27,17 @@ import numpy as np
 from trainfeed.decorators import (
     batch,
     buffered,
+    compose,
     map_blocks,
     map_readers,
     multiprocess_reader,
+    resumable,
     shuffle,
     xmap_readers,
 )
-from trainfeed.readers import BlockSource, RowForm
+from trainfeed.readers import BlockSource, RowForm, recordio
+from trainfeed.recordio import RecordWriter
+from trainfeed.samples import Field, Schema, TypedCodec
 
 NUM_BLOCKS = 100
 ROWS = 4096
@@ -200,6 +209,11 @@ CASES: dict[str, dict[str, Case]] = {
         "samples": (N, shuffle(samples, 8192)),
         "classic": (N, classic_shuffle(samples, 8192)),
     },
+    "compose": {
+        "blocks": (B, lambda: compose(SOURCE, SOURCE).blocks()),
+        "samples": (N, compose(samples, samples)),
+        "classic": (N, lambda: (a + b for a, b in zip(samples(), samples(), strict=True))),
+    },
     "batch(128) to arrays": {
         "blocks": (B, lambda: batch(SOURCE, 128).blocks()),
         "samples": (N, lambda: stacked(batch(samples, 128)())),
@@ -229,18 +243,53 @@ CASES: dict[str, dict[str, Case]] = {
 }
 
 
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of its children that have ended."""
+    own, children = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
 def main() -> None:
     """Print a table."""
     for name, ways in CASES.items():
         rates: dict[str, list[float]] = {way: [] for way in ways}
+        costs: dict[str, list[float]] = {way: [] for way in ways}
         for _ in range(RUNS):
             for way, (count, start) in ways.items():
-                started_at = time.perf_counter()
+                started_at, cpu_at = time.perf_counter(), cpu_seconds()
                 drain(start())
                 rates[way].append(count / (time.perf_counter() - started_at))
-        medians = {way: statistics.median(found) for way, found in rates.items()}
-        cells = "  ".join(f"{way} {median / 1e6:8.3f}" for way, median in medians.items())
+                costs[way].append((cpu_seconds() - cpu_at) / count)
+        cells = "  ".join(
+            f"{way} {statistics.median(rates[way]) / 1e6:8.3f}"
+            f" ({statistics.median(costs[way]) * 1e6:6.3f} us)"
+            for way in ways
+        )
         print(f"{name:36}{cells}  M samples/s", flush=True)
+    going_on()
+
+
+def going_on() -> None:
+    """Print how long a pass needs that goes on at three quarters."""
+    schema = Schema((Field("x", "int32", (32,)), Field("label", "int64")))
+    count = 400_000
+    columns = {"x": np.zeros((count, 32), np.int32), "label": np.arange(count)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/records"
+        with RecordWriter(path) as writer:
+            writer.write_array(TypedCodec(schema).encode_columns(columns))
+        source = recordio(path, schema)
+        readers = {"with places": source, "without": BlockSource(source.blocks)}
+        times: dict[str, list[float]] = {way: [] for way in readers}
+        for _ in range(RUNS):
+            for way, reader in readers.items():
+                train = resumable(batch(shuffle(reader, 8192), 128))
+                train.load_state_dict({"epoch": 3, "position": count * 3 // 4 // 128})
+                started_at = time.perf_counter()
+                next(train.blocks())
+                times[way].append((time.perf_counter() - started_at) * 1e3)
+    cells = "  ".join(f"{way} {statistics.median(found):.1f} ms" for way, found in times.items())
+    print(f"{'going on at 3/4':36}{cells}")
 
 
 if __name__ == "__main__":

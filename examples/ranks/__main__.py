@@ -19,6 +19,7 @@ def main(  # noqa: PLR0913 - options of a command line
     epochs: Annotated[int, typer.Option(min=1, help="Epochs.")] = 4,
     batch: Annotated[int, typer.Option(min=1, help="Samples per step, over all ranks.")] = 128,
     every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 10,
+    buckets: Annotated[int, typer.Option(min=1, help="What indices are below of.")] = 1 << 16,
     threads: Annotated[int, typer.Option(min=0, help="Threads per rank that load ahead.")] = 0,
 ) -> None:
     """Train, from the last checkpoint in the output on; print the last point of the curve."""
@@ -31,6 +32,7 @@ def main(  # noqa: PLR0913 - options of a command line
         interval=interval,
         output=output,
         root=root,
+        num_buckets=buckets,
         num_epochs=epochs,
         global_batch=batch,
         checkpoint_every=every,

@@ -7,9 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NUM_BUCKETS", "Model"]
-
-NUM_BUCKETS: Final = 1 << 16  # as in the data set's preprocess.py
+__all__ = ["Model"]
 
 # What one sample contributes is rounded to a multiple of this. Sums of floats depend on who adds
 # what first, and so on the number of ranks; sums of integers do not. 64 bits hold 2**23 samples.
@@ -25,16 +23,18 @@ class Model:
     """Log-odds = bias + the weights of a sample's indices + slopes · values.
 
     Args:
+        num_buckets: What indices are below of.
         num_values: Values per sample.
 
     Attributes:
-        parameters: Weights, slopes and the bias, shape ``(NUM_BUCKETS + num_values + 1,)``.
+        parameters: Weights, slopes and the bias, shape ``(num_buckets + num_values + 1,)``.
     """
 
-    def __init__(self, num_values: int) -> None:
-        self.parameters = np.zeros(NUM_BUCKETS + num_values + 1)
+    def __init__(self, num_buckets: int, num_values: int) -> None:
+        self._num_buckets = num_buckets
+        self.parameters = np.zeros(num_buckets + num_values + 1)
         self._rates = np.full(len(self.parameters), _VALUE_RATE)
-        self._rates[:NUM_BUCKETS] = _INDEX_RATE
+        self._rates[:num_buckets] = _INDEX_RATE
 
     def gradient(self, samples: Arrays) -> Integers:
         """Return the summed gradient of the log-loss, and the summed loss as the last entry.
@@ -50,11 +50,11 @@ class Model:
         labels = samples["label"].astype(np.float64)
         logits = self.parameters[indices].sum(axis=1) + self.parameters[-1]
         # Not a product of matrices: its last bit may depend on how many rows there are.
-        logits += (values * self.parameters[NUM_BUCKETS:-1]).sum(axis=1)
+        logits += (values * self.parameters[self._num_buckets : -1]).sum(axis=1)
         errors = 1 / (1 + np.exp(-logits)) - labels
         total = np.zeros(len(self.parameters) + 1, np.int64)
         np.add.at(total, indices, _rounded(errors)[:, None])
-        total[NUM_BUCKETS:-2] = _rounded(values * errors[:, None]).sum(axis=0)
+        total[self._num_buckets : -2] = _rounded(values * errors[:, None]).sum(axis=0)
         total[-2] = _rounded(errors).sum()
         total[-1] = _rounded(np.logaddexp(0, logits) - logits * labels).sum()
         return total

@@ -34,6 +34,7 @@ class Settings:
         output: Folder of the checkpoint and the curve; exists.
         root: The publication root; where the environment says when None.
         split: Name of the split.
+        num_buckets: What the data set's ``indices`` are below of.
         num_epochs: Epochs.
         global_batch: Samples per step, over all ranks; a multiple of their number.
         seed: That of the order of the samples.
@@ -46,6 +47,7 @@ class Settings:
     output: Path
     root: Path | None = None
     split: str = "train"
+    num_buckets: int = 1 << 16
     num_epochs: int = 4
     global_batch: int = 128
     seed: int = 7
@@ -73,7 +75,7 @@ class _Rank:
 
     def __init__(self, settings: Settings, exchange: Exchange, loader: DataLoader) -> None:
         self._settings, self._exchange, self._loader = settings, exchange, loader
-        self._model = Model(*loader.dataset.schema["values"].shape)
+        self._model = Model(settings.num_buckets, *loader.dataset.schema["values"].shape)
         self._step = 0
         if saved := Checkpoint.read(settings.output / CHECKPOINT_FILE):
             self._model.parameters[:] = saved.parameters

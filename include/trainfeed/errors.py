@@ -20,7 +20,6 @@
     │   ├── NotFoundError           FAIL
     │   ├── AccessDeniedError       FAIL
     │   ├── QuotaExceededError      FAIL
-    │   ├── AlreadyPublishedError   SKIP   the same version is already there, byte for byte
     │   ├── ConflictError           FAIL   another version, or another content, has the name
     │   ├── NonDeterminismError     FAIL   equal fingerprint, other bytes: impure code
     │   ├── CommitUnknownError      RETRY  nobody knows whether the commit took place
@@ -28,10 +27,10 @@
     ├── IngestError                 RETRY  the source refused or failed an operation
     │   ├── TopicNotFoundError      FAIL
     │   ├── SourceReplacedError     FAIL   topic or file is not the one that was planned
-    │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
-    │   └── EmptyRangeError         SKIP   nothing to ingest, for callers that need a record
+    │   └── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
     ├── LoaderError                 FAIL
+    │   ├── ReaderEndedError        FAIL   a reader ends before the position of a state
     │   ├── SampleShapeError        FAIL   samples and schema disagree
     │   └── WorkerDiedError         RETRY  a worker process was killed, stopped, or has exited
     └── LaunchError                 RETRY  the launcher refused or failed an operation
@@ -50,14 +49,12 @@ from typing import ClassVar
 
 __all__ = [
     "AccessDeniedError",
-    "AlreadyPublishedError",
     "BadMagicError",
     "ChecksumError",
     "CodeChangedError",
     "CommitUnknownError",
     "ConfigError",
     "ConflictError",
-    "EmptyRangeError",
     "EngineError",
     "FormatError",
     "GateError",
@@ -73,6 +70,7 @@ __all__ = [
     "Outcome",
     "PreprocessError",
     "QuotaExceededError",
+    "ReaderEndedError",
     "SampleShapeError",
     "SourceReplacedError",
     "SpecError",
@@ -94,7 +92,6 @@ class Outcome(Enum):
 
     RETRY = "retry"
     FAIL = "fail"
-    SKIP = "skip"
 
 
 class TrainFeedError(Exception):
@@ -209,12 +206,6 @@ class QuotaExceededError(StorageError):
     outcome = Outcome.FAIL
 
 
-class AlreadyPublishedError(StorageError):
-    """The same version is already there, byte for byte."""
-
-    outcome = Outcome.SKIP
-
-
 class ConflictError(StorageError):
     """Another version, or another content, has the name."""
 
@@ -263,18 +254,25 @@ class OffsetOutOfRangeError(IngestError):
     outcome = Outcome.FAIL
 
 
-class EmptyRangeError(IngestError):
-    """There is nothing to ingest, and the caller asked for at least one record."""
-
-    outcome = Outcome.SKIP
-
-
 class GateError(TrainFeedError):
     """Ledgers differ, or a quality gate of the spec is broken."""
 
 
 class LoaderError(TrainFeedError):
     """A reader or loader cannot go on."""
+
+
+class ReaderEndedError(LoaderError):
+    """A reader ends before the position where a pass should begin.
+
+    ``num_samples`` is how many samples it has; batches, if it gives batches.
+    """
+
+    num_samples: int = 0
+
+    def __init__(self, message: str, *, num_samples: int = 0) -> None:
+        super().__init__(message)
+        self.num_samples = num_samples
 
 
 class SampleShapeError(LoaderError):

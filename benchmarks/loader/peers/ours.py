@@ -27,9 +27,17 @@ def schema_of(name: str) -> Schema:
     return Schema(tuple(Field(*field) for field in (SCHEMA_B if name == "b" else SCHEMA_A)))
 
 
-def loader(folder: Path, *, name: str = "a.none", epochs: int = 1, **options: Any) -> Pass:
-    """Whole epochs through the DataLoader."""
-    source = DataLoader(RecordFiles(str(folder / name), schema_of(name)), BATCH, **options)
+def loader(
+    folder: Path,
+    *,
+    name: str = "a.none",
+    epochs: int = 1,
+    immutable: bool = False,
+    **options: Any,
+) -> Pass:
+    """Whole epochs through the DataLoader; immutable files are mapped, as most peers do."""
+    files = RecordFiles(str(folder / name), schema_of(name), immutable=immutable)
+    source = DataLoader(files, BATCH, **options)
     return lambda: sum(len(batch["label"]) for _ in range(epochs) for batch in source)
 
 
@@ -91,6 +99,7 @@ CASES: dict[str, dict[str, Callable[[Path], Pass]]] = {
     "A shuffled": {
         "trainfeed DataLoader, in-process": partial(loader, shuffle=True),
         "trainfeed DataLoader, in-process, copy=True": partial(loader, shuffle=True, copy=True),
+        "trainfeed DataLoader, in-process, mapped": partial(loader, shuffle=True, immutable=True),
         "trainfeed DataLoader, 1 thread": partial(loader, shuffle=True, num_threads=1),
         "trainfeed DataLoader, 2 threads": partial(loader, shuffle=True, num_threads=2),
     },

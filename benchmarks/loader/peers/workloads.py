@@ -1,31 +1,45 @@
 """Thread against process in ``DataLoader.from_generator``: five kinds of input, made anew on a CPU.
 
 Question: what does ``use_multiprocess=True`` gain where samples are made by Python code?
-Method: both loaders of a workload take turns, epoch by epoch; a figure is the median time per
-batch. The training step is a product of matrices that takes about as long as half the loading, so
-that there is something to overlap with; it leaves the interpreter lock, as a training does.
+Method: a training step follows every batch: products of matrices, which leave the interpreter lock
+as a training does, for half the CPU time that loading the batch takes; both are measured as CPU
+time, so that other work on the machine does not change the ratio. The two loaders of a workload
+take turns, epoch by epoch, and the one that begins changes from round to round. The first round
+does not count: in it the batches of both are compared, byte by byte. t1 and t2 are the medians of
+the time per batch, with everything that an epoch takes, its thread or process included. The gain is
+the median of t1 / t2 - 1 over the rounds, each of which compares two epochs that follow each other;
+the least and the most say whether it has a sign at all. The CPU time of the consuming process says
+what the child takes off it, also on a machine that does other work. At the end no child and nothing
+in /dev/shm may be left.
 
-    PYTHONPATH=include python benchmarks/loader/peers/workloads.py [--rounds 7]
+    PYTHONPATH=include python benchmarks/loader/peers/workloads.py [--rounds 7] [--only text]
 
-Needs Pillow beside trainfeed's own packages.
+Needs Pillow beside trainfeed's own packages, and two cores that nobody else uses.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
+import itertools
+import multiprocessing
 import os
+import resource
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
+# The step takes one core, as the loading does.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from PIL import Image, ImageEnhance
 
+from trainfeed.decorators import batch, collate
 from trainfeed.loader import DataLoader
 
 CAPACITY = 8
@@ -102,81 +116,144 @@ def many_small(count: int) -> Samples:
     return samples
 
 
+# Epochs of a second or more: a process costs some ten milliseconds to start.
 WORKLOADS = {
-    "MNIST-like (64)": Workload(64, 12_800, digits(12_800)),
-    "images, light: decode, shrink (64)": Workload(64, 640, images(640, 128, heavy=False)),
+    "MNIST-like (64)": Workload(64, 60_032, digits(60_032)),
+    "images, light: decode, shrink (64)": Workload(64, 2_560, images(2_560, 128, heavy=False)),
     "images, heavy: decode, turn, crop, colours (32)": Workload(
-        32, 128, images(128, 256, heavy=True)
+        32, 512, images(512, 256, heavy=True)
     ),
-    "text (20)": Workload(20, 8_000, text(8_000)),
-    "many small: parsed lines (256)": Workload(256, 51_200, many_small(51_200)),
+    "text (20)": Workload(20, 40_000, text(40_000)),
+    "many small: parsed lines (256)": Workload(256, 128_000, many_small(128_000)),
 }
+KINDS = {"thread": False, "process": True}
+PROBE_S = 0.5
 
 
 class Step:
-    """A training step that takes about as long as it is told, with the interpreter lock free."""
+    """A training step that takes as much CPU time as it is told, with the interpreter lock free."""
 
     def __init__(self, seconds: float) -> None:
-        self._matrix = np.ones((192, 192), np.float32)
-        self._products = 1
-        self._products = max(1, round(seconds / self._time()))
+        self._matrix = np.ones((96, 96), np.float32)
+        self._products = 100
+        self._products = max(1, round(100 * seconds / cpu_of(self)))
 
     def __call__(self) -> None:
         """Work."""
         for _ in range(self._products):
             self._matrix @ self._matrix
 
-    def _time(self) -> float:
-        times = []
-        for _ in range(200):
-            start = time.perf_counter()
-            self()
-            times.append(time.perf_counter() - start)
-        return statistics.median(times)
+
+def cpu_of(work: Callable[[], None]) -> float:
+    """Return the CPU seconds of one call, the mean over half a second of calls."""
+    work()
+    count, start = 0, time.thread_time()
+    while time.thread_time() - start < PROBE_S:
+        work()
+        count += 1
+    return (time.thread_time() - start) / count
 
 
-def per_batch(workload: Workload, loader: Any, step: Callable[[], None]) -> float:
-    """Return milliseconds per batch of one epoch."""
-    start, count = time.perf_counter(), 0
+def loading_of(workload: Workload) -> float:
+    """Return the CPU seconds that it takes to make one batch, without a loader."""
+    endless = itertools.chain.from_iterable(workload.samples() for _ in itertools.count())
+    batches = batch(lambda: endless, workload.batch_size)()
+
+    def load() -> None:
+        collate(next(batches))
+
+    return cpu_of(load)
+
+
+class Figures(NamedTuple):
+    """Milliseconds per batch of one epoch.
+
+    Attributes:
+        wall: On the clock.
+        own: CPU time of this process: the step, the hand-over, and loading if a thread does it.
+        child: CPU time of the child.
+    """
+
+    wall: float
+    own: float
+    child: float
+
+
+def epoch(workload: Workload, loader: Any, step: Callable[[], None]) -> Figures:
+    """Run one epoch."""
+    before, count = clocks(), 0
     for _ in loader:
         step()
         count += 1
     if count != workload.num_samples // workload.batch_size:
         raise RuntimeError(f"{count} batches")
-    return (time.perf_counter() - start) / count * 1e3
+    spent = zip(before, clocks(), strict=True)
+    return Figures(*((after - at) / count * 1e3 for at, after in spent))
+
+
+def clocks() -> tuple[float, float, float]:
+    """Return seconds on the clock, of CPU time here, and of CPU time of children that ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.perf_counter(), time.process_time(), children.ru_utime + children.ru_stime
+
+
+def digest(loader: Any) -> str:
+    """Return a digest of the batches of one epoch."""
+    found = hashlib.sha256()
+    for columns in loader:
+        for column in columns:
+            found.update(f"{column.dtype}{column.shape}".encode() + column.tobytes())
+    return found.hexdigest()
+
+
+def row(name: str, workload: Workload, rounds: int) -> str:
+    """Measure one workload; return its row of the table."""
+    loaders = {}
+    for kind, multiprocess in KINDS.items():
+        loader = DataLoader.from_generator(capacity=CAPACITY, use_multiprocess=multiprocess)
+        loaders[kind] = loader.set_sample_generator(workload.samples, workload.batch_size)
+    if len({digest(loader) for loader in loaders.values()}) > 1:
+        raise RuntimeError(f"{name}: thread and process give different batches")
+    loading = loading_of(workload)
+    step = Step(loading / 2)
+    found: dict[str, list[Figures]] = {kind: [] for kind in KINDS}
+    for number in range(rounds):
+        for kind in list(KINDS)[:: 1 if number % 2 else -1]:
+            found[kind].append(epoch(workload, loaders[kind], step))
+    pairs = zip(found["thread"], found["process"], strict=True)
+    gains = [thread.wall / process.wall - 1 for thread, process in pairs]
+    thread, process = (
+        Figures(*map(statistics.median, zip(*figures, strict=True))) for figures in found.values()
+    )
+    cells = [
+        name,
+        *(f"{seconds * 1e3:.2f}" for seconds in (loading, cpu_of(step))),
+        *(f"{ms:.2f}" for ms in (thread.wall, process.wall)),
+        f"{statistics.median(gains):+.0%} ({min(gains):+.0%} to {max(gains):+.0%})",
+        *(f"{ms:.2f}" for ms in (thread.own, process.own, process.child)),
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
     """Measure and print a Markdown table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=7)
-    rounds = parser.parse_args().rounds
-    print("| workload (batch) | loading | step | t1: thread | t2: process | t1/t2 - 1 |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    parser.add_argument("--only", default="", help="workloads whose name has this in it")
+    options = parser.parse_args()
+    shared = set(Path("/dev/shm").iterdir())  # noqa: S108 (looked at, not written to)
+    print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f} at the start\n")
+    print("ms per batch; CPU: of the consumer with a thread, with a process, and of that process\n")
+    print("| workload (batch) | load | step | t1 | t2 | gain | thread | process | child |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name, workload in WORKLOADS.items():
-        loaders = {}
-        for multiprocess in (False, True):
-            loader = DataLoader.from_generator(capacity=CAPACITY, use_multiprocess=multiprocess)
-            loader.set_sample_generator(workload.samples, batch_size=workload.batch_size)
-            loaders[multiprocess] = loader
-        loading = per_batch(workload, loaders[False], lambda: None)
-        step = Step(loading / 2e3)
-        start = time.perf_counter()
-        for _ in range(20):
-            step()
-        step_ms = (time.perf_counter() - start) / 20 * 1e3
-        times: dict[bool, list[float]] = {False: [], True: []}
-        for number in range(rounds + 1):
-            for multiprocess, loader in loaders.items():
-                figure = per_batch(workload, loader, step)
-                if number:
-                    times[multiprocess].append(figure)
-        thread, process = (statistics.median(times[kind]) for kind in (False, True))
-        print(
-            f"| {name} | {loading:.2f} ms | {step_ms:.2f} ms | {thread:.2f} ms | {process:.2f} ms |"
-            f" {thread / process - 1:+.1%} |"
-        )
-        sys.stdout.flush()
+        if options.only in name:
+            print(row(name, workload, options.rounds))
+            sys.stdout.flush()
+    print(f"\nload {os.getloadavg()[0]:.1f} at the end")
+    left = set(Path("/dev/shm").iterdir()) - shared  # noqa: S108
+    if multiprocessing.active_children() or left:
+        raise RuntimeError(f"left: {multiprocessing.active_children()}, {left}")
 
 
 if __name__ == "__main__":

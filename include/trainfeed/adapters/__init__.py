@@ -11,6 +11,7 @@ fixed shape               array ``(n, *S)``   a tensor, same dtype              
 the same, optional        masked array        the same, and ``<name>_present``      null
 bytes, str                array of objects    a list (TensorFlow: a string tensor)  binary, string
 varying first dimension   array of objects    a list (TensorFlow: a ragged tensor)  list
+which rows count          ``batch.valid``     ``valid``, with ``tail="pad"``        ``valid``
 ========================  ==================  ====================================  ===============
 """
 

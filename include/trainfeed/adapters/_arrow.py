@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, schema_of
+from trainfeed.adapters._batches import Batches, marks_padding, rows_present, schema_of
 from trainfeed.samples import Field, Schema
 
 __all__ = ["record_batches"]
@@ -19,11 +19,16 @@ __all__ = ["record_batches"]
 def record_batches(loader: Batches, schema: Schema | None) -> pa.RecordBatchReader:
     """Return a reader over one pass of a loader."""
     fields = schema_of(loader, schema)
+    marks = marks_padding(loader)
     target = pa.schema([pa.field(f.name, _type(f), nullable=f.optional) for f in fields])
+    if marks:
+        target = target.append(pa.field("valid", pa.bool_(), nullable=False))
 
     def batches() -> Iterator[pa.RecordBatch]:
+        batch: Any
         for batch in loader:
             columns = [_column(field, batch[field.name]) for field in fields]
+            columns += [pa.array(batch.valid)] if marks else []
             yield pa.RecordBatch.from_arrays(columns, schema=target)
 
     return pa.RecordBatchReader.from_batches(target, batches())
@@ -54,7 +59,7 @@ def _column(field: Field, values: NDArray[Any]) -> pa.Array:
 def _fixed(field: Field, values: NDArray[Any]) -> pa.Array:
     if not isinstance(values, np.ma.MaskedArray):
         return _lists(field, values)
-    absent = np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1)
+    absent = np.logical_not(rows_present(values))
     if not field.item_shape:
         return pa.array(values.data, mask=absent)
     flat = pa.array(values.data.reshape(-1))

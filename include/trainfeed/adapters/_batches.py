@@ -9,10 +9,19 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.errors import ConfigError
+from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.samples import Schema
 
-__all__ = ["Batch", "Batches", "framework", "schema_of", "with_presence"]
+__all__ = [
+    "Batch",
+    "Batches",
+    "dense",
+    "framework",
+    "marks_padding",
+    "plain_columns",
+    "rows_present",
+    "schema_of",
+]
 
 Batch: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -47,21 +56,72 @@ def schema_of(loader: Batches, schema: Schema | None) -> Schema:
     Raises:
         ConfigError: Neither is there.
     """
-    found = schema or getattr(loader, "schema", None)
-    if not isinstance(found, Schema):
+    found = {schema} if schema is not None else _schemas(loader)
+    if len(found) != 1:
         raise ConfigError(
-            "expected a loader that knows its schema, got"
-            f" {type(loader).__name__}; pass schema=Schema((Field(…), …))"
+            f"expected a loader over one schema, got {type(loader).__name__} with {len(found)};"
+            " pass schema=Schema((Field(…), …))"
         )
-    return found
+    return found.pop()
 
 
-def with_presence(batch: Batch) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield name and plain array of every field, and ``<name>_present`` after a masked one."""
+def _schemas(loader: Batches) -> set[Schema]:
+    """Return the schemas of a loader: its own, or those of its data set, or of a mixture's."""
+    dataset = getattr(loader, "dataset", loader)
+    parts = [getattr(part, "schema", None) for part in getattr(dataset, "datasets", [dataset])]
+    return {part for part in parts if isinstance(part, Schema)} if None not in parts else set()
+
+
+def marks_padding(loader: Batches) -> bool:
+    """Say whether a loader's batches may hold rows that only fill them."""
+    return getattr(loader, "tail", None) == "pad"
+
+
+def plain_columns(loader: Batches) -> Iterator[Iterator[tuple[str, NDArray[Any]]]]:
+    """Yield, for every batch of a pass, name and array of its columns.
+
+    ``<name>_present`` comes after a field that may be absent, and ``valid`` at the end where
+    rows may be there only to fill a batch.
+
+    Raises:
+        SampleShapeError: A field has the name of such a column.
+    """
+    marks = marks_padding(loader)
+    for batch in loader:
+        yield _columns(batch, marks=marks)
+
+
+def _columns(batch: Any, *, marks: bool) -> Iterator[tuple[str, NDArray[Any]]]:
     for name, values in batch.items():
         if not isinstance(values, np.ma.MaskedArray):
             yield name, values
             continue
         yield name, values.data
-        absent = np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1)
-        yield f"{name}_present", np.logical_not(absent)
+        yield _free(f"{name}_present", batch), rows_present(values)
+    if marks:
+        yield _free("valid", batch), batch.valid
+
+
+def _free(name: str, batch: Batch) -> str:
+    if name in batch:
+        raise SampleShapeError(f"field {name!r} has the name of a column that an adapter adds")
+    return name
+
+
+def rows_present(values: np.ma.MaskedArray[Any, Any]) -> NDArray[np.bool_]:
+    """Return which rows of a masked array of shape ``(n, *S)`` are there."""
+    absent = np.ma.getmaskarray(values).any(axis=tuple(range(1, values.ndim)))
+    return np.logical_not(absent)
+
+
+def dense(values: NDArray[Any]) -> NDArray[Any]:
+    """Return an array that frameworks can take over: itself, or a copy if it is laid out otherwise.
+
+    Tensors are writeable, aligned and without gaps. Columns of packed records have gaps, which
+    numpy does not count where there is a single row.
+    """
+    flags = values.flags
+    whole = all(stride % values.itemsize == 0 for stride in values.strides)
+    if whole and flags.c_contiguous and flags.aligned and flags.writeable:
+        return values
+    return values.copy()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, framework, with_presence
+from trainfeed.adapters._batches import Batches, framework, plain_columns
 from trainfeed.errors import SampleShapeError
 
 __all__ = ["JaxBatches"]
@@ -30,8 +30,8 @@ class JaxBatches:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Start a pass."""
-        for batch in self._loader:
-            yield {name: self._put(name, values) for name, values in with_presence(batch)}
+        for columns in plain_columns(self._loader):
+            yield {name: self._put(name, values) for name, values in columns}
 
     def _put(self, name: str, values: NDArray[Any]) -> Any:
         if values.dtype == object:

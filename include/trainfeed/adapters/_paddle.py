@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, framework, with_presence
+from trainfeed.adapters._batches import Batches, dense, framework, plain_columns
 
 __all__ = ["PaddleBatches"]
 
@@ -27,12 +26,11 @@ class PaddleBatches:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Start a pass."""
-        for batch in self._loader:
-            yield {name: _tensor(values) for name, values in with_presence(batch)}
+        for columns in plain_columns(self._loader):
+            yield {name: _tensor(values) for name, values in columns}
 
 
 def _tensor(values: NDArray[Any]) -> Any:
     if values.dtype == object:
         return values.tolist()
-    own = values if values.flags.writeable else values.copy()
-    return _paddle.from_dlpack(np.ascontiguousarray(own))
+    return _paddle.from_dlpack(dense(values))

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, framework, schema_of, with_presence
+from trainfeed.adapters._batches import (
+    Batches,
+    framework,
+    marks_padding,
+    plain_columns,
+    schema_of,
+)
 from trainfeed.samples import Field, Schema
 
 __all__ = ["dataset"]
@@ -20,12 +26,14 @@ def dataset(loader: Batches, schema: Schema | None) -> Any:
     """Return a ``tf.data.Dataset`` over the passes of a loader."""
     fields = schema_of(loader, schema)
     signature = {name: spec for field in fields for name, spec in _specs(field)}
+    if marks_padding(loader):
+        signature["valid"] = _tf.TensorSpec((None,), _tf.bool)
 
     def batches() -> Iterator[dict[str, Any]]:
-        for batch in loader:
+        for columns in plain_columns(loader):
             yield {
                 name: _tensor(fields[name], values) if name in fields.names else values
-                for name, values in with_presence(batch)
+                for name, values in columns
             }
 
     return _tf.data.Dataset.from_generator(batches, output_signature=signature)
@@ -53,5 +61,5 @@ def _tensor(field: Field, values: NDArray[Any]) -> Any:
     nothing = np.empty((0, *field.item_shape), field.values_dtype)
     runs = [nothing if run is None else run for run in values]
     return _tf.RaggedTensor.from_row_lengths(
-        np.concatenate([nothing, *runs]), [len(run) for run in runs]
+        np.concatenate([nothing, *runs]), np.array([len(run) for run in runs], np.int64)
     )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, framework, with_presence
+from trainfeed.adapters._batches import Batches, dense, framework, plain_columns
 from trainfeed.errors import ConfigError
 
 __all__ = ["TorchBatches"]
@@ -42,8 +41,8 @@ class TorchBatches(_IterableDataset):  # type: ignore[misc]
                 " its own, and each of torch's would deliver every batch once more; set"
                 " num_workers on trainfeed.DataLoader"
             )
-        for batch in self._loader:
-            yield {name: _tensor(values) for name, values in with_presence(batch)}
+        for columns in plain_columns(self._loader):
+            yield {name: _tensor(values) for name, values in columns}
 
     def __len__(self) -> int:
         """How many batches a pass has, where the loader knows."""
@@ -62,6 +61,4 @@ class TorchBatches(_IterableDataset):  # type: ignore[misc]
 def _tensor(values: NDArray[Any]) -> Any:
     if values.dtype == object:
         return values.tolist()
-    # Torch has no read-only tensors: what must not be written is copied.
-    own = values if values.flags.writeable else values.copy()
-    return _torch.from_numpy(np.ascontiguousarray(own))
+    return _torch.from_numpy(dense(values))

@@ -9,13 +9,8 @@ from trainfeed.decorators._batch import (
     strict_batches,
 )
 from trainfeed.decorators._cache import cache
-from trainfeed.decorators._combine import (
-    ComposeNotAligned,
-    chain,
-    compose,
-    map_blocks,
-    map_readers,
-)
+from trainfeed.decorators._combine import chain, map_blocks
+from trainfeed.decorators._compose import ComposeNotAligned, compose, map_readers
 from trainfeed.decorators._fake import Fake
 from trainfeed.decorators._feed import collate, feed
 from trainfeed.decorators._pipe import PipeReader

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainfeed.decorators._stage import BlockStage, Stage, block_reader, count
+from trainfeed.decorators._stage import (
+    BlockStage,
+    Stage,
+    block_reader,
+    count,
+    start_blocks,
+    start_samples,
+)
+from trainfeed.decorators._start import Start
 from trainfeed.decorators._thread import iter_ahead
 from trainfeed.readers import Block, Reader, ReaderLike, Sample, num_rows
 
@@ -30,14 +38,17 @@ def buffered(reader: ReaderLike, size: int) -> Reader:
     batched = getattr(reader, "batched", False)
     if source := block_reader(reader):
 
-        def blocks() -> Iterator[Block]:
+        def blocks(start: Start) -> Iterator[Block]:
             if not bound:
-                return source.blocks()
-            return iter_ahead(source.blocks, bound, units_of=None if batched else num_rows)
+                return start_blocks(source, start)
+            units_of = None if batched else num_rows
+            return iter_ahead(lambda: start_blocks(source, start), bound, units_of=units_of)
 
         return BlockStage([reader], blocks, form=source.form, batched=batched)
 
-    def samples() -> Iterator[Sample]:
-        return iter_ahead(lambda: iter(reader()), bound) if bound else iter(reader())
+    def samples(start: Start) -> Iterator[Sample]:
+        if not bound:
+            return start_samples(reader, start)
+        return iter_ahead(lambda: start_samples(reader, start), bound)
 
     return Stage([reader], samples, batched=batched)

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from trainfeed.decorators._rechunk import concatenated, rechunked
-from trainfeed.decorators._stage import BlockStage, Stage, block_reader, count
+from trainfeed.decorators._sizes import BatchSizes
+from trainfeed.decorators._stage import (
+    BlockStage,
+    Stage,
+    block_reader,
+    count,
+    open_blocks,
+    open_samples,
+)
+from trainfeed.decorators._start import Start
 from trainfeed.errors import SampleShapeError
-from trainfeed.readers import Block, BlockReader, Reader, ReaderLike, Sample, num_rows, open_reader
+from trainfeed.readers import (
+    Block,
+    BlockReader,
+    Reader,
+    ReaderLike,
+    RowForm,
+    Sample,
+    leave_out,
+    num_rows,
+    open_reader,
+)
 
 __all__ = ["as_batches", "batch", "check_batch", "is_batch", "strict_batches"]
 
@@ -41,29 +60,38 @@ def batch(
             "expected a reader of samples, got one that gives batches already; drop one of the"
             " two calls of batch()"
         )
-    sizes = _sizes(batch_size)
+    sizes = BatchSizes(batch_size, drop_last=bool(drop_last))
     source = block_reader(reader)
-    if source is not None and not strict:
-
-        def blocks() -> Iterator[Block]:
-            with open_reader(source.blocks) as iterator:
-                for pieces, size in _with_sizes(iterator, sizes):
-                    if not drop_last or sum(map(num_rows, pieces)) == size:
-                        yield concatenated(pieces)
-
+    # Samples of blocks of tuples are tuples.
+    if source is not None and not (strict and source.form is not RowForm.TUPLE):
+        read_blocks = functools.partial(_batched_blocks, source, sizes)
+        blocks = functools.partial(sizes.from_position, read_blocks)
         return BlockStage([reader], blocks, form=source.form, batched=True)
+    read = functools.partial(_batched_samples, reader, sizes, strict)
+    return Stage([reader], functools.partial(sizes.from_position, read), batched=True)
 
-    def samples() -> Iterator[list[Sample]]:
-        with open_reader(reader) as iterator:
-            for number, size in enumerate(sizes()):
-                items = list(itertools.islice(iterator, size))
-                if not items or (drop_last and len(items) < size):
-                    return
-                if strict:
-                    check_batch(items, number)
-                yield items
 
-    return Stage([reader], samples, batched=True)
+def _batched_blocks(
+    source: BlockReader, sizes: BatchSizes, start: Start, first: int
+) -> Iterator[Block]:
+    cuts, wanted = itertools.tee(sizes.of(first))
+    with open_blocks(source, start) as iterator:
+        for pieces, size in zip(rechunked(iterator, cuts), wanted, strict=False):
+            if not sizes.drop_last or sum(map(num_rows, pieces)) == size:
+                yield concatenated(pieces)
+
+
+def _batched_samples(
+    reader: ReaderLike, sizes: BatchSizes, strict: bool, start: Start, first: int
+) -> Iterator[list[Sample]]:
+    with open_samples(reader, start) as iterator:
+        for number, size in enumerate(sizes.of(first), first):
+            items = list(itertools.islice(iterator, size))
+            if not items or (sizes.drop_last and len(items) < size):
+                return
+            if strict:
+                check_batch(items, number)
+            yield items
 
 
 def as_batches(reader: ReaderLike, batch_size: int, *, drop_last: bool = False) -> Reader:
@@ -79,12 +107,17 @@ def as_batches(reader: ReaderLike, batch_size: int, *, drop_last: bool = False) 
     if getattr(reader, "batched", False):
         return cast("Reader", reader)
 
-    def samples() -> Iterator[list[Sample]]:
-        with open_reader(reader) as iterator:
+    def judged(start: Start) -> Iterator[list[Sample]]:
+        with open_samples(reader, start) as iterator:
             for first in iterator:
                 rest = itertools.chain([first], iterator)
                 again = functools.partial(iter, rest)
                 yield from rest if is_batch(first) else batch(again, size, drop_last)()
+
+    def samples(start: Start) -> Iterator[list[Sample]]:
+        with open_reader(lambda: judged(start.at(0))) as batches:
+            leave_out(batches, start.position)
+            yield from batches
 
     if isinstance(reader, Stage | BlockReader):
         return batch(reader, size, drop_last)
@@ -102,10 +135,13 @@ def strict_batches(reader: ReaderLike) -> Reader:
     Raises:
         SampleShapeError: A batch breaks the rule; raised by a pass.
     """
+    source = block_reader(reader)
+    if source is not None and source.batched and source.form is RowForm.TUPLE:
+        return source
 
-    def samples() -> Iterator[list[Sample]]:
-        with open_reader(reader) as iterator:
-            for number, items in enumerate(iterator):
+    def samples(start: Start) -> Iterator[list[Sample]]:
+        with open_samples(reader, start) as iterator:
+            for number, items in enumerate(iterator, start.position):
                 check_batch(items, number)
                 yield items
 
@@ -142,23 +178,6 @@ def check_batch(items: Any, number: int = 0) -> None:
                 f"batch {number}, sample {i}: expected {len(items[0])} columns like sample 0, got"
                 f" {len(sample)}"
             )
-
-
-def _sizes(batch_size: int | Callable[[int], int]) -> Callable[[], Iterator[int]]:
-    if not callable(batch_size):
-        size = count("batch_size", batch_size, at_least=1)
-        return lambda: itertools.repeat(size)
-    return lambda: (
-        count(f"size of batch {number}", batch_size(number), at_least=1)
-        for number in itertools.count()
-    )
-
-
-def _with_sizes(
-    blocks: Iterable[Block], sizes: Callable[[], Iterator[int]]
-) -> Iterator[tuple[list[Block], int]]:
-    cuts, wanted = itertools.tee(sizes())
-    return zip(rechunked(blocks, cuts), wanted, strict=False)
 
 
 def _short(sample: Any) -> str:

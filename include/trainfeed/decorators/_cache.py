@@ -9,15 +9,24 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from trainfeed.decorators._stage import BlockStage, Stage, block_reader, count
+from trainfeed.decorators._stage import (
+    BlockStage,
+    Stage,
+    block_reader,
+    count,
+    open_blocks,
+    open_samples,
+)
+from trainfeed.decorators._start import Start
 from trainfeed.errors import MemoryLimitError
 from trainfeed.paths import os_errors
-from trainfeed.readers import Reader, ReaderLike, open_reader
+from trainfeed.readers import Block, Reader, ReaderLike, leave_out, leave_out_rows, open_reader
 
 __all__ = ["cache"]
 
@@ -33,7 +42,8 @@ def cache(
 ) -> Reader:
     """Return a reader over the same samples that calls ``reader`` for one whole pass only.
 
-    The first pass reads and keeps; a pass that was left early does not count. Samples in memory
+    The first whole pass reads and keeps; one that was left early, or has begun behind the first
+    sample, does not count. All have the order of the first one. Samples in memory
     are the same objects every time, those on disk are new ones. The memory and the file, which
     has no name, go with the reader.
 
@@ -53,31 +63,62 @@ def cache(
     open_store = functools.partial(_Store, max_bytes, spill_dir, max_spill_bytes)
     batched = getattr(reader, "batched", False)
     if source := block_reader(reader):
-        blocks = _Cache(source.blocks, open_store)
+        kept = _Kept(functools.partial(open_blocks, source), open_store)
+
+        def blocks(start: Start) -> Iterator[Block]:
+            if batched:
+                return kept.items_from(start)
+            return kept.rows_from(start)
+
         return BlockStage([reader], blocks, form=source.form, batched=batched)
-    return Stage([reader], _Cache(reader, open_store), batched=batched)
+    samples = _Kept(functools.partial(open_samples, reader), open_store)
+    return Stage([reader], samples.items_from, batched=batched)
 
 
-class _Cache:
+class _Kept:
     """Passes of which the first complete one is kept."""
 
-    def __init__(self, read: ReaderLike, open_store: Callable[[], _Store]) -> None:
-        self._read = read
+    def __init__(
+        self,
+        open_pass: Callable[[Start], AbstractContextManager[Iterator[Any]]],
+        open_store: Callable[[], _Store],
+    ) -> None:
+        self._open_pass = open_pass
         self._open_store = open_store
         self._complete: _Store | None = None
 
-    def __call__(self) -> Iterator[Any]:
-        if self._complete is not None:
-            yield from self._complete
+    def items_from(self, start: Start) -> Iterator[Any]:
+        """Yield items; positions count them."""
+        complete = self._complete
+        if complete is None:
+            yield from self._read(start)
             return
-        store = self._open_store()
-        with open_reader(self._read) as iterator:
-            for item in iterator:
-                store.append(item)
+        with open_reader(lambda: iter(complete)) as items:
+            leave_out(items, start.position)
+            yield from items
+
+    def rows_from(self, start: Start) -> Iterator[Block]:
+        """Yield blocks; positions count their rows."""
+        complete = self._complete
+        if complete is None:
+            yield from self._read(start)
+            return
+        with open_reader(lambda: iter(complete)) as blocks:
+            yield from leave_out_rows(blocks, start.position)
+
+    def _read(self, start: Start) -> Iterator[Any]:
+        # What is kept has one order, so every pass that is asked for by its number is pass 0.
+        first = start if start.epoch is None else Start(0, start.position)
+        store = None if start.position else self._open_store()
+        with self._open_pass(first) as items:
+            for item in items:
+                if store is not None:
+                    store.append(item)
                 yield item
-        store.flush()
-        # Of two passes at once the last one to end is kept; both have all samples.
-        self._complete = store
+        if store is not None:
+            store.flush()
+            # Of two passes at once the last one to end is kept; both have all samples.
+            self._complete = store
 
 
 class _Store:

@@ -45,17 +45,6 @@ class Channel(Generic[T]):
         self._filled = threading.Condition(lock)
         self._freed = threading.Condition(lock)
 
-    def acquire(self, max_units: int) -> int:
-        """Wait for units and take up to ``max_units``; 0 once the consumer has left."""
-        with self._freed:
-            while self._used >= self._size and not self._is_closed:
-                self._freed.wait(_RECHECK_S)
-            if self._is_closed:
-                return 0
-            units = min(self._size - self._used, max_units)
-            self._used += units
-            return units
-
     def fill(self, items: Iterator[T], *, units_of: Callable[[T], int] | None = None) -> None:
         """Draw items and hand them over, until they end or the consumer leaves.
 

@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.decorators._forked import CREDIT, Service, poll, run
+from trainfeed.decorators._forked import CREDIT, Service, global_numbers, poll, run
 from trainfeed.decorators._message import Kind, Message, receive_message, send_message
 from trainfeed.errors import WorkerDiedError
 
@@ -29,9 +29,10 @@ _JOIN_S: Final = 5.0
 class Child:
     """A forked process that serves this one through a socket; ends with it.
 
-    It is forked because readers are closures, which cannot be sent to a fresh interpreter. Locks
-    that other threads hold at that moment stay locked in it: start passes that need processes
-    before threads that use the same libraries.
+    It is forked because readers are closures, which cannot be sent to a fresh interpreter. Only the
+    thread that forks goes on in it, so a lock that another one holds at that moment is never given
+    back there. Locks of Python and numpy are taken care of; those of other libraries, and of
+    clients that were opened before, are the reader's: it should open in its pass what it needs.
 
     Args:
         service: Called in the child. What it raises is sent here.
@@ -53,7 +54,9 @@ class Child:
                 args=(service, other, self.socket, (number, epoch), random.getstate()),
                 daemon=True,
             )
-            self._process.start()
+            # Another thread may be drawing numbers; ``run`` gives the child's copy back.
+            with global_numbers():
+                self._process.start()
         self._pidfd = os.pidfd_open(self.pid)
         # Also at the interpreter's end, where a stopped child would not hear SIGTERM.
         self._end = weakref.finalize(

@@ -1,43 +1,37 @@
-"""Readers out of several readers: mapped, chained, composed."""
+"""Readers one after another, and mapped blocks."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import TypeVar
 
-from trainfeed.decorators._stage import BlockStage, Stage, block_reader, block_readers
-from trainfeed.readers import Block, Reader, ReaderLike, RowForm, Sample, open_reader
+from trainfeed.decorators._stage import (
+    BlockStage,
+    Stage,
+    block_reader,
+    block_readers,
+    open_blocks,
+    open_samples,
+)
+from trainfeed.decorators._start import Start, starts_of
+from trainfeed.errors import ReaderEndedError
+from trainfeed.readers import (
+    Block,
+    Reader,
+    ReaderLike,
+    RowForm,
+    Sample,
+    ended,
+    leave_out_rows,
+    num_rows,
+    open_reader,
+)
 
-__all__ = ["ComposeNotAligned", "chain", "compose", "map_blocks", "map_readers"]
+__all__ = ["chain", "map_blocks"]
 
-_ENDED: Final = object()
-
-
-class ComposeNotAligned(ValueError):  # noqa: N818 (the name that users catch)
-    """One of the composed readers ended before another."""
-
-
-def map_readers(func: Callable[..., Any], *readers: ReaderLike) -> Reader:
-    """Return a reader over ``func(a, b, …)`` of the samples of readers, side by side.
-
-    Ends with the shortest reader, without a word. For blocks see ``map_blocks``.
-
-    Args:
-        func: Called with one sample of each reader.
-        readers: At least one.
-    """
-    _require(readers)
-
-    def samples() -> Iterator[Sample]:
-        with ExitStack() as stack:
-            iterators = [stack.enter_context(open_reader(reader)) for reader in readers]
-            # Not map(): a StopIteration out of func would end the pass as if it were complete.
-            for values in zip(*iterators, strict=False):
-                yield func(*values)
-
-    return Stage(readers, samples)
+R = TypeVar("R", bound=ReaderLike)
+T = TypeVar("T")
 
 
 def map_blocks(
@@ -47,7 +41,8 @@ def map_blocks(
 
     Args:
         func: Gets and returns field → array of shape ``(n, *S)``; the count of rows may change,
-            also to 0. What it gets may be a view of something else: do not write into it.
+            also to 0, so a pass that begins behind samples maps these too. What it gets may be a
+            view of something else: do not write into it.
         reader: A reader that gives blocks.
         form: What samples look like afterwards; as before when None.
 
@@ -58,12 +53,15 @@ def map_blocks(
     if source is None or source.batched:
         raise ValueError("expected a reader that gives blocks, got one that does not")
 
-    def blocks() -> Iterator[Block]:
-        with open_reader(source.blocks) as iterator:
-            for block in iterator:
-                mapped = func(block)
-                if len(next(iter(mapped.values()))):
-                    yield mapped
+    def mapped(start: Start) -> Iterator[Block]:
+        with open_blocks(source, start) as iterator:
+            for block in map(func, iterator):
+                if num_rows(block):
+                    yield block
+
+    def blocks(start: Start) -> Iterator[Block]:
+        with open_reader(lambda: mapped(start.at(0))) as iterator:
+            yield from leave_out_rows(iterator, start.position)
 
     return BlockStage([reader], blocks, form=form or source.form)
 
@@ -76,75 +74,32 @@ def chain(*readers: ReaderLike) -> Reader:
     sources = block_readers(readers)
     if sources:
 
-        def blocks() -> Iterator[Block]:
-            for source in sources:
-                with open_reader(source.blocks) as iterator:
-                    yield from iterator
+        def blocks(start: Start) -> Iterator[Block]:
+            return _one_after_another(open_blocks, sources, start)
 
         return BlockStage(readers, blocks, form=sources[0].form, batched=sources[0].batched)
 
-    def samples() -> Iterator[Sample]:
-        for reader in readers:
-            with open_reader(reader) as iterator:
-                yield from iterator
+    def samples(start: Start) -> Iterator[Sample]:
+        return _one_after_another(open_samples, readers, start)
 
     batched = bool(readers) and all(getattr(reader, "batched", False) for reader in readers)
     return Stage(readers, samples, batched=batched)
 
 
-def compose(*readers: ReaderLike, check_alignment: bool = True) -> Reader:
-    """Return a reader over tuples of the values of all readers, side by side.
-
-    ``(1, 2)``, ``3`` and ``(4, 5)`` make ``(1, 2, 3, 4, 5)``; lists and mappings are single
-    values. None is a value like any other.
-
-    Args:
-        readers: At least one. With an infinite one among finite ones, alignment cannot hold: pass
-            ``check_alignment=False``.
-        check_alignment: Readers of different lengths are an error, raised after the aligned part;
-            False ends with the shortest.
-
-    Raises:
-        ComposeNotAligned: The readers differ in length; raised by a pass.
-    """
-    _require(readers)
-
-    def samples() -> Iterator[Sample]:
+def _one_after_another(
+    open_pass: Callable[[R, Start], AbstractContextManager[Iterator[T]]],
+    readers: Sequence[R],
+    start: Start,
+) -> Iterator[T]:
+    left = start.position
+    for reader, own in starts_of(readers, start):
         with ExitStack() as stack:
-            iterators = [stack.enter_context(open_reader(reader)) for reader in readers]
-            for position in itertools.count():
-                values = _side_by_side(iterators, all_of_them=check_alignment)
-                if ended := [i for i, value in enumerate(values) if value is _ENDED]:
-                    if len(ended) < len(iterators) and check_alignment:
-                        raise _not_aligned(position, ended, len(iterators))
-                    return
-                yield tuple(part for value in values for part in _parts(value))
-
-    return Stage(readers, samples)
-
-
-def _side_by_side(iterators: list[Iterator[Sample]], *, all_of_them: bool) -> list[Any]:
-    values = []
-    for iterator in iterators:
-        values.append(next(iterator, _ENDED))
-        # What is drawn after the end of one is lost; only a check needs it.
-        if values[-1] is _ENDED and not all_of_them:
-            break
-    return values
-
-
-def _parts(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
-
-
-def _not_aligned(position: int, ended: list[int], num_readers: int) -> ComposeNotAligned:
-    return ComposeNotAligned(
-        f"expected {num_readers} readers of one length, readers {ended} (from 0) ended after"
-        f" {position} samples and others did not; give readers of one length, or pass"
-        " check_alignment=False to end with the shortest"
-    )
-
-
-def _require(readers: tuple[ReaderLike, ...]) -> None:
-    if not readers:
-        raise ValueError("expected at least one reader, got none")
+            try:
+                iterator = stack.enter_context(open_pass(reader, own.at(left)))
+            except ReaderEndedError as error:
+                left -= error.num_samples
+                continue
+            left = 0
+            yield from iterator
+    if left:
+        raise ended(start.position, start.position - left)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.decorators._stage import Stage, block_reader
+from trainfeed.decorators._stage import Stage, block_reader, open_blocks, open_samples
+from trainfeed.decorators._start import Start
 from trainfeed.errors import SampleShapeError
-from trainfeed.readers import Block, BlockReader, Reader, ReaderLike, RowForm, Sample, open_reader
+from trainfeed.readers import Block, BlockReader, Reader, ReaderLike, RowForm, Sample
 
 __all__ = ["collate", "feed"]
 
@@ -39,9 +40,9 @@ def feed(batch_reader: ReaderLike, feeding: Mapping[str, int | str]) -> Reader:
     if source is not None:
         return _feed_blocks(source, feeding)
 
-    def samples() -> Iterator[dict[str, Any]]:
-        with open_reader(batch_reader) as iterator:
-            for number, batch in enumerate(iterator):
+    def samples(start: Start) -> Iterator[dict[str, Any]]:
+        with open_samples(batch_reader, start) as iterator:
+            for number, batch in enumerate(iterator, start.position):
                 columns = _columns(batch, number)
                 yield {
                     name: _pick(columns, name, column, number) for name, column in feeding.items()
@@ -62,7 +63,8 @@ def collate(batch: Sequence[Sample], number: int = 0) -> tuple[Any, ...]:
 
     Raises:
         SampleShapeError: The samples differ in their count of columns, a column in shape or type,
-            or a column holds None or other objects.
+            or a column holds None or other objects. Python's integers may stand beside floats that
+            can hold them.
     """
     columns = _columns(batch, number)
     return tuple(_stacked(columns[key], key, number) for key in columns)
@@ -72,10 +74,10 @@ def _feed_blocks(source: BlockReader, feeding: Mapping[str, int | str]) -> Reade
     if not source.batched:
         raise ValueError("expected a reader of batches; batch its samples first")
 
-    def blocks() -> Iterator[Block]:
-        with open_reader(source.blocks) as iterator:
-            for number, block in enumerate(iterator):
-                columns = dict(block)
+    def blocks(start: Start) -> Iterator[Block]:
+        with open_blocks(source, start) as iterator:
+            for number, block in enumerate(iterator, start.position):
+                columns: dict[Any, Any] = dict(block)
                 if source.form is not RowForm.MAPPING:
                     columns = dict(enumerate(block.values()))
                 yield {name: _find(columns, name, key, number) for name, key in feeding.items()}
@@ -90,6 +92,12 @@ def _columns(batch: Sequence[Sample], number: int) -> dict[Any, list[Any]]:
         )
     first = batch[0]
     if isinstance(first, Mapping):
+        for i, sample in enumerate(batch):
+            if not isinstance(sample, Mapping) or sample.keys() != first.keys():
+                raise SampleShapeError(
+                    f"batch {number}, sample {i}: expected the fields {list(first)} like sample 0,"
+                    f" got {list(sample) if isinstance(sample, Mapping) else type(sample).__name__}"
+                )
         return {name: [sample[name] for sample in batch] for name in first}
     if not isinstance(first, tuple | list):
         return {0: list(batch)}
@@ -115,17 +123,27 @@ def _find(columns: Mapping[Any, Any], name: str, key: int | str, number: int) ->
     return columns[key]
 
 
+def _are_floats(values: list[Any]) -> bool:
+    """Say whether Python's numbers are floats, or are the same numbers as floats."""
+    kinds = {type(value) for value in values}
+    return kinds == {int, float} and all(int(float(v)) == v for v in values if type(v) is int)
+
+
 def _stacked(values: list[Any], key: int | str, number: int) -> NDArray[Any] | list[Any]:
     first = values[0]
     if isinstance(first, str | bytes):
         return values
     where = f"batch {number}, column {key!r}"
     try:
-        column = np.stack([np.asarray(value) for value in values])
+        arrays = [np.asarray(value) for value in values]
+        column = np.stack(arrays)
     except ValueError:
         shapes = sorted({str(np.shape(value)) for value in values})
         raise SampleShapeError(f"{where}: expected values of one shape, got {shapes}") from None
+    kinds = sorted({str(array.dtype) for array in arrays})
+    if len(kinds) > 1 and not _are_floats(values):
+        raise SampleShapeError(f"{where}: expected values of one type, got {kinds}")
     if column.dtype == object:
-        kinds = sorted({type(value).__name__ for value in values})
-        raise SampleShapeError(f"{where}: expected numbers or text, got {kinds}")
+        names = sorted({type(value).__name__ for value in values})
+        raise SampleShapeError(f"{where}: expected numbers or text, got {names}")
     return column

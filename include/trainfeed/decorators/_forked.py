@@ -21,7 +21,7 @@ import numpy as np
 from trainfeed.decorators._message import Kind, send_message
 from trainfeed.errors import LoaderError
 
-__all__ = ["CREDIT", "Service", "poll", "run", "send_error", "take_credits"]
+__all__ = ["CREDIT", "Service", "global_numbers", "poll", "run", "send_error", "take_credits"]
 
 # What a child does: it talks through the socket and returns when it is done.
 Service = Callable[[socket.socket], None]
@@ -38,6 +38,7 @@ def run(
     random_state: tuple[Any, ...],
 ) -> None:
     """Serve the parent: what a child process runs."""
+    global_numbers().release()
     other.close()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # Ctrl-C reaches the whole group; the parent decides what becomes of its children.
@@ -48,6 +49,12 @@ def run(
         service(connection)
     except BaseException as error:  # noqa: BLE001 (whatever it is, it is the parent's)
         send_error(connection, error)
+
+
+def global_numbers() -> threading.Lock:
+    """Return the lock of numpy's global random generator."""
+    lock: threading.Lock = np.random.get_bit_generator().lock  # type: ignore[attr-defined]
+    return lock
 
 
 def take_credits(connection: socket.socket, release: Callable[[int], None]) -> None:

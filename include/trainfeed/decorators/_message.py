@@ -15,8 +15,10 @@ from __future__ import annotations
 import mmap
 import os
 import pickle  # noqa: TID251 (between a process and its own child, never stored)
+import resource
 import socket
 import struct
+import weakref
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
@@ -34,6 +36,8 @@ _MIN_BUFFER_BYTES: Final = 1 << 10
 _ALIGNMENT_BYTES: Final = 64
 _MAX_PARTS: Final = 512
 
+_mapped: Final[weakref.WeakSet[mmap.mmap]] = weakref.WeakSet()
+
 
 class Kind(IntEnum):
     """What a message means."""
@@ -50,7 +54,7 @@ class Message(NamedTuple):
         kind: What it means.
         units: How many units its items take; those of an answer say how many are given back.
         content: The object. Arrays in it lie in the message's own memory, which lives as long as
-            any of them.
+            any of them; it is shared with nobody once it is received.
     """
 
     kind: Kind
@@ -98,10 +102,27 @@ def receive_message(receiver: socket.socket, flags: int = 0) -> Message | None:
         )
     fd = int.from_bytes(ancillary[0][2][:4], "little")
     try:
-        memory = mmap.mmap(fd, body_bytes)
+        body = _body(fd, body_bytes)
     finally:
         os.close(fd)
-    return Message(Kind(kind), units, _content(memoryview(memory)))
+    return Message(Kind(kind), units, _content(body))
+
+
+def _body(fd: int, num_bytes: int) -> memoryview:
+    """Return what a memory file holds: the file itself, or a copy if there are many already.
+
+    A mapping keeps a descriptor as long as somebody keeps what lies in it.
+    """
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4
+    if len(_mapped) < most:
+        memory = mmap.mmap(fd, num_bytes)
+        _mapped.add(memory)
+        return memoryview(memory)
+    copy = bytearray(num_bytes)
+    position = 0
+    while position < num_bytes:
+        position += os.preadv(fd, [memoryview(copy)[position:]], position)
+    return memoryview(copy)
 
 
 def _parts(content: Any) -> list[bytes | memoryview]:

@@ -8,14 +8,15 @@ from typing import Final
 
 from trainfeed.decorators._stage import (
     BlockStage,
-    Epochs,
     Stage,
     block_readers,
     count,
-    set_epoch,
+    start_blocks,
+    start_samples,
 )
+from trainfeed.decorators._start import Epochs, Start, starts_of
 from trainfeed.decorators._stream import iter_in_processes
-from trainfeed.readers import Block, BlockReader, Reader, ReaderLike, Sample
+from trainfeed.readers import Block, Reader, ReaderLike, Sample
 
 __all__ = ["multiprocess_reader"]
 
@@ -48,31 +49,32 @@ def multiprocess_reader(
         raise ValueError(f"expected a list of at least one reader, got {readers!r}")
     size = max(1, count("queue_size", queue_size, at_least=1) // len(readers))
     epochs = Epochs()
-    if sources := block_readers(readers):
+    stage = _of_blocks(readers, epochs) or _of_samples(readers, size, epochs)
+    if len(readers) > 1:
+        stage.unordered = "multiprocess_reader() of several readers gives samples as they come"
+    return stage
 
-        def blocks() -> Iterator[Block]:
-            epoch = epochs.take()
-            reads = [functools.partial(_read_blocks, source, epoch) for source in sources]
-            return iter_in_processes(reads, _BLOCKS_AHEAD, epoch=epoch)
 
-        first = sources[0]
-        return BlockStage(readers, blocks, form=first.form, batched=first.batched, epochs=epochs)
+def _of_blocks(readers: Sequence[ReaderLike], epochs: Epochs) -> Stage | None:
+    sources = block_readers(readers)
+    if not sources:
+        return None
 
-    def samples() -> Iterator[Sample]:
-        epoch = epochs.take()
-        reads = [functools.partial(_read_epoch, reader, epoch) for reader in readers]
-        return iter_in_processes(reads, size, epoch=epoch)
+    def blocks(start: Start) -> Iterator[Block]:
+        # A child's copy of a reader has not seen the passes before this one.
+        own = Start(epochs.of(start), start.position)
+        reads = [functools.partial(start_blocks, *each) for each in starts_of(sources, own)]
+        return iter_in_processes(reads, _BLOCKS_AHEAD, epoch=own.epoch or 0)
+
+    first = sources[0]
+    return BlockStage(readers, blocks, form=first.form, batched=first.batched, epochs=epochs)
+
+
+def _of_samples(readers: Sequence[ReaderLike], size: int, epochs: Epochs) -> Stage:
+    def samples(start: Start) -> Iterator[Sample]:
+        own = Start(epochs.of(start), start.position)
+        reads = [functools.partial(start_samples, *each) for each in starts_of(readers, own)]
+        return iter_in_processes(reads, size, epoch=own.epoch or 0)
 
     batched = all(getattr(reader, "batched", False) for reader in readers)
     return Stage(readers, samples, batched=batched, epochs=epochs)
-
-
-def _read_epoch(reader: ReaderLike, epoch: int) -> Iterator[Sample]:
-    # The child's copy of the reader has not seen the passes before this one.
-    set_epoch(reader, epoch)
-    return iter(reader())
-
-
-def _read_blocks(reader: BlockReader, epoch: int) -> Iterator[Block]:
-    set_epoch(reader, epoch)
-    return reader.blocks()

@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.decorators._rechunk import concatenated, rechunked
-from trainfeed.decorators._stage import BlockStage, Epochs, Stage, block_reader, count
-from trainfeed.readers import Block, Reader, ReaderLike, Sample, num_rows, open_reader
+from trainfeed.decorators._stage import (
+    BlockStage,
+    Stage,
+    block_reader,
+    count,
+    open_blocks,
+    open_samples,
+)
+from trainfeed.decorators._start import Epochs, Start
+from trainfeed.readers import (
+    Block,
+    Reader,
+    ReaderLike,
+    Sample,
+    ended,
+    leave_out,
+    leave_out_rows,
+    num_rows,
+    open_reader,
+)
 
 __all__ = ["firstn", "shuffle"]
+
+R = TypeVar("R")
+T = TypeVar("T")
 
 
 def firstn(reader: ReaderLike, n: int) -> Reader:
@@ -23,29 +45,50 @@ def firstn(reader: ReaderLike, n: int) -> Reader:
         ValueError: ``n`` is negative.
     """
     limit = count("n", n, at_least=0)
-    source = block_reader(reader)
-    if source is not None and not source.batched:
+    batched = getattr(reader, "batched", False)
+    if source := block_reader(reader):
+        first = itertools.islice if batched else _first_rows
 
-        def blocks() -> Iterator[Block]:
-            left = limit
-            if not left:
-                return
-            with open_reader(source.blocks) as iterator:
-                for block in iterator:
-                    if num_rows(block) >= left:
-                        yield {name: column[:left] for name, column in block.items()}
-                        return
-                    left -= num_rows(block)
-                    yield block
+        def blocks(start: Start) -> Iterator[Block]:
+            return _first(open_blocks, source, start, limit, first)
 
-        return BlockStage([reader], blocks, form=source.form)
+        return BlockStage([reader], blocks, form=source.form, batched=batched)
 
-    def samples() -> Iterator[Sample]:
-        if limit:
-            with open_reader(reader) as iterator:
-                yield from itertools.islice(iterator, limit)
+    def samples(start: Start) -> Iterator[Sample]:
+        return _first(open_samples, reader, start, limit, itertools.islice)
 
-    return Stage([reader], samples, batched=getattr(reader, "batched", False))
+    return Stage([reader], samples, batched=batched)
+
+
+def _first(
+    open_pass: Callable[[R, Start], AbstractContextManager[Iterator[T]]],
+    reader: R,
+    start: Start,
+    limit: int,
+    first: Callable[[Iterator[T], int], Iterator[T]],
+) -> Iterator[T]:
+    left = limit - start.position
+    if left > 0:
+        with open_pass(reader, start) as items:
+            yield from first(items, left)
+        return
+    # Without drawing one more than the limit: are there so many that all of it is left out?
+    if limit:
+        with open_pass(reader, start.at(limit - 1)) as items:
+            if not any(True for _ in items):
+                raise ended(start.position, limit - 1)
+    if left < 0:
+        raise ended(start.position, limit)
+
+
+def _first_rows(blocks: Iterator[Block], limit: int) -> Iterator[Block]:
+    left = limit
+    for block in blocks:
+        if num_rows(block) >= left:
+            yield {name: column[:left] for name, column in block.items()}
+            return
+        left -= num_rows(block)
+        yield block
 
 
 def shuffle(reader: ReaderLike, buf_size: int, *, seed: int = 0) -> Reader:
@@ -67,43 +110,74 @@ def shuffle(reader: ReaderLike, buf_size: int, *, seed: int = 0) -> Reader:
     epochs = Epochs()
     batched = getattr(reader, "batched", False)
     if source := block_reader(reader):
-        shuffled = _shuffled if batched else _shuffled_rows
 
-        def blocks() -> Iterator[Block]:
-            return shuffled(source.blocks, size, seed, epochs.take())
+        def blocks(start: Start) -> Iterator[Block]:
+            windows = _Windows(size, seed, epochs.of(start), start)
+            opened = open_blocks(source, windows.upstream)
+            return windows.items(opened) if batched else windows.rows(opened)
 
         return BlockStage([reader], blocks, form=source.form, batched=batched, epochs=epochs)
 
-    def samples() -> Iterator[Sample]:
-        return _shuffled(reader, size, seed, epochs.take())
+    def samples(start: Start) -> Iterator[Sample]:
+        windows = _Windows(size, seed, epochs.of(start), start)
+        return windows.items(open_samples(reader, windows.upstream))
 
     return Stage([reader], samples, batched=batched, epochs=epochs)
 
 
-def _shuffled(read: ReaderLike, size: int, seed: int, epoch: int) -> Iterator[Any]:
-    with open_reader(read) as iterator:
-        if size < 2:
-            yield from iterator
-            return
-        for number in itertools.count():
-            window = list(itertools.islice(iterator, size))
-            for i in _order(seed, epoch, number, len(window)).tolist():
-                yield window[i]
-            if len(window) < size:
+class _Windows:
+    """The windows of one pass, beginning with the one that holds its first sample."""
+
+    def __init__(self, size: int, seed: int, epoch: int, start: Start) -> None:
+        self._size = size
+        self._seed = seed
+        self._epoch = epoch
+        self._position = start.position
+        self._first = start.position // max(1, size)
+        self.upstream = start.at(self._first * max(1, size))
+
+    def items(self, opened: AbstractContextManager[Iterator[Any]]) -> Iterator[Any]:
+        items = self._shuffled(opened)
+        # Without a place to go to, without what going there costs for every sample.
+        return items if self._position == self.upstream.position else self._rest(items)
+
+    def rows(self, opened: AbstractContextManager[Iterator[Block]]) -> Iterator[Block]:
+        with open_reader(lambda: self._shuffled_rows(opened)) as blocks:
+            yield from leave_out_rows(blocks, self._position, first=self.upstream.position)
+
+    def _rest(self, shuffled: Iterator[Any]) -> Iterator[Any]:
+        with open_reader(lambda: shuffled) as items:
+            leave_out(items, self._position, first=self.upstream.position)
+            yield from items
+
+    def _shuffled(self, opened: AbstractContextManager[Iterator[Any]]) -> Iterator[Any]:
+        with opened as items:
+            if self._size < 2:
+                yield from items
                 return
+            for number in itertools.count(self._first):
+                window = list(itertools.islice(items, self._size))
+                is_last = len(window) < self._size
+                for i in self._order(number, len(window)).tolist():
+                    yield window[i]
+                # It would still be there while the next one is filled.
+                del window
+                if is_last:
+                    return
 
+    def _shuffled_rows(self, opened: AbstractContextManager[Iterator[Block]]) -> Iterator[Block]:
+        with opened as blocks:
+            if self._size < 2:
+                yield from blocks
+                return
+            windows = rechunked(blocks, itertools.repeat(self._size))
+            for number, pieces in enumerate(windows, self._first):
+                window = concatenated(pieces)
+                order = self._order(number, num_rows(window))
+                yield {name: column[order] for name, column in window.items()}
 
-def _shuffled_rows(
-    read: Callable[[], Iterator[Block]], size: int, seed: int, epoch: int
-) -> Iterator[Block]:
-    with open_reader(read) as iterator:
-        if size < 2:
-            yield from iterator
-            return
-        for number, pieces in enumerate(rechunked(iterator, itertools.repeat(size))):
-            window = concatenated(pieces)
-            order = _order(seed, epoch, number, num_rows(window))
-            yield {name: column[order] for name, column in window.items()}
+    def _order(self, window: int, length: int) -> NDArray[np.int64]:
+        return _order(self._seed, self._epoch, window, length)
 
 
 def _order(seed: int, epoch: int, window: int, length: int) -> NDArray[np.int64]:

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 
+from trainfeed.decorators._start import Epochs, Start, times_of
 from trainfeed.readers import (
     Block,
     BlockReader,
+    BlockSource,
     ReaderLike,
     RowForm,
     Sample,
+    SeekableReader,
+    leave_out,
+    leave_out_rows,
     open_reader,
     rows,
 )
 
-__all__ = ["BlockStage", "Epochs", "Stage", "block_reader", "block_readers", "count", "set_epoch"]
+__all__ = [
+    "BlockStage",
+    "Stage",
+    "block_reader",
+    "block_readers",
+    "count",
+    "open_blocks",
+    "open_samples",
+    "set_epoch",
+    "start_blocks",
+    "start_samples",
+]
 
+T = TypeVar("T")
 
-class Epochs:
-    """The number of the next pass."""
-
-    def __init__(self) -> None:
-        self.next = 0
-
-    def take(self) -> int:
-        """Return the number of a pass that starts now."""
-        epoch = self.next
-        self.next += 1
-        return epoch
+_ENDED: Final = object()
 
 
 class Stage:
@@ -37,34 +46,51 @@ class Stage:
 
     Args:
         upstream: The readers that it is made of.
-        samples: Called without arguments; every call starts a pass.
+        samples: Called with where the pass begins; every call starts one.
         batched: Its samples are batches.
         epochs: Counts its passes, if they differ.
+
+    Attributes:
+        upstream: As above.
+        batched: As above.
+        unordered: Why two passes of one number may give samples in different orders; None if they
+            do not.
     """
+
+    unordered: str | None = None
 
     def __init__(
         self,
         upstream: Sequence[ReaderLike],
-        samples: Callable[[], Iterator[Sample]],
+        samples: Callable[[Start], Iterator[Sample]],
         *,
         batched: bool = False,
         epochs: Epochs | None = None,
     ) -> None:
+        self.upstream: Final = tuple(upstream)
         self.batched = batched
         self._epochs: Final = epochs
-        self._upstream: Final = tuple(upstream)
         self._samples: Final = samples
 
     def __call__(self) -> Iterator[Sample]:
         """Start a pass over the samples."""
-        return self._samples()
+        return self.start(Start())
+
+    def start(self, start: Start) -> Iterator[Sample]:
+        """Start a pass at a place.
+
+        Raises:
+            ReaderEndedError: There are fewer samples than are to be left out; raised by the pass.
+        """
+        return self._samples(start)
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next pass that of ``epoch``, here and in every reader this one is made of."""
         if self._epochs is not None:
             self._epochs.next = epoch
-        for reader in self._upstream:
-            set_epoch(reader, epoch)
+        times = times_of(self.upstream)
+        for reader in self.upstream:
+            set_epoch(reader, epoch * times[id(reader)])
 
 
 class BlockStage(Stage):
@@ -72,7 +98,7 @@ class BlockStage(Stage):
 
     Args:
         upstream: The readers that it is made of.
-        blocks: Called without arguments; every call starts a pass.
+        blocks: Called with where the pass begins; every call starts one.
         form: What a sample of a block looks like.
         batched: Every block is one batch.
         epochs: Counts its passes, if they differ.
@@ -81,7 +107,7 @@ class BlockStage(Stage):
     def __init__(
         self,
         upstream: Sequence[ReaderLike],
-        blocks: Callable[[], Iterator[Block]],
+        blocks: Callable[[Start], Iterator[Block]],
         *,
         form: RowForm,
         batched: bool = False,
@@ -93,11 +119,15 @@ class BlockStage(Stage):
 
     def blocks(self) -> Iterator[Block]:
         """Start a pass over the same samples as blocks."""
-        return self._blocks()
+        return self.start_blocks(Start())
 
-    def _iter_samples(self) -> Iterator[Sample]:
+    def start_blocks(self, start: Start) -> Iterator[Block]:
+        """Start a pass at a place, as blocks; see ``start``."""
+        return self._blocks(start)
+
+    def _iter_samples(self, start: Start) -> Iterator[Sample]:
         # A pass is counted when it is asked for, not when its first sample is.
-        return self._rows(self.blocks())
+        return self._rows(self._blocks(start))
 
     def _rows(self, blocks: Iterator[Block]) -> Iterator[Sample]:
         with open_reader(lambda: blocks):
@@ -113,6 +143,50 @@ def set_epoch(reader: ReaderLike, epoch: int) -> None:
     forward = getattr(reader, "set_epoch", None)
     if forward is not None:
         forward(epoch)
+
+
+def start_samples(reader: ReaderLike, start: Start) -> Iterator[Sample]:
+    """Start a pass over samples at a place; what cannot begin there is read and dropped."""
+    if isinstance(reader, Stage):
+        return reader.start(start)
+    if start.epoch is not None:
+        set_epoch(reader, start.epoch)
+    if not start.position:
+        return iter(reader())
+    if isinstance(reader, SeekableReader):
+        return reader.samples_from(start.position)
+    return _read_anew(reader, start.position)
+
+
+def start_blocks(reader: BlockReader, start: Start) -> Iterator[Block]:
+    """Start a pass over blocks at a place; what cannot begin there is read and dropped."""
+    if isinstance(reader, BlockStage):
+        return reader.start_blocks(start)
+    if start.epoch is not None:
+        set_epoch(reader, start.epoch)
+    if not start.position:
+        return reader.blocks()
+    if isinstance(reader, BlockSource):
+        return reader.blocks_from(start.position)
+    return _read_blocks_anew(reader, start.position)
+
+
+@contextmanager
+def open_samples(reader: ReaderLike, start: Start) -> Iterator[Iterator[Sample]]:
+    """Start a pass at a place, and end it with the block.
+
+    Raises:
+        ReaderEndedError: The place is beyond the end.
+    """
+    with open_reader(lambda: start_samples(reader, start)) as samples:
+        yield _begun(samples, start)
+
+
+@contextmanager
+def open_blocks(reader: BlockReader, start: Start) -> Iterator[Iterator[Block]]:
+    """Start a pass over blocks at a place; see ``open_samples``."""
+    with open_reader(lambda: start_blocks(reader, start)) as blocks:
+        yield _begun(blocks, start)
 
 
 def block_reader(reader: ReaderLike) -> BlockReader | None:
@@ -142,3 +216,26 @@ def count(name: str, value: Any, *, at_least: int) -> int:
     if number is None or isinstance(value, bool) or number < at_least:
         raise ValueError(f"expected {name} to be an integer of {at_least} or more, got {value!r}")
     return int(number)
+
+
+def _begun(items: Iterator[T], start: Start) -> Iterator[T]:
+    """Return the items with the first one drawn, so that an end before the place is told here."""
+    if not start.position:
+        return items
+    first = next(items, _ENDED)
+    return iter(()) if first is _ENDED else itertools.chain([first], items)  # type: ignore[list-item]
+
+
+def _read_anew(reader: ReaderLike, position: int) -> Iterator[Sample]:
+    with open_reader(reader) as samples:
+        leave_out(samples, position)
+        yield from samples
+
+
+def _read_blocks_anew(reader: BlockReader, position: int) -> Iterator[Block]:
+    with open_reader(reader.blocks) as blocks:
+        if not reader.batched:
+            yield from leave_out_rows(blocks, position)
+            return
+        leave_out(blocks, position)
+        yield from blocks

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 from trainfeed.decorators._channel import Channel
 from trainfeed.readers import open_reader
 
-__all__ = ["end_thread", "fill", "iter_ahead", "start_thread"]
+__all__ = ["end_threads", "fill", "iter_ahead", "start_thread"]
 
 T = TypeVar("T")
 
@@ -44,7 +45,7 @@ def iter_ahead(
             del last, items
     finally:
         channel.close()
-        end_thread(thread)
+        end_threads([thread])
 
 
 def start_thread(target: Callable[..., None], *args: object) -> threading.Thread:
@@ -56,11 +57,13 @@ def start_thread(target: Callable[..., None], *args: object) -> threading.Thread
     return thread
 
 
-def end_thread(thread: threading.Thread) -> None:
-    """Wait for a thread that was told to end, but not for ever."""
-    # The garbage collector may close an iterator in the very thread that fills it.
-    if thread is not threading.current_thread():
-        thread.join(_JOIN_S)
+def end_threads(threads: Iterable[threading.Thread]) -> None:
+    """Wait for threads that were told to end, but not for ever."""
+    deadline_s = time.monotonic() + _JOIN_S
+    for thread in threads:
+        # The garbage collector may close an iterator in the very thread that fills it.
+        if thread is not threading.current_thread():
+            thread.join(max(0, deadline_s - time.monotonic()))
 
 
 def fill(

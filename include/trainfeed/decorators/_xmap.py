@@ -13,13 +13,10 @@ from typing import Any, Final, NamedTuple
 from trainfeed.decorators._channel import Channel
 from trainfeed.decorators._child import Child, receive_any
 from trainfeed.decorators._message import Kind, receive_message, send_message
-from trainfeed.decorators._stage import (
-    Epochs,
-    Stage,
-    count,
-)
-from trainfeed.decorators._thread import end_thread, start_thread
-from trainfeed.readers import Reader, ReaderLike, Sample, open_reader
+from trainfeed.decorators._stage import Stage, count, open_samples
+from trainfeed.decorators._start import Epochs, Start
+from trainfeed.decorators._thread import end_threads, start_thread
+from trainfeed.readers import Reader, ReaderLike, Sample
 
 __all__ = ["xmap_readers"]
 
@@ -58,21 +55,23 @@ def xmap_readers(
     num_workers = count("process_num", process_num, at_least=1)
     size = num_workers + count("buffer_size", buffer_size, at_least=1)
     epochs = Epochs()
+    mapped = _mapped_by_processes if use_processes else _mapped
 
-    def start() -> Iterator[Sample]:
-        return _mapped(mapper, reader, _Workers(num_workers, size, epochs.take()), order=order)
+    def samples(start: Start) -> Iterator[Sample]:
+        workers = _Workers(num_workers, size, epochs.of(start), start)
+        return mapped(mapper, reader, workers, order=order)
 
-    def start_processes() -> Iterator[Sample]:
-        workers = _Workers(num_workers, size, epochs.take())
-        return _mapped_by_processes(mapper, reader, workers, order=order)
-
-    return Stage([reader], start_processes if use_processes else start, epochs=epochs)
+    stage = Stage([reader], samples, epochs=epochs)
+    if num_workers > 1 and not order:
+        stage.unordered = "xmap_readers() without order=True gives samples as they come"
+    return stage
 
 
 class _Workers(NamedTuple):
     number: int
     size: int
     epoch: int
+    start: Start
 
 
 class _Outcome(NamedTuple):
@@ -154,7 +153,7 @@ def _outcomes_of(
 ) -> Iterator[Sample]:
     todo: Channel[tuple[int, Any]] = Channel(workers.size)
     outcomes = _Outcomes(order=order)
-    threads = [start_thread(_feed, reader, todo, outcomes)]
+    threads = [start_thread(_feed, reader, workers.start, todo, outcomes)]
     threads += [start_thread(_work, call, todo, outcomes, len(calls)) for call in calls]
     try:
         while (outcome := outcomes.take()) is not None:
@@ -167,14 +166,15 @@ def _outcomes_of(
         todo.close()
         for child in stop:
             child.kill()
-        for thread in threads:
-            end_thread(thread)
+        end_threads(threads)
 
 
-def _feed(reader: ReaderLike, todo: Channel[tuple[int, Any]], outcomes: _Outcomes) -> None:
+def _feed(
+    reader: ReaderLike, start: Start, todo: Channel[tuple[int, Any]], outcomes: _Outcomes
+) -> None:
     error = None
     try:
-        with open_reader(reader) as iterator:
+        with open_samples(reader, start) as iterator:
             todo.fill(enumerate(iterator))
     except BaseException as raised:  # noqa: BLE001 (whatever it is, it is the consumer's)
         error = raised

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainfeed.loader._batch import Batch
+    from trainfeed.loader._chunks import Verify
     from trainfeed.loader._cut import Tail
     from trainfeed.loader._generator import GeneratorLoader
     from trainfeed.loader._intervals import IntervalWindow, open_intervals
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from trainfeed.loader._mixture import Mixture, mix
     from trainfeed.loader._record_files import RecordFiles
     from trainfeed.loader._sampler import DistributedBatchSampler, IndexBatch
-    from trainfeed.loader._shards import Verify
     from trainfeed.loader._state import LoaderState
     from trainfeed.loader._stats import LoaderReport
     from trainfeed.loader._tfrecord_files import TFRecordFiles
@@ -55,7 +55,7 @@ _HOMES = {
     "RecordFiles": "_record_files",
     "TFRecordFiles": "_tfrecord_files",
     "Tail": "_cut",
-    "Verify": "_shards",
+    "Verify": "_chunks",
     "measure_read": "_measure",
     "mix": "_mixture",
     "open_intervals": "_intervals",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from trainfeed.loader._state import LoaderState
 
-__all__ = ["Batch", "Standing", "num_bytes"]
+__all__ = ["Batch", "Standing"]
 
 
 class Standing(Protocol):
@@ -58,19 +58,3 @@ class Batch(dict[str, NDArray[Any]]):
 
     def __reduce__(self) -> tuple[object, ...]:
         return Batch, (dict(self), self.state, self.num_padded)
-
-
-def num_bytes(batch: Batch) -> int:
-    """Return the bytes that a batch's values take."""
-    total = 0
-    for array in batch.values():
-        total += array.nbytes if array.dtype.kind != "O" else _object_bytes(array)
-    return total
-
-
-def _object_bytes(array: NDArray[Any]) -> int:
-    return sum(
-        value.nbytes if isinstance(value, np.ndarray) else len(value)
-        for value in array.tolist()
-        if value is not None
-    )

@@ -7,71 +7,20 @@ than the lanes and what is ahead.
 
 from __future__ import annotations
 
-import heapq
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
-from operator import attrgetter
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.loader._columns import Columns, Rows, Target, put_rows, targets_for
-from trainfeed.loader._cut import RankShare
+from trainfeed.loader._columns import Columns, Rows
+from trainfeed.loader._epoch_part import EpochPart
 from trainfeed.loader._memory import BufferPool, LentMemory
-from trainfeed.loader._order import EpochOrder
-from trainfeed.loader._window import Feed, Task, Window
+from trainfeed.loader._targets import Targets, targets_for
+from trainfeed.loader._window import Feed, Window
 
-__all__ = ["Cursor", "EpochPart", "Fetched"]
-
-
-@dataclass(frozen=True)
-class EpochPart:
-    """What one rank reads of an epoch.
-
-    Attributes:
-        order: The order of the epoch.
-        share: Which rank of how many.
-        start: First position.
-        stop: The position behind the last one.
-        child: Number of the set within a mixture.
-    """
-
-    order: EpochOrder
-    share: RankShare
-    start: int
-    stop: int
-    child: int = 0
-
-    @property
-    def period(self) -> int:
-        """How many lanes the rank reads; its positions visit them in turn."""
-        return self.order.lanes // math.gcd(self.share.world_size, self.order.lanes)
-
-    def tasks(self) -> Iterator[Task]:
-        """Yield the windows in the order in which they are needed."""
-        common = math.gcd(self.share.world_size, self.order.lanes)
-        lanes = range(self.share.rank % common, self.order.lanes, common)
-        merged = heapq.merge(*map(self._lane_tasks, lanes), key=attrgetter("need"))
-        return takewhile(lambda task: task.need < self.stop, merged)
-
-    def _lane_tasks(self, lane: int) -> Iterator[Task]:
-        num_lanes, world_size = self.order.lanes, self.share.world_size
-        common = math.gcd(world_size, num_lanes)
-        stride = world_size // common
-        # index * lanes + lane = rank (mod world_size)
-        inverse = pow(num_lanes // common, -1, stride) if stride > 1 else 0
-        residue = (self.share.rank - lane) // common * inverse % stride
-        least = max(0, -(-(self.start - lane) // num_lanes))
-        index = least + (residue - least) % stride
-        while index < self.order.lane_samples(lane):
-            window = self.order.window_of(lane, index)
-            start, stop = self.order.window_range(lane, window)
-            need = index * num_lanes + lane
-            yield Task(self.child, self.order.epoch, lane, window, index - start, stride, need)
-            index += stride * -(-(stop - index) // stride)
+__all__ = ["Cursor", "Fetched"]
 
 
 class Fetched(NamedTuple):
@@ -163,9 +112,6 @@ class Cursor:
         part: What is read. Any positions of its share may be asked for, each once, ascending.
         feed: Loads the windows of ``part.tasks()``.
         pool: Gives memory for what ``fetch`` returns.
-
-    Attributes:
-        takes: Whether ``take`` may be used: the share reads one lane.
     """
 
     def __init__(self, part: EpochPart, feed: Feed, pool: BufferPool) -> None:
@@ -179,11 +125,8 @@ class Cursor:
         # Of the fetch that is under way.
         self._positions: NDArray[np.int64] = np.zeros(0, np.int64)
         self._stop = 0
-        # The window that ``take`` takes from; its ``index`` counts what was taken.
-        self._taking = _OpenWindow(_EMPTY, 0, 1)
         self._parts: dict[int, _Part] = {}
-        self._targets: dict[str, Target] = {}
-        self.takes = part.period == 1
+        self._targets: Targets | None = None
         # The first position that cannot be read, and why.
         self._failed: tuple[int, BaseException] | None = None
 
@@ -199,7 +142,7 @@ class Cursor:
         self._positions = positions
         self._stop = int(positions[-1]) + 1 if len(positions) else 0
         self._parts = dict(self._split(positions)) if len(positions) else {}
-        self._targets = {}
+        self._targets = None
 
     def step(self) -> None:
         """Copy what the fetch wants of the window that is due for replacement, and replace it."""
@@ -216,48 +159,10 @@ class Cursor:
             if lane in self._open:
                 self._drain(lane, part)
         num_good = int(np.searchsorted(self._positions, self._limit(self._stop)))
-        columns: Columns = {name: target.column() for name, target in self._targets.items()}
+        columns = {} if self._targets is None else self._targets.columns(num_good)
         error = self._failed[1] if self._failed and num_good < len(self._positions) else None
-        self._parts, self._targets = {}, {}
+        self._parts, self._targets = {}, None
         return Fetched(columns, 0, num_good, error)
-
-    def take(self, num_samples: int) -> Fetched:
-        """Return the next samples of a share that reads one lane; views where that is possible."""
-        opened = self._taking
-        stop = opened.index + num_samples
-        if stop <= opened.window.num_samples:
-            start, opened.index = opened.index, stop
-            return Fetched(opened.window.columns, start, stop, None)
-        return self._take_pieces(num_samples)
-
-    def _take_pieces(self, num_samples: int) -> Fetched:
-        pieces: list[tuple[Columns, int, int]] = []
-        missing = num_samples
-        while missing and self._replenish():
-            opened = self._taking
-            count = min(missing, opened.window.num_samples - opened.index)
-            pieces.append((opened.window.columns, opened.index, opened.index + count))
-            opened.index += count
-            missing -= count
-        error = self._failed[1] if self._failed and missing else None
-        if len(pieces) == 1:
-            return Fetched(*pieces[0], error)
-        return Fetched(_joined(pieces), 0, num_samples - missing, error)
-
-    def _replenish(self) -> bool:
-        """Make sure that the window that is taken from has samples; return whether it has."""
-        while self._taking.index >= self._taking.window.num_samples:
-            error = self._taking.window.error
-            if error is not None and self._failed is None:
-                self._failed = self._part.stop, error
-            if self._failed is not None or self._next is None:
-                return False
-            # First, because the loader may need its memory for the next one.
-            self._taking = _OpenWindow(_EMPTY, 0, 1)
-            self._open.clear()
-            self._acquire(counting=True)
-            self._taking = next(iter(self._open.values()), self._taking)
-        return True
 
     def _split(self, positions: NDArray[np.int64]) -> Iterator[tuple[int, _Part]]:
         """Yield the lanes that positions visit."""
@@ -277,7 +182,7 @@ class Cursor:
     def _limit(self, stop: int) -> int:
         return stop if self._failed is None else min(stop, self._failed[0])
 
-    def _acquire(self, *, counting: bool = False) -> None:
+    def _acquire(self) -> None:
         """Replace the window of a lane by the next one."""
         task = self._next
         if task is None:
@@ -291,10 +196,10 @@ class Cursor:
         self._next = next(self._tasks, None)
         start, _ = self._part.order.window_range(task.lane, task.window)
         first = start + task.first
-        if window.error is not None and not counting:
+        if window.error is not None:
             bad = (first + window.num_samples * task.stride) * self._lanes + task.lane
             self._fail(bad, window.error)
-        self._open[task.lane] = _OpenWindow(window, 0 if counting else first, task.stride)
+        self._open[task.lane] = _OpenWindow(window, first, task.stride)
 
     def _fail(self, position: int, error: BaseException) -> None:
         if self._failed is None or position < self._failed[0]:
@@ -308,22 +213,7 @@ class Cursor:
         taken = part.take(opened, min(end, limit))
         if taken is not None:
             columns = opened.window.columns
-            if not self._targets:
+            if self._targets is None:
                 num_samples = len(self._positions)
                 self._targets = targets_for(columns, num_samples, LentMemory(self._pool))
-            put_rows(columns, self._targets, *taken)
-
-
-_EMPTY: Final = Window({}, 0)
-
-
-def _joined(pieces: list[tuple[Columns, int, int]]) -> Columns:
-    """Return samples of several windows one after another, in owned memory."""
-    if not pieces:
-        return {}
-    targets = targets_for(pieces[0][0], sum(stop - start for _, start, stop in pieces))
-    end = 0
-    for columns, start, stop in pieces:
-        put_rows(columns, targets, slice(end, end + stop - start), slice(start, stop))
-        end += stop - start
-    return {name: target.column() for name, target in targets.items()}
+            self._targets.put(columns, *taken)

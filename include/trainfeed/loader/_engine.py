@@ -8,16 +8,19 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.loader._columns import Columns, put_rows, targets_for
-from trainfeed.loader._cursor import Cursor, EpochPart
+from trainfeed.loader._columns import Columns
+from trainfeed.loader._cursor import Cursor
 from trainfeed.loader._cut import BatchCut, RankShare
+from trainfeed.loader._epoch_part import EpochPart
 from trainfeed.loader._feeds import InlineFeed
+from trainfeed.loader._lane import LaneReader
 from trainfeed.loader._memory import BufferPool, LentMemory
 from trainfeed.loader._order import Order
-from trainfeed.loader._pass import SampleReader
+from trainfeed.loader._pass import RunReader, SampleReader
 from trainfeed.loader._source import Loaded, Source
 from trainfeed.loader._state import LoaderState
 from trainfeed.loader._stats import LoaderStats
+from trainfeed.loader._targets import joined
 from trainfeed.loader._window import Feed, Task, load_window
 
 __all__ = ["Engine", "SetEngine", "repeated"]
@@ -53,7 +56,7 @@ class Engine(Protocol):
     def tasks(self, cut: BatchCut, state: LoaderState) -> Iterator[Task]:
         """Yield the windows of a pass in the order of need."""
 
-    def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> SampleReader:
+    def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> SampleReader | RunReader:
         """Return what reads a pass from a feed of its tasks."""
 
     def pad(self, positions: NDArray[np.int64], state: LoaderState) -> Columns:
@@ -97,9 +100,10 @@ class SetEngine:
         """Yield the windows of a pass in the order of need."""
         return self._part(cut, state.epoch).tasks()
 
-    def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> SampleReader:
+    def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> SampleReader | RunReader:
         """Return what reads a pass from a feed of its tasks."""
-        return Cursor(self._part(cut, state.epoch), feed, self._blocks)
+        part = self._part(cut, state.epoch)
+        return LaneReader(part, feed) if part.period == 1 else Cursor(part, feed, self._blocks)
 
     def pad(self, positions: NDArray[np.int64], state: LoaderState) -> Columns:
         """Return samples at any positions of an epoch."""
@@ -131,6 +135,4 @@ class SetEngine:
 
 def repeated(columns: Columns, rows: NDArray[np.int64]) -> Columns:
     """Return rows of columns, some perhaps several times, in memory of their own."""
-    targets = targets_for(columns, len(rows))
-    put_rows(columns, targets, slice(None), rows)
-    return {name: target.column() for name, target in targets.items()}
+    return joined([(columns, rows, len(rows))])

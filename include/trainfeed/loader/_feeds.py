@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Self
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Final, NamedTuple, Self
 
+from trainfeed.errors import LoaderError
 from trainfeed.loader._memory import BufferPool, LentMemory
 from trainfeed.loader._source import Loaded
 from trainfeed.loader._stats import LoaderStats
 from trainfeed.loader._window import Task, Window
 
-__all__ = ["InlineFeed", "LoadTask", "ThreadFeed"]
+__all__ = ["InlineFeed", "LoadTask", "ThreadFeed", "ThreadPlan"]
 
 # Loads a window of whichever set the task names.
 LoadTask = Callable[[Task, LentMemory], Loaded]
+
+# A read that hangs cannot be interrupted; whoever leaves a pass does not hang with it.
+_JOIN_S: Final = 5.0
 
 
 class InlineFeed:
@@ -40,7 +46,7 @@ class InlineFeed:
     def next(self) -> Window:
         """Load the next window."""
         start_s = time.perf_counter()
-        loaded = self._load(next(self._tasks), LentMemory(self._pool, is_lazy=True))
+        loaded = self._load(next(self._tasks), LentMemory(self._pool))
         seconds = time.perf_counter() - start_s
         self._stats.count_load(seconds, loaded.num_samples)
         self._stats.count_wait(seconds, 0)
@@ -56,6 +62,20 @@ class InlineFeed:
         self.close()
 
 
+class ThreadPlan(NamedTuple):
+    """How threads load windows.
+
+    Attributes:
+        num_threads: How many threads there are at most.
+        ahead: How many windows are loaded before they are asked for.
+        timeout_s: How long the one that is asked for may take.
+    """
+
+    num_threads: int
+    ahead: int
+    timeout_s: float
+
+
 class ThreadFeed:
     """Loads windows ahead in threads, which pays as far as decoding leaves the interpreter lock.
 
@@ -64,8 +84,7 @@ class ThreadFeed:
         load: Loads one; called in the threads.
         pool: Gives the memory.
         stats: Where to count.
-        num_threads: How many threads.
-        ahead: How many windows are loaded before they are asked for.
+        plan: How many threads, how far ahead, how patiently.
     """
 
     def __init__(
@@ -75,33 +94,52 @@ class ThreadFeed:
         pool: BufferPool,
         stats: LoaderStats,
         *,
-        num_threads: int,
-        ahead: int,
+        plan: ThreadPlan,
     ) -> None:
         self._tasks = tasks
         self._load = load
         self._pool = pool
         self._stats = stats
-        self._ahead = ahead
-        self._threads = ThreadPoolExecutor(num_threads, "trainfeed-loader")
-        self._running: deque[Future[Loaded]] = deque()
+        self._num_threads, self._ahead = plan.num_threads, plan.ahead
+        self._timeout_s = min(plan.timeout_s, threading.TIMEOUT_MAX)
+        self._threads: list[threading.Thread] = []
+        self._queue: SimpleQueue[tuple[Task, Future[Loaded]] | None] = SimpleQueue()
+        self._running: deque[tuple[Task, Future[Loaded]]] = deque()
+        self._failure: LoaderError | None = None
 
     def next(self) -> Window:
-        """Wait for the next window, and start another one."""
+        """Wait for the next window, and start another one.
+
+        Raises:
+            LoaderError: It did not come in time. Whoever asks again is told at once.
+        """
+        if self._failure is not None:
+            raise self._failure
         self._fill(self._ahead + 1)
-        future = self._running.popleft()
+        task, future = self._running.popleft()
         self._fill(self._ahead)
         start_s = time.perf_counter()
-        loaded = future.result()
+        try:
+            loaded = future.result(self._timeout_s)
+        except TimeoutError:
+            self._failure = _late(task, self._timeout_s)
+            raise self._failure from None
         self._stats.count_wait(time.perf_counter() - start_s, len(self._running))
         return Window(*loaded)
 
     def close(self) -> None:
-        """Wait for what is being loaded, and end the threads; safe to call twice."""
-        for future in self._running:
+        """Wait for what is being loaded, but not for ever, and end the threads; safe to repeat."""
+        for _, future in self._running:
             future.cancel()
-        self._threads.shutdown(wait=True, cancel_futures=True)
         self._running.clear()
+        for _ in self._threads:
+            self._queue.put(None)
+        end_s = time.monotonic() + _JOIN_S
+        while self._threads:
+            thread = self._threads.pop()
+            # The garbage collector may close a pass in one of its own threads.
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, end_s - time.monotonic()))
 
     def __enter__(self) -> Self:
         return self
@@ -111,10 +149,36 @@ class ThreadFeed:
 
     def _fill(self, wanted: int) -> None:
         while len(self._running) < wanted and (task := next(self._tasks, None)) is not None:
-            self._running.append(self._threads.submit(self._timed, task))
+            self._running.append((task, Future()))
+            self._queue.put(self._running[-1])
+            if len(self._threads) < self._num_threads:
+                self._start_thread()
+
+    def _start_thread(self) -> None:
+        # Those of an executor would keep the interpreter from ending while one of them hangs.
+        thread = threading.Thread(target=self._work, name="trainfeed-loader", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            task, future = item
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(self._timed(task))
+                except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                    future.set_exception(error)
+            del item, task, future
 
     def _timed(self, task: Task) -> Loaded:
         start_s = time.perf_counter()
         loaded = self._load(task, LentMemory(self._pool))
         self._stats.count_load(time.perf_counter() - start_s, loaded.num_samples)
         return loaded
+
+
+def _late(task: Task, timeout_s: float) -> LoaderError:
+    return LoaderError(
+        f"window {task.window} of lane {task.lane} in epoch {task.epoch} was not loaded within"
+        f" {timeout_s:g} s; raise timeout_s if samples take that long"
+    )

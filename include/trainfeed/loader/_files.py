@@ -1,5 +1,8 @@
 """Reads the shards of a set: few open files, patience with a file system that stumbles.
 
+On CephFS no request goes over the end of an object: each asks one server, and what is tried again
+is small.
+
 ``pread`` into memory of the caller is the rule. A file that is mapped instead kills the process
 when it is cut or when its server goes away, so only versions, which never change, are mapped, and
 only on local disks.
@@ -13,12 +16,14 @@ import os
 import stat
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from trainfeed.errors import FormatError, NotFoundError, StorageError, TruncatedError
+from trainfeed.loader._mounts import object_bytes
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["DEFAULT_READ_DEADLINE_S", "ShardFiles"]
@@ -40,8 +45,9 @@ _MAX_OPEN: Final = 64
 
 
 class _OpenShard:
-    def __init__(self, fd: int) -> None:
+    def __init__(self, path: str, fd: int) -> None:
         self.fd = fd
+        self.object_bytes = object_bytes(path, fd)
         self.num_users = 0
         self.retired = False
 
@@ -76,6 +82,7 @@ class ShardFiles:
     def _start(self) -> None:
         self._lock = threading.Lock()
         self._open: OrderedDict[int, _OpenShard] = OrderedDict()
+        weakref.finalize(self, _close_all, self._open)
         self._maps: OrderedDict[int, memoryview] = OrderedDict()
 
     def read(self, shard: int, offset_bytes: int, out: Sequence[memoryview]) -> None:
@@ -126,8 +133,8 @@ class ShardFiles:
 
     def _try_read(self, shard: int, offset_bytes: int, out: Sequence[memoryview]) -> OSError | None:
         try:
-            with self._opened(shard) as fd:
-                self._fill(fd, shard, offset_bytes, out)
+            with self._opened(shard) as entry:
+                self._fill(entry, shard, offset_bytes, out)
         except OSError as error:
             return error
         return None
@@ -144,18 +151,19 @@ class ShardFiles:
                 os.close(fd)
 
     @contextmanager
-    def _opened(self, shard: int) -> Iterator[int]:
+    def _opened(self, shard: int) -> Iterator[_OpenShard]:
         with self._lock:
             entry = self._open.get(shard)
             if entry is None:
-                entry = self._open[shard] = _OpenShard(self._open_plain(self.paths[shard]))
+                path = self.paths[shard]
+                entry = self._open[shard] = _OpenShard(path, self._open_plain(path))
             self._open.move_to_end(shard)
             entry.num_users += 1
             oldest = next(iter(self._open)) if len(self._open) > _MAX_OPEN else None
         if oldest is not None:
             self._retire(oldest)
         try:
-            yield entry.fd
+            yield entry
         finally:
             with self._lock:
                 entry.num_users -= 1
@@ -180,11 +188,17 @@ class ShardFiles:
             raise FormatError("expected a plain file, got something else", path=path)
         return fd
 
-    def _fill(self, fd: int, shard: int, offset_bytes: int, out: Sequence[memoryview]) -> None:
+    def _fill(
+        self, entry: _OpenShard, shard: int, offset_bytes: int, out: Sequence[memoryview]
+    ) -> None:
         parts = [part for part in out if len(part)]
         wanted, got = sum(map(len, parts)), 0
         while parts:
-            num_bytes = os.preadv(fd, parts, offset_bytes + got)
+            start = offset_bytes + got
+            asked = parts
+            if entry.object_bytes is not None:
+                asked = _leading(parts, entry.object_bytes - start % entry.object_bytes)
+            num_bytes = os.preadv(entry.fd, asked, start)
             if not num_bytes:
                 raise self._truncated(shard, offset_bytes, wanted, got)
             got += num_bytes
@@ -213,6 +227,24 @@ class ShardFiles:
             f"{error.strerror} while reading {path} at byte {offset_bytes}; tried {tries} times in"
             f" at most {self._deadline_s:g} s"
         )
+
+
+def _leading(parts: Sequence[memoryview], num_bytes: int) -> list[memoryview]:
+    """Return the first ``num_bytes`` of parts, so that a request stays within one object."""
+    found = []
+    for part in parts:
+        if num_bytes <= 0:
+            break
+        found.append(part[:num_bytes])
+        num_bytes -= len(part)
+    return found
+
+
+def _close_all(opened: OrderedDict[int, _OpenShard]) -> None:
+    """Close what is open of files that nobody reads any more."""
+    for entry in opened.values():
+        entry.retired = True
+        _close_unused(entry)
 
 
 def _close_unused(entry: _OpenShard) -> None:

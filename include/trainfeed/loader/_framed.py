@@ -3,58 +3,82 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
-from trainfeed.loader._columns import Column, Columns, Dense, Ragged, Rows
+from trainfeed.loader._columns import Columns, Dense, Rows
 from trainfeed.loader._rows import check_booleans, check_presence
+from trainfeed.loader._runs import Ragged
+from trainfeed.recordio import record_bounds
 from trainfeed.samples import Field, Schema
 
-__all__ = ["RECORD", "PlainRecords", "RecordParser", "Records", "TypedRecords", "record_places"]
+__all__ = [
+    "RECORD",
+    "FoundRecords",
+    "PlainRecords",
+    "RecordParser",
+    "Records",
+    "TypedRecords",
+    "record_places",
+]
 
 # The only field of records that have no schema.
 RECORD: Final = "record"
 
-_LENGTH: Final = struct.Struct("<I")
+_LENGTH_BYTES: Final = 4
 _PRESENCE: Final = "_presence"
 
 
+class FoundRecords(NamedTuple):
+    """What was found about the records in a buffer.
+
+    Attributes:
+        heads: Fixed part and counts of each as bytes, shape ``(n,)``; empty without a schema.
+        ends: Where the variable fields of each start, and where the last ends, shape ``(n, v + 1)``
+            for v of them. Without a schema the record is the only one.
+    """
+
+    heads: NDArray[np.void]
+    ends: NDArray[np.int64]
+
+    @property
+    def num_bytes(self) -> int:
+        """What this takes."""
+        return self.heads.nbytes + self.ends.nbytes
+
+    def part(self, start: int, stop: int) -> FoundRecords:
+        """Return what is about some of the records."""
+        return FoundRecords(self.heads[start:stop], self.ends[start:stop])
+
+
 class Records(NamedTuple):
-    """Records in a buffer, with what was found in them.
+    """Records in a buffer.
 
     Attributes:
         buffer: Their bytes, and others.
-        places: Start and end of each, shape ``(n, 2)``.
-        heads: Fixed part and counts of each, shape ``(n,)``; empty without a schema.
-        ends: Where the variable fields of each start, and where the last ends, shape ``(n, v + 1)``
-            for v of them; empty without a schema.
+        found: What was found about them.
     """
 
     buffer: memoryview
-    places: NDArray[np.int64]
-    heads: NDArray[Any]
-    ends: NDArray[np.int64]
-
-    def part(self, start: int, stop: int) -> Records:
-        """Return some of the records."""
-        rows = slice(start, stop)
-        return Records(self.buffer, self.places[rows], self.heads[rows], self.ends[rows])
+    found: FoundRecords
 
 
 class RecordParser(Protocol):
     """Finds the fields of records, for many records at once."""
 
-    def parse(self, buffer: memoryview, places: NDArray[np.int64]) -> Records:
+    def parse(self, buffer: memoryview, places: NDArray[np.int64]) -> FoundRecords:
         """Find the fields of the records of a buffer.
 
         Raises:
             FormatError: A record is none of the schema.
         """
+
+    def blank(self, num_records: int) -> FoundRecords:
+        """Return what stands for records that are missing: their fields are empty."""
 
     def columns(self, parts: Sequence[Records], rows: Rows) -> Columns:
         """Return ``rows`` of the records of all parts, counted from the first part's first."""
@@ -66,35 +90,24 @@ def record_places(framing: memoryview, num_records: int) -> NDArray[np.int64]:
     Raises:
         FormatError: ``num_records`` records do not end exactly where the framing ends.
     """
-    starts, unpack, start = [], _LENGTH.unpack_from, 0
-    try:
-        for _ in range(num_records):
-            starts.append(start)
-            start += 4 + unpack(framing, start)[0]
-    except struct.error:
-        start = len(framing) + 1
-    if start != len(framing):
-        raise FormatError(
-            f"expected {num_records} records in {len(framing)} bytes of framing, they end"
-            f" {'before' if start < len(framing) else 'after'} it does"
-        )
-    bounds = np.array([*starts, start], np.int64)
-    return np.stack([bounds[:-1] + 4, bounds[1:]], axis=1)
+    bounds = np.frombuffer(record_bounds(framing, num_records), np.int64)
+    return np.stack([bounds[:-1] + _LENGTH_BYTES, bounds[1:]], axis=1)
 
 
 class PlainRecords:
     """Records without a schema: one field, their bytes; see ``RecordParser``."""
 
-    def parse(self, buffer: memoryview, places: NDArray[np.int64]) -> Records:
+    def parse(self, _buffer: memoryview, places: NDArray[np.int64]) -> FoundRecords:
         """Return the records as they are."""
-        return Records(buffer, places, _NOTHING, _NOTHING)
+        return FoundRecords(_NO_HEADS, places)
+
+    def blank(self, num_records: int) -> FoundRecords:
+        """Return what stands for records that are missing."""
+        return FoundRecords(_NO_HEADS, np.zeros((num_records, 2), np.int64))
 
     def columns(self, parts: Sequence[Records], rows: Rows) -> Columns:
         """Return the records as ``{"record": …}``."""
-        places = np.concatenate([part.places for part in parts])[rows]
-        numbers = _numbers(parts)[rows]
-        buffers = [part.buffer for part in parts]
-        return {RECORD: Ragged(buffers, np.column_stack([numbers, places]), "bytes")}
+        return {RECORD: Ragged([part.buffer for part in parts], _places(parts)[rows], "bytes")}
 
 
 class TypedRecords:
@@ -112,27 +125,36 @@ class TypedRecords:
             [math.prod(f.item_shape) * f.values_dtype.itemsize for f in self._variable], np.int64
         )
 
-    def parse(self, buffer: memoryview, places: NDArray[np.int64]) -> Records:
+    def parse(self, buffer: memoryview, places: NDArray[np.int64]) -> FoundRecords:
         """Find the fields of the records of a buffer; see ``RecordParser``."""
         heads = self._heads(buffer, places)
-        ends = self._ends(places, heads["counts"])
+        ends = self._ends(places, heads["counts"], len(buffer))
         check_booleans(self._fixed, heads["fixed"])
+        for i, field in enumerate(self._variable):
+            if field.dtype == "bool":
+                _check_runs_of_booleans(field, buffer, ends[:, i : i + 2])
         check_presence(self._schema.optional, heads["fixed"])
-        return Records(buffer, places, heads, ends)
+        # As plain bytes, which are joined and picked faster than fields.
+        return FoundRecords(heads.view(f"V{self._head.itemsize}"), ends)
+
+    def blank(self, num_records: int) -> FoundRecords:
+        """Return what stands for records that are missing."""
+        heads = np.zeros(num_records, self._head).view(f"V{self._head.itemsize}")
+        return FoundRecords(heads, np.zeros((num_records, len(self._variable) + 1), np.int64))
 
     def columns(self, parts: Sequence[Records], rows: Rows) -> Columns:
         """Return the fields of the schema, in its order."""
-        records = np.concatenate([part.heads["fixed"] for part in parts])[rows]
-        ends = np.concatenate([part.ends for part in parts])[rows]
-        numbers, buffers = _numbers(parts)[rows], [part.buffer for part in parts]
+        heads = np.concatenate([part.found.heads for part in parts])[rows]
+        records = heads.view(self._head)["fixed"]
+        places, buffers = _places(parts)[rows], [part.buffer for part in parts]
         absent = self._absent(records)
-        found: dict[str, Column] = {
+        found: Columns = {
             field.name: Dense(np.ascontiguousarray(records[field.name]), absent.get(field.name))
             for field in self._fixed
         }
         for i, field in enumerate(self._variable):
-            places = np.column_stack([numbers, ends[:, i], ends[:, i + 1]])
-            found[field.name] = self._ragged(field, buffers, places, absent.get(field.name))
+            own = places if len(self._variable) == 1 else places[:, [0, i + 1, i + 2]]
+            found[field.name] = self._ragged(field, buffers, own, absent.get(field.name))
         return {name: found[name] for name in self._schema.names}
 
     def _ragged(
@@ -159,8 +181,16 @@ class TypedRecords:
         windows = np.lib.stride_tricks.as_strided(data, (len(data) - size + 1, size), (1, 1))
         return np.ascontiguousarray(windows[places[:, 0]]).view(self._head)[:, 0]
 
-    def _ends(self, places: NDArray[np.int64], counts: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def _ends(
+        self, places: NDArray[np.int64], counts: NDArray[np.uint32], buffer_bytes: int
+    ) -> NDArray[np.int64]:
         """Return where the variable fields start, and where the last ends, shape (n, v + 1)."""
+        # Beyond the buffer in any case; the sums below then stay far from 64 bits.
+        if (wrong := (counts > buffer_bytes // self._item_bytes).any(axis=1)).any():
+            raise FormatError(
+                f"record {int(wrong.argmax())} of the chunk announces more values than the chunk"
+                " can hold"
+            )
         ends = np.empty((len(counts), len(self._variable) + 1), np.int64)
         ends[:, 0] = places[:, 0] + self._head.itemsize
         np.cumsum(counts.astype(np.int64) * self._item_bytes, axis=1, out=ends[:, 1:])
@@ -176,9 +206,26 @@ class TypedRecords:
         return {name: bits[:, i] == 0 for name, i in self._optional.items()}
 
 
-def _numbers(parts: Sequence[Records]) -> NDArray[np.int64]:
-    """Return the number of its part for every record of all parts."""
-    return np.repeat(np.arange(len(parts)), [len(part.places) for part in parts])
+def _check_runs_of_booleans(field: Field, buffer: memoryview, runs: NDArray[np.int64]) -> None:
+    """Refuse runs, shape ``(n, 2)`` and in order, that hold more than zeros and ones."""
+    full = runs[runs[:, 0] < runs[:, 1]].reshape(-1)
+    if not len(full):
+        return
+    # From each start to its end, and from there to the next start; the last ends with the data.
+    data = np.frombuffer(buffer, np.uint8)[: full[-1]]
+    if (np.maximum.reduceat(data, full[:-1])[::2] > 1).any():
+        raise FormatError(f"field {field.name!r} holds a byte that is neither 0 nor 1")
 
 
-_NOTHING: Final[NDArray[Any]] = np.empty(0, np.int64)
+def _places(parts: Sequence[Records]) -> NDArray[np.int64]:
+    """Return the number of its part, and then its ends, of every record of all parts."""
+    num_ends = parts[0].found.ends.shape[1]
+    places = np.empty((sum(len(part.found.ends) for part in parts), 1 + num_ends), np.int64)
+    end = 0
+    for number, part in enumerate(parts):
+        start, end = end, end + len(part.found.ends)
+        places[start:end, 0], places[start:end, 1:] = number, part.found.ends
+    return places
+
+
+_NO_HEADS: Final[NDArray[np.void]] = np.empty(0, "V1")

@@ -51,11 +51,9 @@ def refuse_batch(sample: Any) -> None:
 
 
 def _columns(items: Any, number: int) -> ColumnBatch:
-    if items and isinstance(items[0], Mapping):
-        names = list(items[0])
-        samples = [tuple(sample[name] for name in names) for sample in items]
-        return dict(zip(names, collate(samples, number), strict=True))
-    return list(collate(items, number))
+    columns = collate(items, number)
+    first = items[0]
+    return dict(zip(first, columns, strict=True)) if isinstance(first, Mapping) else list(columns)
 
 
 def count_cpus(places: Any) -> int:

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
-
 from trainfeed.decorators import buffered, multiprocess_reader, set_epoch
 from trainfeed.errors import ConfigError
-from trainfeed.loader._batch import Batch, num_bytes
+from trainfeed.loader._batch import Batch
 from trainfeed.loader._cut import Tail
+from trainfeed.loader._memory import FreshMemory
 from trainfeed.loader._mixing import Weight
 from trainfeed.loader._options import LoaderOptions
 from trainfeed.loader._python import stack
@@ -33,13 +31,13 @@ class IterableSet:
     everything, and keep their share.
 
     Attributes:
-        dataset: An object with ``__iter__``, or a callable that returns an iterator.
+        reader: A callable that returns an iterator.
         options: The loader's.
         digest: Identifies it by its ``content_digest``, or its type.
         stats: Where to count.
     """
 
-    dataset: Any
+    reader: ReaderLike
     options: LoaderOptions
     digest: str
     stats: LoaderStats
@@ -56,6 +54,8 @@ class IterableSet:
                 "an iterable has no order to choose; shuffle it with"
                 " trainfeed.decorators.shuffle, or give an object with __len__ and __getitem__"
             )
+        if options.max_skipped_chunks:
+            raise ConfigError("an iterable has no chunks to skip, got max_skipped_chunks")
         if options.num_workers > 1 or options.num_threads > 1:
             raise ConfigError(
                 "an iterable is read by one thread or process, got"
@@ -64,7 +64,8 @@ class IterableSet:
         kind = type(dataset)
         content = getattr(dataset, "content_digest", f"{kind.__module__}.{kind.__qualname__}")
         digest = hashlib.sha256(f"iterable/{content}".encode()).hexdigest()[:16]
-        return cls(dataset, options, digest, stats)
+        reader = dataset if callable(dataset) else _Passes(dataset)
+        return cls(reader, options, digest, stats)
 
     @property
     def weights(self) -> Weights:
@@ -101,19 +102,27 @@ class IterableSet:
     def _groups(self, samples: Iterator[Any], start: LoaderState) -> Iterator[Batch]:
         options = self.options
         global_batch = options.batch_size * options.share.world_size
+        # Only what follows a batch tells whether it is the last.
+        num_ahead = global_batch if options.tail is Tail.DROP else 1
         first = self._skip(samples, start.position, global_batch)
-        position, group = start.position, list(islice(samples, global_batch))
-        while group:
+        position, is_last = start.position, False
+        ahead: list[Any] = []
+        error: Exception | None = None
+        while not is_last:
+            if error is None:
+                error = _take(samples, global_batch + num_ahead - len(ahead), ahead)
+            group, ahead = ahead[:global_batch], ahead[global_batch:]
+            if error is not None and len(group) < global_batch:
+                raise error
+            if not group or (len(group) < global_batch and options.tail is Tail.DROP):
+                return
             first += group[: global_batch - len(first)]
-            # Only what follows a batch tells whether it is the last.
-            following = list(islice(samples, global_batch))
-            position += len(group)
-            state = replace(start, position=position)
-            if not following:
+            is_last = error is None and len(ahead) < num_ahead
+            state = replace(start, position=position + len(group))
+            if is_last:
                 state = replace(start, epoch=start.epoch + 1, position=0)
-            if len(group) == global_batch or options.tail is not Tail.DROP:
-                yield self._batch(group, position - len(group), first, state)
-            group = following
+            yield self._batch(group, position, first, state)
+            position += len(group)
 
     def _skip(self, samples: Iterator[Any], position: int, num_kept: int) -> list[Any]:
         """Skip the samples before a position; return the first ones, which may fill a batch."""
@@ -141,15 +150,15 @@ class IterableSet:
             total = position + len(group)
             filling = [first[(p % total) % len(first)] for p in share.positions(total, end)]
         rows = own + filling
-        columns = stack(rows or group[:1], _FreshMemory())
+        columns = stack(rows or group[:1], FreshMemory())
         fields = {name: column.array(0, len(rows)) for name, column in columns.items()}
         batch = Batch(fields, state, len(filling) if options.tail is Tail.PAD else 0)
-        self.stats.count_batches(1, len(own), num_bytes(batch))
+        num_bytes = sum(column.num_bytes(0, len(rows)) for column in columns.values())
+        self.stats.count_batches(1, len(own), num_bytes)
         return batch
 
     def _reader(self, epoch: int) -> ReaderLike:
-        dataset = self.dataset
-        reader: ReaderLike = dataset if callable(dataset) else dataset.__iter__
+        reader = self.reader
         if self.options.num_workers:
             reader = multiprocess_reader([reader])
         elif self.options.num_threads:
@@ -158,14 +167,42 @@ class IterableSet:
         return reader
 
 
-class _FreshMemory:
-    """New memory for every array."""
+class _Passes:
+    """An iterable as a reader.
 
-    is_lazy = False
+    Args:
+        dataset: An object with ``__iter__``; one with ``set_epoch`` is told which epoch is due.
+    """
 
-    def reserve(self, num_bytes: int) -> None:
-        """Do nothing: every array gets what it needs."""
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self._was_read = False
 
-    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return a new array."""
-        return np.empty(shape, dtype)
+    def __call__(self) -> Iterator[Any]:
+        """Start a pass.
+
+        Raises:
+            ConfigError: The iterable is an iterator, which was read before.
+        """
+        samples: Iterator[Any] = iter(self._dataset)
+        if samples is self._dataset and self._was_read:
+            raise ConfigError(
+                "expected an iterable for a second pass, got an iterator, which can be read only"
+                " once; give the function that makes it, or an object with __iter__"
+            )
+        self._was_read = True
+        return samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Tell the iterable which epoch is due."""
+        set_epoch(self._dataset, epoch)
+
+
+def _take(samples: Iterator[Any], count: int, into: list[Any]) -> Exception | None:
+    """Append samples, fewer at the end; return what was raised instead of the next one."""
+    try:
+        for sample in islice(samples, count):
+            into.append(sample)  # noqa: PERF402 - what comes before an error is kept
+    except Exception as error:  # noqa: BLE001 - raised behind the batches before it
+        return error
+    return None

@@ -10,21 +10,22 @@ from typing import Any, Final, Self
 
 from trainfeed.errors import ConfigError
 from trainfeed.loader._batch import Batch, Standing
+from trainfeed.loader._chunks import Verify
 from trainfeed.loader._cut import RankShare, Tail
 from trainfeed.loader._files import DEFAULT_READ_DEADLINE_S
 from trainfeed.loader._generator import GeneratorLoader
 from trainfeed.loader._mixing import Weight
 from trainfeed.loader._open import OpenedSets, open_sets
 from trainfeed.loader._options import (
-    DEFAULT_MAX_BYTES,
     DEFAULT_TIMEOUT_S,
     LoaderOptions,
     enum_of,
+    refuse_names,
+    whole,
 )
 from trainfeed.loader._order import DEFAULT_WINDOW_BYTES, lanes_for
 from trainfeed.loader._runner import Runner, SetsRunner
-from trainfeed.loader._shards import Verify
-from trainfeed.loader._state import LoaderState
+from trainfeed.loader._state import LARGEST, MOST_LANES, LoaderState
 from trainfeed.loader._stats import LoaderReport, LoaderStats
 
 __all__ = ["DataLoader"]
@@ -45,7 +46,9 @@ class DataLoader:
 
     Args:
         dataset: What ``open_dataset`` gives, ``RecordFiles``, ``TFRecordFiles``, a mixture, any
-            object with ``__len__`` and ``__getitem__``, any iterable, or a reader.
+            object with ``__len__`` and ``__getitem__``, any iterable, or a reader. Objects of your
+            own are told apart by ``content_digest``, a text, if they have one, else by their class
+            and length alone, so that a state of other content would not be refused.
         batch_size: Rows per batch and rank.
         shuffle: Whether the order is a permutation; a new one in every epoch.
         seed: What the permutation depends on besides content and epoch.
@@ -61,9 +64,13 @@ class DataLoader:
             again when nobody looks at it any more, and keeping a row keeps more than the row.
         verify: When checksums are compared: ``always``, ``first``, ``never``.
         window_bytes: Bytes of samples that are shuffled together; part of the order.
-        max_bytes: Limit for the memory that is shared with worker processes.
-        timeout_s: How long a worker may take for a window.
+        max_bytes: Limit for the memory that is shared with worker processes; what their windows
+            need when None, 256 MiB if only the samples know.
+        timeout_s: How long a worker or thread may take for a window.
         read_deadline_s: How long a read is tried again while a file system fails in passing.
+        max_skipped_chunks: How many damaged chunks of record files a process may leave out, each
+            with a warning in the log. Their samples are missing from the batches; all others stay
+            where they are, and so do states. With 0 the first one is an error.
         on_report: Called with the figures after every pass, and every 10 s within one.
 
     Raises:
@@ -89,16 +96,20 @@ class DataLoader:
         copy: bool = False,
         verify: str = "first",
         window_bytes: int = DEFAULT_WINDOW_BYTES,
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_bytes: int | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         read_deadline_s: float = DEFAULT_READ_DEADLINE_S,
+        max_skipped_chunks: int = 0,
         on_report: Callable[[LoaderReport], None] | None = None,
+        **foreign: object,
     ) -> None:
+        refuse_names(foreign)
+        world_size = whole("world_size", world_size, 1, MOST_LANES)
         self._options = options = LoaderOptions(
             batch_size=batch_size,
             shuffle=shuffle,
             seed=seed,
-            share=RankShare(rank, world_size),
+            share=RankShare(whole("rank", rank, 0), world_size),
             tail=enum_of(Tail, "tail", tail),
             num_workers=num_workers,
             num_threads=num_threads,
@@ -109,6 +120,7 @@ class DataLoader:
             max_bytes=max_bytes,
             timeout_s=timeout_s,
             read_deadline_s=read_deadline_s,
+            max_skipped_chunks=max_skipped_chunks,
             on_report=on_report,
         )
         self.dataset = dataset
@@ -116,11 +128,11 @@ class DataLoader:
         sets = open_sets(dataset, options, self._stats)
         self._next = LoaderState(
             digest=sets.digest,
-            seed=seed,
+            seed=options.seed,
             epoch=0,
             position=0,
-            lanes=lanes_for(world_size) if shuffle else 1,
-            window=window_bytes if shuffle else 0,
+            lanes=lanes_for(world_size) if options.shuffle else 1,
+            window=options.window_bytes if options.shuffle else 0,
             weights=sets.weights,
         )
         self._standing: Standing = self._next
@@ -129,6 +141,11 @@ class DataLoader:
             if isinstance(sets, OpenedSets)
             else sets
         )
+
+    @property
+    def tail(self) -> Tail:
+        """What becomes of samples that fill no global batch."""
+        return self._options.tail
 
     def __iter__(self) -> Iterator[Batch]:
         """Return an iterator over the rest of the epoch that is due."""
@@ -178,10 +195,13 @@ class DataLoader:
         self._standing = self._next
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iterator start at the beginning of an epoch."""
-        if epoch < 0:
-            raise ConfigError(f"expected an epoch from 0 on, got {epoch}")
-        self._next = self._standing = replace(self._next, epoch=epoch, position=0)
+        """Let the next iterator start at the beginning of an epoch.
+
+        Raises:
+            ConfigError: It is no number from 0 on.
+        """
+        number = whole("epoch", epoch, 0, LARGEST)
+        self._next = self._standing = replace(self._next, epoch=number, position=0)
 
     def report(self) -> LoaderReport:
         """Return where time went so far, over all iterators."""

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["ALIGNMENT_BYTES", "BufferPool", "LentMemory", "Memory", "carve", "lend"]
+__all__ = ["ALIGNMENT_BYTES", "BufferPool", "FreshMemory", "LentMemory", "Memory", "carve", "lend"]
 
 # An array that starts anywhere works, but slower: vector loads want a cache line.
 ALIGNMENT_BYTES: Final = 64
@@ -28,7 +28,8 @@ class Memory(Protocol):
     """Where a window's arrays are put.
 
     Attributes:
-        is_lazy: Whether permuted samples may stay where they are read to, and be picked later.
+        is_lazy: Whether samples may stay where they are read to, or mapped, and be picked later:
+            whoever puts batches together is in the same process.
     """
 
     @property
@@ -105,11 +106,13 @@ class LentMemory:
 
     Args:
         pool: The pool.
+
+    Attributes:
         is_lazy: See ``Memory``.
     """
 
-    def __init__(self, pool: BufferPool, *, is_lazy: bool = False) -> None:
-        self.is_lazy = is_lazy
+    def __init__(self, pool: BufferPool) -> None:
+        self.is_lazy = True
         self._pool = pool
         self._buffer: NDArray[np.uint8] = np.empty(0, np.uint8)
         self._used = 0
@@ -122,6 +125,19 @@ class LentMemory:
         """Return an array, not initialised, that starts at a multiple of 64 bytes."""
         array, self._used = carve(self._buffer, self._used, shape, np.dtype(dtype))
         return array
+
+
+class FreshMemory:
+    """New memory for every array; see ``Memory``."""
+
+    is_lazy = False
+
+    def reserve(self, num_bytes: int) -> None:
+        """Do nothing: every array gets what it needs."""
+
+    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Return a new array."""
+        return np.empty(shape, dtype)
 
 
 def carve(

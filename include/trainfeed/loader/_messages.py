@@ -6,7 +6,10 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, NamedTuple
+from threading import Event
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from trainfeed.errors import ConfigError
 from trainfeed.loader._columns import Columns
@@ -14,7 +17,19 @@ from trainfeed.loader._order import Order
 from trainfeed.loader._source import Source
 from trainfeed.loader._window import Task
 
-__all__ = ["Answer", "Job", "PackedArray", "PackedColumn", "Question", "dump", "load"]
+__all__ = [
+    "IMPORTING_MAIN",
+    "Answer",
+    "Job",
+    "PackedArray",
+    "PackedColumn",
+    "Question",
+    "dump",
+    "load",
+]
+
+# Set in a worker process while it imports the main program for a class that is defined there.
+IMPORTING_MAIN: Final = Event()
 
 
 @dataclass(frozen=True)
@@ -52,7 +67,7 @@ class PackedArray(NamedTuple):
     offset_bytes: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    dtype: str
+    dtype: np.dtype[Any]
 
 
 class PackedColumn(NamedTuple):

@@ -46,10 +46,15 @@ def shares_of(weights: Sequence[Weight]) -> tuple[int, ...]:
     shares = tuple(int(share // divisor) for share in whole)
     if sum(shares) > _MAX_TOTAL:
         raise ConfigError(
-            f"expected weights that are multiples of 1/{_MAX_TOTAL} or less, got {weights}; round"
-            " them"
+            f"expected weights that are whole numbers of one fraction, {_MAX_TOTAL} of it together"
+            f" at most, got {weights}; round them, for instance to {_rounded(exact)}"
         )
     return shares
+
+
+def _rounded(weights: Sequence[Fraction]) -> list[float]:
+    """Return weights of nearly the same proportions, as parts of 1 with five digits."""
+    return [round(float(weight / sum(weights)), 5) for weight in weights]
 
 
 @dataclass(frozen=True)

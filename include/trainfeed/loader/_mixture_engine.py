@@ -12,17 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError
-from trainfeed.loader._columns import Columns, Target, put_rows, targets_for
-from trainfeed.loader._cursor import Cursor, EpochPart, Fetched
+from trainfeed.loader._columns import Columns
+from trainfeed.loader._cursor import Cursor, Fetched
 from trainfeed.loader._cut import BatchCut, RankShare, Tail
 from trainfeed.loader._engine import repeated
+from trainfeed.loader._epoch_part import EpochPart
 from trainfeed.loader._feeds import InlineFeed
-from trainfeed.loader._memory import BufferPool, LentMemory
+from trainfeed.loader._memory import BufferPool, FreshMemory, LentMemory
 from trainfeed.loader._mixture import History, Mixture
 from trainfeed.loader._order import Order
 from trainfeed.loader._source import Loaded, Source
 from trainfeed.loader._state import LoaderState
 from trainfeed.loader._stats import LoaderStats
+from trainfeed.loader._targets import Targets, targets_for
 from trainfeed.loader._window import Feed, Task, load_window
 
 __all__ = ["MixtureEngine"]
@@ -140,11 +142,7 @@ class MixtureEngine:
 
 
 class _MixtureReader:
-    """Reads samples of a mixture at ascending positions of an epoch.
-
-    Attributes:
-        takes: False: the samples lie in several lanes.
-    """
+    """Reads samples of a mixture at ascending positions of an epoch."""
 
     def __init__(
         self,
@@ -154,7 +152,6 @@ class _MixtureReader:
         feed: Feed,
         state: LoaderState,
     ) -> None:
-        self.takes = False
         self._engine = engine
         self._history = history
         self._tasks = tasks
@@ -165,16 +162,12 @@ class _MixtureReader:
         self._start = history.counts(self._base + state.position)
         self._sizes = np.array([order.total for _, order in engine.children], np.int64)
 
-    def take(self, num_samples: int) -> Fetched:
-        """Refuse: nobody asks, because ``takes`` is False."""
-        raise NotImplementedError
-
     def fetch(self, positions: NDArray[np.int64]) -> Fetched:
         """Return the samples at positions, in owned memory."""
         stream = positions + self._base
         children, own = self._history.place(stream)
         epochs = own // self._sizes[children]
-        targets: dict[str, Target] = {}
+        targets: Targets | None = None
         end, error = 0, None
         for start, stop in pairwise(_cuts(children, epochs)):
             part = slice(start, stop)
@@ -189,14 +182,13 @@ class _MixtureReader:
                 fetched = self._cursors[key].end()
                 good = fetched.stop
                 if good:
-                    targets = targets or targets_for(fetched.columns, len(positions))
-                    put_rows(fetched.columns, targets, rows[:good], slice(0, good))
+                    targets = targets or targets_for(fetched.columns, len(positions), FreshMemory())
+                    targets.put(fetched.columns, rows[:good], slice(0, good))
                 if fetched.error is not None and rows[fetched.stop] < end:
                     end, error = int(rows[fetched.stop]), fetched.error
             if error is not None:
                 break
-        columns: Columns = {name: target.column() for name, target in targets.items()}
-        return Fetched(columns, 0, end, error)
+        return Fetched({} if targets is None else targets.columns(end), 0, end, error)
 
     def _load(
         self, wanted: dict[tuple[int, int], NDArray[np.int64]], own: NDArray[np.int64], last: int

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["file_system_type", "is_network"]
+__all__ = ["file_system_type", "is_network", "object_bytes"]
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _NETWORK: Final = frozenset(
@@ -17,6 +17,9 @@ _NETWORK: Final = frozenset(
         "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "virtiofs", "wekafs",
     }
 )  # fmt: skip
+# What CephFS cuts files into unless told otherwise, and how it says for a file.
+_CEPH_OBJECT_BYTES: Final = 4 << 20
+_CEPH_OBJECT_SIZE: Final = "ceph.file.layout.object_size"
 
 
 def file_system_type(path: str | os.PathLike[str]) -> str:
@@ -35,6 +38,28 @@ def is_network(folder: str) -> bool:
     """Return whether a folder's files may live elsewhere. What FUSE mounts is taken for that."""
     kind = file_system_type(folder)
     return kind in _NETWORK or kind.startswith("fuse")
+
+
+def object_bytes(path: str, fd: int) -> int | None:
+    """Return the size of the objects that a file consists of; None where it is one piece.
+
+    Args:
+        path: The file, which tells the file system.
+        fd: The same file, open.
+    """
+    if not _is_ceph(str(Path(path).parent)):
+        return None
+    try:
+        text = os.getxattr(fd, _CEPH_OBJECT_SIZE)
+    except OSError:
+        return _CEPH_OBJECT_BYTES
+    return int(text) if text.isdigit() and int(text) else _CEPH_OBJECT_BYTES
+
+
+@lru_cache(maxsize=256)
+def _is_ceph(folder: str) -> bool:
+    kind = file_system_type(folder)
+    return kind == "ceph" or kind.startswith("fuse.ceph")
 
 
 def _is_below(path: str, mount_point: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,6 +109,7 @@ def open_sets(dataset: Any, options: LoaderOptions, stats: LoaderStats) -> Opene
     Raises:
         ConfigError: It is nothing that samples can be taken from.
     """
+    _refuse_paths(dataset)
     if isinstance(dataset, Mixture):
         children = [_source(child, options) for child in dataset.datasets]
         return OpenedSets(children, dataset)
@@ -127,11 +129,33 @@ def _by_number(dataset: Any) -> bool:
     return hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
 
 
+def _refuse_paths(dataset: Any) -> None:
+    """Refuse what has a length and items, or is called a data set, and has no samples."""
+    if isinstance(dataset, str | bytes | bytearray | os.PathLike | Mapping):
+        raise ConfigError(
+            f"expected a data set, got {type(dataset).__name__}; for files write"
+            " RecordFiles(paths) or TFRecordFiles(paths), for a published version"
+            " open_dataset(name, …), for columns an object with __len__ and __getitem__"
+        )
+
+
 def _source(dataset: Any, options: LoaderOptions) -> Source:
+    _refuse_paths(dataset)
+    verify, deadline_s = options.verify, options.read_deadline_s
+    max_skipped = options.max_skipped_chunks
     if isinstance(dataset, DatasetReader):
-        return published_source(dataset, verify=options.verify, deadline_s=options.read_deadline_s)
-    if isinstance(dataset, RecordFiles | TFRecordFiles):
-        return dataset.source(verify=options.verify, deadline_s=options.read_deadline_s)
+        return published_source(
+            dataset, verify=verify, deadline_s=deadline_s, max_skipped=max_skipped
+        )
+    if isinstance(dataset, RecordFiles):
+        return dataset.source(verify=verify, deadline_s=deadline_s, max_skipped=max_skipped)
+    if max_skipped:
+        raise ConfigError(
+            "expected published versions or RecordIO files with max_skipped_chunks, got"
+            f" {type(dataset).__name__}"
+        )
+    if isinstance(dataset, TFRecordFiles):
+        return dataset.source(verify=verify, deadline_s=deadline_s)
     if _by_number(dataset):
         return MapSource(dataset)
     raise ConfigError(

@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import operator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, TypeVar
+from numbers import Real
+from typing import Final, SupportsIndex, TypeVar
 
 from trainfeed.errors import ConfigError
+from trainfeed.loader._chunks import Verify
 from trainfeed.loader._cut import RankShare, Tail
 from trainfeed.loader._files import DEFAULT_READ_DEADLINE_S
 from trainfeed.loader._order import DEFAULT_WINDOW_BYTES
-from trainfeed.loader._shards import Verify
+from trainfeed.loader._state import LARGEST, LARGEST_SEED
 from trainfeed.loader._stats import LoaderReport
 
-__all__ = ["DEFAULT_MAX_BYTES", "DEFAULT_TIMEOUT_S", "LoaderOptions", "enum_of"]
+__all__ = ["DEFAULT_TIMEOUT_S", "LoaderOptions", "enum_of", "refuse_names", "whole"]
 
 _Enum = TypeVar("_Enum", bound=StrEnum)
 
-# All slots of worker processes together; four times the windows of the default order.
-DEFAULT_MAX_BYTES: Final = 256 << 20
 # A window takes milliseconds. Who waits longer has samples that take seconds each, and says so.
 DEFAULT_TIMEOUT_S: Final = 120.0
+
+_TENSORS: Final = "give the loader to trainfeed.adapters.torch, which yields tensors to pin or move"
+_PADDLE: Final = "give the loader to trainfeed.adapters.paddle, which yields tensors"
+_WORKERS: Final = "its workers start without a fork and stay until close()"
+# What loaders of other libraries take, and what serves for it here.
+_REMEDIES: Final = {
+    "drop_last": 'write tail="drop"; see Tail for what else may become of the last samples',
+    "sampler": "it computes the order itself; write shuffle=True and seed, rank and world_size",
+    "batch_sampler": "it computes the order itself; write batch_size, shuffle=True and seed, rank"
+    " and world_size",
+    "collate_fn": "it stacks samples field by field; let __getitem__ return what fits together",
+    "pin_memory": _TENSORS,
+    "pin_memory_device": _TENSORS,
+    "prefetch_factor": "write prefetch, which counts windows of all workers together",
+    "timeout": "write timeout_s",
+    "generator": "write seed",
+    "persistent_workers": _WORKERS,
+    "multiprocessing_context": _WORKERS,
+    "worker_init_fn": "prepare what samples need in __getitem__, or in __setstate__ of the dataset",
+    "places": _PADDLE,
+    "feed_list": _PADDLE,
+    "return_list": _PADDLE,
+    "use_shared_memory": "workers always use it; max_bytes bounds it",
+    "use_buffer_reader": "write num_threads or num_workers, which load ahead",
+}
 
 
 @dataclass(frozen=True)
@@ -43,26 +70,27 @@ class LoaderOptions:
     copy: bool = False
     verify: Verify = Verify.FIRST
     window_bytes: int = DEFAULT_WINDOW_BYTES
-    max_bytes: int = DEFAULT_MAX_BYTES
+    max_bytes: int | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
     read_deadline_s: float = DEFAULT_READ_DEADLINE_S
+    max_skipped_chunks: int = 0
     on_report: Callable[[LoaderReport], None] | None = None
 
     def __post_init__(self) -> None:
         self._check_least("batch_size", 1)
         self._check_least("num_workers", 0)
         self._check_least("num_threads", 0)
-        self._check_least("window_bytes", 1)
-        self._check_least("max_bytes", 1)
+        self._check_least("window_bytes", 1, LARGEST)
+        self._check_least("seed", -LARGEST_SEED, LARGEST_SEED)
+        self._check_flag("shuffle")
+        self._check_flag("copy")
+        self._check_seconds("timeout_s", above=True)
+        self._check_seconds("read_deadline_s")
+        if self.max_bytes is not None:
+            self._check_least("max_bytes", 1)
+        self._check_least("max_skipped_chunks", 0)
         if self.prefetch is not None:
             self._check_least("prefetch", 1)
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise ConfigError(f"expected seed as a whole number, got {self.seed!r}")
-        if self.timeout_s <= 0 or self.read_deadline_s < 0:
-            raise ConfigError(
-                f"expected timeout_s above 0 and read_deadline_s from 0 on, got {self.timeout_s}"
-                f" and {self.read_deadline_s}"
-            )
         if self.num_workers and self.num_threads:
             raise ConfigError(
                 "expected num_workers or num_threads, got both; threads are cheaper where decoding"
@@ -79,10 +107,50 @@ class LoaderOptions:
             return self.prefetch
         return max(2 * max(self.num_workers, self.num_threads), -(-period // 2)) + 2
 
-    def _check_least(self, name: str, least: int) -> None:
+    def _check_least(self, name: str, least: int, most: int | None = None) -> None:
+        object.__setattr__(self, name, whole(name, getattr(self, name), least, most))
+
+    def _check_flag(self, name: str) -> None:
         value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ConfigError(f"expected {name} as a whole number from {least} on, got {value!r}")
+        if value not in (True, False):
+            raise ConfigError(f"expected {name} as True or False, got {value!r}")
+        object.__setattr__(self, name, bool(value))
+
+    def _check_seconds(self, name: str, *, above: bool = False) -> None:
+        value = getattr(self, name)
+        seconds = float(value) if isinstance(value, Real) else math.nan
+        # Written so that what is no number is refused too.
+        if not (seconds > 0 if above else seconds >= 0):
+            what = "above 0" if above else "from 0 on"
+            raise ConfigError(f"expected {name} as seconds {what}, got {value!r}")
+
+
+def whole(name: str, value: object, least: int, most: int | None = None) -> int:
+    """Return a whole number, of whatever type it is, as an ``int``.
+
+    Raises:
+        ConfigError: It is none, or below ``least``, or above ``most``.
+    """
+    number = least - 1
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        number = operator.index(value)
+    if number < least or (most is not None and number > most):
+        upto = "on" if most is None else f"to {most}"
+        raise ConfigError(f"expected {name} as a whole number from {least} {upto}, got {value!r}")
+    return number
+
+
+def refuse_names(names: Iterable[str]) -> None:
+    """Refuse arguments that a loader does not have.
+
+    Raises:
+        ConfigError: Another library's loader has one, and here something else serves for it.
+        TypeError: Nobody knows one.
+    """
+    for name in names:
+        if name in _REMEDIES:
+            raise ConfigError(f"trainfeed's DataLoader has no {name}: {_REMEDIES[name]}")
+        raise TypeError(f"DataLoader() got an unexpected keyword argument {name!r}")
 
 
 def enum_of(kind: type[_Enum], name: str, value: str) -> _Enum:

@@ -108,7 +108,8 @@ class Order:
     def max_window_bytes(self) -> int:
         """The most bytes of chunks that a window of any epoch reads."""
         largest = int(self.num_bytes.max(initial=0))
-        return max(self.window_bytes // self.lanes, largest * (_MIN_CHUNKS if self.shuffle else 1))
+        most = max(self.window_bytes // self.lanes, largest * (_MIN_CHUNKS if self.shuffle else 1))
+        return min(most, int(self.num_bytes.sum()))
 
     def epoch(self, epoch: int) -> EpochOrder:
         """Return the order of one epoch; the latest ones are remembered."""

@@ -5,38 +5,41 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.loader._batch import Batch, num_bytes
-from trainfeed.loader._columns import Columns, put_rows, targets_for
+from trainfeed.loader._batch import Batch
+from trainfeed.loader._columns import Columns
 from trainfeed.loader._cursor import Fetched
 from trainfeed.loader._cut import BatchCut, Tail
+from trainfeed.loader._runs import Ragged
+from trainfeed.loader._skips import MISSING
 from trainfeed.loader._state import LoaderState
 from trainfeed.loader._stats import LoaderStats
+from trainfeed.loader._targets import joined
 
-__all__ = ["Pass", "Point", "SampleReader"]
+__all__ = ["Pass", "Point", "RunReader", "SampleReader"]
 
 # Batches of small samples are put together several at a time: the steps per lane and field cost
 # as much for 8 rows as for 100. More than this gains nothing and leaves the cache.
 _BLOCK_BYTES: Final = 2 << 20
 _BLOCK_ROWS: Final = 4096
+# Runs of bytes are only noted, and copied batch by batch. But what they are in is held meanwhile.
+_RUNS_BYTES: Final = 32 << 20
 
 
 class SampleReader(Protocol):
-    """Reads samples of an epoch at ascending positions.
-
-    Attributes:
-        takes: Whether ``take`` may be used: the positions of the share lie one after another.
-    """
-
-    @property
-    def takes(self) -> bool: ...
+    """Reads samples of an epoch at ascending positions."""
 
     def fetch(self, positions: NDArray[np.int64]) -> Fetched:
         """Return the samples at positions, in owned memory."""
+
+
+@runtime_checkable
+class RunReader(Protocol):
+    """Reads the samples of a share whose positions lie one after another."""
 
     def take(self, num_samples: int) -> Fetched:
         """Return the next samples, as views where that is possible."""
@@ -62,11 +65,13 @@ class Pass:
     copy: bool
     stats: LoaderStats
 
-    def batches(self, reader: SampleReader) -> Iterator[Batch]:
+    def batches(self, reader: SampleReader | RunReader) -> Iterator[Batch]:
         """Yield the batches; what keeps a sample from being read is raised in its place."""
-        return self._one_by_one(reader) if reader.takes else self._in_blocks(reader)
+        if isinstance(reader, RunReader):
+            return self._one_by_one(reader)
+        return self._in_blocks(reader)
 
-    def _one_by_one(self, reader: SampleReader) -> Iterator[Batch]:
+    def _one_by_one(self, reader: RunReader) -> Iterator[Batch]:
         last, size = self.cut.num_batches - 1, self.cut.batch_size
         for number in range(last):
             fetched = reader.take(size)
@@ -80,8 +85,9 @@ class Pass:
         yield self._last(fetched.columns, fetched.start, fetched.stop)
 
     def _in_blocks(self, reader: SampleReader) -> Iterator[Batch]:
-        step = self._batches_per_block()
-        for first in range(0, self.cut.num_batches, step):
+        # Small ones first, so that the first batch comes early.
+        first, step = 0, 1
+        while first < self.cut.num_batches:
             start_s = time.perf_counter()
             last = min(first + step, self.cut.num_batches)
             positions = self._positions(first, last)
@@ -90,6 +96,7 @@ class Pass:
             yield from self._cut(fetched, first, last)
             if fetched.error is not None:
                 raise fetched.error
+            first, step = last, min(2 * step, self._batches_per_block(fetched.columns))
 
     def state_after(self, num_batches: int) -> LoaderState:
         """Return the state after so many batches; after the last one the next epoch starts."""
@@ -99,12 +106,14 @@ class Pass:
 
     def _cut(self, fetched: Fetched, first: int, last: int) -> Iterator[Batch]:
         """Yield the batches of a block that are whole."""
-        end = fetched.start
+        end, size = fetched.start, self.cut.batch_size
+        last_of_all = self.cut.num_batches - 1
         for number in range(first, last):
-            start, end = end, end + self._count(number, number + 1)
+            start = end
+            end += size if number < last_of_all else self._count(number, number + 1)
             if end > fetched.stop:
                 return
-            if number == self.cut.num_batches - 1:
+            if number == last_of_all:
                 yield self._last(fetched.columns, start, end)
             else:
                 yield self._plain(fetched.columns, start, end, number)
@@ -112,18 +121,37 @@ class Pass:
     def _plain(
         self, columns: Columns, start: int, stop: int, number: int, num_padded: int = 0
     ) -> Batch:
-        fields = {name: column.array(start, stop) for name, column in columns.items()}
+        fields, num_bytes = {}, 0
+        for name, column in columns.items():
+            array = fields[name] = column.array(start, stop)
+            has_objects = array.dtype.kind == "O"
+            num_bytes += column.num_bytes(start, stop) if has_objects else array.nbytes
+        if MISSING in fields:
+            fields, num_padded = self._without_missing(fields, num_padded)
+            stop = start + len(next(iter(fields.values())))
         if self.copy:
             fields = {name: _copied(array) for name, array in fields.items()}
-        batch = Batch(fields, Point(self, number + 1), num_padded)
-        self.stats.count_batches(1, stop - start - num_padded, num_bytes(batch))
-        return batch
+        self.stats.count_batches(1, stop - start - num_padded, num_bytes)
+        return Batch(fields, Point(self, number + 1), num_padded)
+
+    def _without_missing(
+        self, fields: dict[str, NDArray[Any]], num_padded: int
+    ) -> tuple[dict[str, NDArray[Any]], int]:
+        """Return the rows that are there, and how many of those only fill the batch."""
+        kept = ~fields.pop(MISSING)
+        if kept.all():
+            return fields, num_padded
+        num_own = len(kept) - num_padded
+        self.stats.count("skipped_samples", num_own - int(kept[:num_own].sum()))
+        return {name: array[kept] for name, array in fields.items()}, int(kept[num_own:].sum())
 
     def _last(self, columns: Columns, start: int, stop: int) -> Batch:
         """Return the last batch of the epoch, which may have to be filled."""
         number, padding = self.cut.num_batches - 1, self.cut.padding()
         if len(padding):
-            columns = _joined(columns, start, stop, self.pad(padding), len(padding))
+            filling = self.pad(padding), slice(None), len(padding)
+            own = (columns, slice(start, stop), stop - start)
+            columns = joined([own, filling] if stop > start else [filling])
             num_padded = len(padding) if self.cut.tail is Tail.PAD else 0
             return self._plain(columns, 0, stop - start + len(padding), number, num_padded)
         if start == stop:
@@ -140,8 +168,10 @@ class Pass:
         start, stop = cut.position_after(first), min(cut.stop, cut.position_after(last))
         return cut.share.count(start, stop)
 
-    def _batches_per_block(self) -> int:
-        rows = min(_BLOCK_ROWS, _BLOCK_BYTES / max(1.0, self.sample_bytes))
+    def _batches_per_block(self, columns: Columns) -> int:
+        has_runs = any(isinstance(column, Ragged) for column in columns.values())
+        block_bytes = _RUNS_BYTES if has_runs else _BLOCK_BYTES
+        rows = min(_BLOCK_ROWS, block_bytes / max(1.0, self.sample_bytes))
         return max(1, int(rows // self.cut.batch_size))
 
 
@@ -162,17 +192,6 @@ class Point(NamedTuple):
 
 
 _NOTHING: Final = Fetched({}, 0, 0, None)
-
-
-def _joined(columns: Columns, start: int, stop: int, more: Columns, num_more: int) -> Columns:
-    """Return samples of ``columns``, and ``more`` behind them."""
-    num_samples = stop - start
-    total = num_samples + num_more
-    targets = targets_for(more, total)
-    put_rows(more, targets, slice(num_samples, total), slice(0, num_more))
-    if num_samples:
-        put_rows(columns, targets, slice(0, num_samples), slice(start, stop))
-    return {name: target.column() for name, target in targets.items()}
 
 
 def _copied(array: NDArray[Any]) -> NDArray[Any]:

@@ -6,9 +6,11 @@ import hashlib
 from pathlib import Path
 
 from trainfeed.dataset.examples import Chunk
+from trainfeed.loader._chunk_table import ChunkTable
+from trainfeed.loader._chunks import ShardAccess, Verify
 from trainfeed.loader._files import DEFAULT_READ_DEADLINE_S, ShardFiles
 from trainfeed.loader._mounts import is_network
-from trainfeed.loader._shards import ChunkTable, ShardAccess, ShardSource, Verify
+from trainfeed.loader._shards import ShardSource
 from trainfeed.readers import DatasetReader
 
 __all__ = ["layout_digest", "published_source"]
@@ -19,6 +21,7 @@ def published_source(
     *,
     verify: Verify = Verify.FIRST,
     deadline_s: float = DEFAULT_READ_DEADLINE_S,
+    max_skipped: int = 0,
 ) -> ShardSource:
     """Return the source of a split of one or more versions.
 
@@ -42,7 +45,7 @@ def published_source(
         table,
         digest=layout_digest(f"{dataset.content_digest}/{dataset.split}", table),
         schema=dataset.schema,
-        access=ShardAccess(verify, mapped=not network),
+        access=ShardAccess(verify, mapped=not network, max_skipped=max_skipped),
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.loader._columns import Columns, Dense, Rows
-from trainfeed.loader._memory import Memory
+from trainfeed.loader._memory import FreshMemory, Memory
 from trainfeed.loader._order import Span
 from trainfeed.loader._source import Loaded
 
@@ -68,7 +68,14 @@ class MapSource:
                 raised.add_note(f"sample {number} of {type(self._dataset).__name__}")
                 error = raised
                 break
-        return Loaded(stack(samples, memory) if samples else {}, len(samples), error)
+        try:
+            return Loaded(stack(samples, memory) if samples else {}, len(samples), error)
+        except SampleShapeError:
+            loaded = _stack_alike(samples)
+        if loaded.error is not None:
+            number = int(numbers[loaded.num_samples])
+            loaded.error.add_note(f"sample {number} of {type(self._dataset).__name__}")
+        return loaded
 
     def output_bytes(self, _window_bytes: int, /) -> int | None:
         """Return None: only the samples know."""
@@ -95,10 +102,10 @@ def stack(samples: Sequence[Any], memory: Memory) -> Columns:
     """
     rows = [_fields(sample) for sample in samples]
     names = list(rows[0])
-    for i, row in enumerate(rows):
+    for row in rows:
         if list(row) != names and set(row) != set(names):
             raise SampleShapeError(
-                f"sample {i} of a window has the fields {list(row)}, sample 0 has {names}"
+                f"a sample has the fields {list(row)}, the first of its window has {names}"
             )
     arrays = {name: [_array(row[name]) for row in rows] for name in names}
     fixed = {name: values for name, values in arrays.items() if values[0].dtype.kind != "O"}
@@ -112,20 +119,32 @@ def stack(samples: Sequence[Any], memory: Memory) -> Columns:
 
 def _stack(name: str, values: list[NDArray[Any]], memory: Memory) -> NDArray[Any]:
     first = values[0]
-    if first.dtype.kind == "O":
-        boxed = np.empty(len(values), object)
-        for i, value in enumerate(values):
-            boxed[i] = value.item() if value.ndim == 0 else value
-        return boxed
-    out = memory.array((len(values), *first.shape), first.dtype)
+    # Memory that is used again must not hold references.
+    out = (
+        np.empty(len(values), object)
+        if first.dtype.kind == "O"
+        else memory.array((len(values), *first.shape), first.dtype)
+    )
     for i, value in enumerate(values):
         if value.shape != first.shape or value.dtype != first.dtype:
             raise SampleShapeError(
-                f"field {name!r}: sample {i} of a window is {value.dtype}{value.shape}, sample 0"
+                f"field {name!r}: a sample is {value.dtype}{value.shape}, the first of its window"
                 f" is {first.dtype}{first.shape}"
             )
-        out[i] = value
+        out[i] = value[()] if value.dtype.kind == "O" else value
     return out
+
+
+def _stack_alike(samples: Sequence[Any]) -> Loaded:
+    """Stack the samples before the first that differs from sample 0; return what is wrong."""
+    num_good = 0
+    while True:
+        try:
+            stack([samples[0], samples[num_good]], FreshMemory())
+        except SampleShapeError as error:
+            alike = samples[:num_good]
+            return Loaded(stack(alike, FreshMemory()) if alike else {}, num_good, error)
+        num_good += 1
 
 
 def _fields(sample: Any) -> Mapping[str, Any]:
@@ -142,6 +161,11 @@ def _array(value: Any) -> NDArray[Any]:
         boxed = np.empty((), object)
         boxed[()] = value
         return boxed
+    if isinstance(value, np.ma.MaskedArray):
+        raise SampleShapeError(
+            "expected values that are all there as a field, got a masked array; fill it, and give"
+            " the mask as a field of its own"
+        )
     array = np.asarray(value)
     if array.dtype.kind in "USO":
         raise SampleShapeError(f"expected numbers, bytes or text as a field, got {value!r:.80}")

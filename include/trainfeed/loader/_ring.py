@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Self
+from typing import Final, Self
 
 from trainfeed.errors import ConfigError
 from trainfeed.loader._columns import Columns
@@ -17,7 +17,10 @@ from trainfeed.loader._workers import WorkerPool
 
 __all__ = ["RingFeed", "slot_plan"]
 
-_PAGE_BYTES = 4096
+_PAGE_BYTES: Final = 4096
+# What slots share whose windows need nobody knows how much; four times the windows of the default
+# order.
+_USUAL_BYTES: Final = 256 << 20
 
 
 class RingFeed:
@@ -94,23 +97,30 @@ class RingFeed:
             self.close()
 
     def _ask(self) -> None:
-        while self._waiting is not None and (slot := self._pool.ledger.take()) is not None:
-            self._pool.ask(Question(self._num_asked, slot, self._waiting))
+        pool = self._pool
+        while (
+            self._waiting is not None
+            and not pool.is_busy
+            and (slot := pool.ledger.take()) is not None
+        ):
+            pool.ask(Question(self._num_asked, slot, self._waiting))
             self._num_asked += 1
             self._waiting = next(self._tasks, None)
 
 
-def slot_plan(*, num_slots: int, window_bytes: int | None, max_bytes: int) -> int:
+def slot_plan(*, num_slots: int, window_bytes: int | None, max_bytes: int | None) -> int:
     """Return the size of a slot.
 
     Args:
         num_slots: How many there will be.
         window_bytes: What a window needs; None if unknown, then slots share what there is.
-        max_bytes: Limit for all of them.
+        max_bytes: Limit for all of them; what they need when None.
 
     Raises:
         ConfigError: They do not fit.
     """
+    if max_bytes is None:
+        max_bytes = max(_USUAL_BYTES, num_slots * ((window_bytes or 0) + _PAGE_BYTES))
     most_bytes = max_bytes // num_slots // _PAGE_BYTES * _PAGE_BYTES
     need_bytes = most_bytes if window_bytes is None else window_bytes
     slot_bytes = -(-max(1, need_bytes) // _PAGE_BYTES) * _PAGE_BYTES

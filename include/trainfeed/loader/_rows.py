@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
-from trainfeed.loader._columns import Columns, Dense, Permuted, Rows, count_rows
+from trainfeed.loader._columns import Columns, Dense, Rows, count_rows
 from trainfeed.loader._memory import ALIGNMENT_BYTES, Memory
+from trainfeed.loader._scatter import FieldPlace, SampleLayout
 from trainfeed.samples import Field, Schema
 
 __all__ = ["RowDecoder", "check_booleans", "check_presence", "take"]
 
 _LENGTH: Final = "_length"
 _PRESENCE: Final = "_presence"
+_LENGTH_BYTES: Final = 4
 # numpy gathers into an array of its own; pieces of this size are still in the cache when they are
 # copied to where they belong.
 _PIECE_BYTES: Final = 128 << 10
@@ -28,6 +30,7 @@ class RowDecoder:
 
     Attributes:
         stride_bytes: What one sample takes, its length word included.
+        layout: Where the fields are in that.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -37,6 +40,7 @@ class RowDecoder:
         self._framed = np.dtype([(_LENGTH, "<u4"), ("record", schema.record_dtype)])
         self.stride_bytes = self._framed.itemsize
         offsets = {name: entry[1] for name, entry in (schema.record_dtype.fields or {}).items()}
+        self.layout = _layout(schema, offsets, self.stride_bytes)
         # Such fields trip other libraries as views, so they are copied; most are small.
         self._awkward = {
             field.name
@@ -83,15 +87,6 @@ class RowDecoder:
             return out
 
         return self._columns(records, slice(None), column, memory)
-
-    def permuted(self, framing: NDArray[np.uint8], rows: NDArray[np.int64]) -> Columns:
-        """Return ``rows`` of the samples as columns that pick them from ``framing`` later."""
-        records = framing.view(self._framed)["record"]
-        absent = self._absent(records)
-        return {
-            field.name: Permuted(records[field.name], absent.get(field.name), rows)
-            for field in self._fields
-        }
 
     def gather(self, framing: NDArray[np.uint8], rows: Rows, memory: Memory) -> Columns:
         """Return ``rows`` of the samples as contiguous arrays in ``memory``."""
@@ -164,6 +159,23 @@ def check_presence(optional: tuple[Field, ...], records: NDArray[np.void]) -> No
         return
     if (records[_PRESENCE][:, -1] >> len(optional) % 8).any():
         raise FormatError("a presence bit is set beyond those of the optional fields")
+
+
+def _layout(schema: Schema, offsets: dict[str, int], stride_bytes: int) -> SampleLayout:
+    """Return where the fields of a framed sample are; their offsets are those in the record."""
+    bits = {field.name: bit for bit, field in enumerate(schema.optional)}
+    fields = tuple(
+        FieldPlace(
+            field.name,
+            offsets[field.name] + _LENGTH_BYTES,
+            field.values_dtype,
+            field.item_shape,
+            bits.get(field.name),
+        )
+        for field in schema.fields
+    )
+    presence = offsets.get(_PRESENCE, 0) + _LENGTH_BYTES, -(-len(bits) // 8)
+    return SampleLayout(stride_bytes, fields, presence)
 
 
 def _field_bytes(field: Field, num_samples: int) -> int:

@@ -6,12 +6,14 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from trainfeed.errors import ConfigError
 from trainfeed.loader._batch import Batch
 from trainfeed.loader._cut import BatchCut
-from trainfeed.loader._feeds import InlineFeed, ThreadFeed
+from trainfeed.loader._engine import Engine
+from trainfeed.loader._feeds import InlineFeed, ThreadFeed, ThreadPlan
 from trainfeed.loader._messages import Job
 from trainfeed.loader._mixing import Weight
 from trainfeed.loader._open import OpenedSets
@@ -76,7 +78,7 @@ class SetsRunner:
         self._stats = stats
         self._pool: WorkerPool | None = None
         self._is_closed = False
-        self._order = state.lanes, state.window
+        self._order = _order_of(state)
         self._engine = sets.engine(state, stats)
 
     def num_batches(self) -> int:
@@ -91,10 +93,10 @@ class SetsRunner:
                 f" {state.position}"
             )
         self._sets.check_weights(state)
-        if self._order != (state.lanes, state.window):
+        if self._order != _order_of(state):
             self._end_workers()
             self._engine = self._sets.engine(state, self._stats)
-            self._order = state.lanes, state.window
+            self._order = _order_of(state)
         world_size = self._options.share.world_size
         if state.lanes > 1 and state.lanes % world_size:
             _LOG.warning(
@@ -109,7 +111,7 @@ class SetsRunner:
 
     def run(self, start: LoaderState) -> Iterator[Batch]:
         """Yield the batches from a state on; see ``Runner``."""
-        engine, cut = self._engine, self._cut(start.position)
+        engine, cut = self._engine_of(start), self._cut(start.position)
         a_pass = Pass(
             cut=cut,
             state=start,
@@ -120,7 +122,7 @@ class SetsRunner:
         )
         if not cut.num_batches:
             return
-        with self._feed(cut, start) as feed:
+        with self._feed(engine, cut, start) as feed:
             yield from a_pass.batches(engine.reader(cut, start, feed))
 
     def num_reread(self) -> int:
@@ -137,8 +139,14 @@ class SetsRunner:
         options = self._options
         return BatchCut(self._engine.total, start, options.share, options.batch_size, options.tail)
 
-    def _feed(self, cut: BatchCut, start: LoaderState) -> Feed:
-        engine, options = self._engine, self._options
+    def _engine_of(self, start: LoaderState) -> Engine:
+        """Return what reads in the order of a state; a restored one may have come in between."""
+        if _order_of(start) == self._order:
+            return self._engine
+        return self._sets.engine(start, self._stats)
+
+    def _feed(self, engine: Engine, cut: BatchCut, start: LoaderState) -> Feed:
+        options = self._options
         tasks, period = engine.tasks(cut, start), engine.period(cut)
         # Without the interpreter's lock, threads do all that processes could.
         num_threads = options.num_threads or (0 if _is_locked() else options.num_workers)
@@ -148,48 +156,47 @@ class SetsRunner:
                 engine.load,
                 engine.pool,
                 self._stats,
-                num_threads=num_threads,
-                ahead=options.ahead(period),
+                plan=ThreadPlan(num_threads, options.ahead(period), options.timeout_s),
             )
         if options.num_workers:
-            return self._ring(tasks, period)
+            return self._ring(engine, tasks, period)
         return InlineFeed(tasks, engine.load, engine.pool, self._stats)
 
-    def _ring(self, tasks: Iterator[Task], period: int) -> Feed:
+    def _ring(self, engine: Engine, tasks: Iterator[Task], period: int) -> Feed:
         options = self._options
         ahead = options.ahead(period)
         pool, self._pool = self._pool, None
         # A process that was forked has a copy of the pool, and its parent has the workers.
-        usable = pool is not None and pool.owner == os.getpid()
+        usable = pool is not None and pool.owner == os.getpid() and engine is self._engine
         if pool is None or not usable or pool.num_slots != period + ahead:
             if pool is not None:
                 pool.close()
-            pool = self._start_workers(period + ahead)
+            pool = self._start_workers(engine, period + ahead)
         return RingFeed(
             tasks,
             pool,
             self._stats,
             max_lent=period + ahead - min(ahead, options.num_workers),
             timeout_s=options.timeout_s,
-            keep=self._keep_pool,
+            keep=partial(self._keep_pool, engine),
         )
 
-    def _start_workers(self, num_slots: int) -> WorkerPool:
+    def _start_workers(self, engine: Engine, num_slots: int) -> WorkerPool:
         options = self._options
         slot_bytes = slot_plan(
             num_slots=num_slots,
-            window_bytes=self._engine.window_bytes,
+            window_bytes=engine.window_bytes,
             max_bytes=options.max_bytes,
         )
-        job = Job(self._engine.children, slot_bytes, num_slots)
+        job = Job(engine.children, slot_bytes, num_slots)
         pool = WorkerPool(job, options.num_workers)
         ledger = pool.ledger
         self._stats.watch_lends(lambda: ledger.num_lent)
         return pool
 
-    def _keep_pool(self, pool: WorkerPool) -> None:
-        """Keep idle workers for the next pass."""
-        if self._pool is None and not self._is_closed:
+    def _keep_pool(self, engine: Engine, pool: WorkerPool) -> None:
+        """Keep idle workers for the next pass, if its order is still the one that they know."""
+        if self._pool is None and not self._is_closed and engine is self._engine:
             self._pool = pool
         else:
             pool.close()
@@ -198,6 +205,10 @@ class SetsRunner:
         if self._pool is not None:
             self._pool.close()
             self._pool = None
+
+
+def _order_of(state: LoaderState) -> tuple[int, int]:
+    return state.lanes, state.window
 
 
 def _is_locked() -> bool:

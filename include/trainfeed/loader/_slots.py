@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from trainfeed.loader._columns import Column, Columns, Dense, Ragged
-from trainfeed.loader._memory import carve
+from trainfeed.loader._columns import Column, Columns, Dense
+from trainfeed.loader._memory import FreshMemory, carve
 from trainfeed.loader._messages import PackedArray, PackedColumn, dump, load
+from trainfeed.loader._runs import Ragged
 
 __all__ = ["SharedSlots", "SlotLedger", "SlotMemory", "owned", "pack", "unpack"]
 
@@ -89,7 +90,7 @@ class SlotMemory:
             own = self.array(array.shape, array.dtype)
             own[...] = array
             array, offset = own, own.__array_interface__["data"][0] - self._start
-        return PackedArray(offset, array.shape, array.strides, array.dtype.str)
+        return PackedArray(offset, array.shape, array.strides, array.dtype)
 
 
 def pack(columns: Columns, memory: SlotMemory) -> dict[str, PackedColumn] | None:
@@ -108,8 +109,8 @@ def unpack(packed: dict[str, PackedColumn], slot: NDArray[np.uint8]) -> Columns:
 
 
 def _pack(column: Column, memory: SlotMemory) -> PackedColumn:
-    absent = None if column.absent is None else memory.packed(column.absent)
     if isinstance(column, Ragged):
+        absent = None if column.absent is None else memory.packed(column.absent)
         ends = np.cumsum(column.sizes())
         values = memory.array((int(ends[-1]) if len(ends) else 0,), np.uint8)
         if memory.fits:
@@ -117,6 +118,9 @@ def _pack(column: Column, memory: SlotMemory) -> PackedColumn:
         return PackedColumn(
             memory.packed(values), memory.packed(ends), absent, column.kind, column.item_shape
         )
+    if not isinstance(column, Dense):
+        raise TypeError(f"expected values in memory, got {type(column).__name__}")
+    absent = None if column.absent is None else memory.packed(column.absent)
     if column.values.dtype.kind == "O":
         data = np.frombuffer(dump(list(column.values)), np.uint8)
         return PackedColumn(memory.packed(data), None, absent, "object")
@@ -146,10 +150,7 @@ def _unpack(column: PackedColumn, slot: NDArray[np.uint8]) -> Column:
         return Dense(_boxed(load(values.tobytes())), absent)
     if column.ends is None:
         return Dense(values, absent)
-    ends = array(column.ends)
-    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
-    places = np.stack([np.zeros(len(ends), np.int64), starts, ends], axis=1)
-    return Ragged([values.data], places, column.kind, column.item_shape, absent)
+    return _runs(values, array(column.ends), absent, (column.kind, column.item_shape))
 
 
 def _boxed(values: list[Any]) -> NDArray[Any]:
@@ -161,12 +162,31 @@ def _boxed(values: list[Any]) -> NDArray[Any]:
 
 def owned(columns: Columns) -> Columns:
     """Return columns with memory of their own."""
-    copies: Columns = {}
-    for name, column in columns.items():
-        target = column.target(len(column))
-        column.put_into(target, slice(None), slice(None))
-        copies[name] = target.column()
-    return copies
+    return {name: _owned(column) for name, column in columns.items()}
+
+
+def _owned(column: Column) -> Column:
+    if isinstance(column, Ragged):
+        ends = np.cumsum(column.sizes())
+        values = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+        _copy_runs(column, values.data)
+        absent = None if column.absent is None else column.absent.copy()
+        return _runs(values, ends, absent, (column.kind, column.item_shape))
+    target = column.target(len(column), FreshMemory())
+    column.put_into(target, slice(None), slice(None))
+    return target.column()
+
+
+def _runs(
+    values: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    absent: NDArray[np.bool_] | None,
+    kind: tuple[str, tuple[int, ...]],
+) -> Ragged:
+    """Return runs of bytes that lie one after another."""
+    places = np.zeros((len(ends), 3), np.int64)
+    places[1:, 1], places[:, 2] = ends[:-1], ends
+    return Ragged([values.data], places, *kind, absent)
 
 
 class SlotLedger:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.errors import TrainFeedError
 from trainfeed.loader._columns import Columns, Rows
 from trainfeed.loader._memory import Memory
 from trainfeed.loader._order import Span
 
-__all__ = ["Loaded", "Source", "count_spans", "noted"]
+__all__ = ["Loaded", "Source", "count_spans", "noted", "rows_before", "try_each"]
 
 
 class Loaded(NamedTuple):
@@ -88,3 +89,24 @@ def noted(place: str) -> Iterator[None]:
     except Exception as error:
         error.add_note(place)
         raise
+
+
+def try_each(spans: Sequence[Span], read: Callable[[Span], None]) -> TrainFeedError | None:
+    """Read spans up to the first that cannot be read; return what is wrong with that."""
+    for span in spans:
+        try:
+            read(span)
+        except TrainFeedError as error:
+            return error
+    return None
+
+
+def rows_before(rows: Rows, num_good: int, error: TrainFeedError) -> slice:
+    """Return those rows that lie before what cannot be read.
+
+    Raises:
+        TrainFeedError: They are permuted, so that none comes surely before it.
+    """
+    if not isinstance(rows, slice) or rows.start >= num_good:
+        raise error
+    return slice(rows.start, num_good, rows.step)

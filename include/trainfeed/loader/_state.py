@@ -8,16 +8,18 @@ from typing import Any, Final, TypeAlias
 
 from trainfeed.errors import ConfigError
 
-__all__ = ["LoaderState", "Weights"]
+__all__ = ["LARGEST", "LARGEST_SEED", "MOST_LANES", "LoaderState", "Weights"]
 
 # From which position on which shares of a mixture count.
 Weights: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
 
 _VERSION: Final = 1
 _NUMBERS: Final = ("seed", "epoch", "position", "lanes", "window")
-_LARGEST: Final = 1 << 62
+# What the numbers of a state may be, either sign of it for the seed.
+LARGEST: Final = 1 << 62
+LARGEST_SEED: Final = (1 << 64) - 1
 # More than any number of ranks needs; a state from elsewhere shall not cost memory.
-_MOST_LANES: Final = 1 << 16
+MOST_LANES: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +87,17 @@ class LoaderState:
         if not isinstance(digest, str):
             raise ConfigError(f"expected the digest of a state as text, got {digest!r}")
         numbers = {name: _number(name, value[name]) for name in _NUMBERS}
-        if not 1 <= numbers["lanes"] <= _MOST_LANES:
+        if not 1 <= numbers["lanes"] <= MOST_LANES:
             raise ConfigError(
-                f"expected lanes of a state from 1 to {_MOST_LANES}, got {numbers['lanes']}"
+                f"expected lanes of a state from 1 to {MOST_LANES}, got {numbers['lanes']}"
             )
         return cls(digest=digest, **numbers, weights=_weights(value.get("weights", [])))
 
 
 def _number(name: str, value: object) -> int:
     signed = name == "seed"
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
+    largest = LARGEST_SEED if signed else LARGEST
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > largest:
         raise ConfigError(f"expected {name} of a state as a whole number, got {value!r}")
     if value < 0 and not signed:
         raise ConfigError(f"expected {name} of a state from 0 on, got {value}")

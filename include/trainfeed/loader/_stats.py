@@ -23,6 +23,7 @@ _HELP: Final = {
     "copied_windows": "Windows copied because the consumer held all slots",
     "oversize_windows": "Windows too large for a slot, sent through a pipe",
     "rereads": "Reads that were tried again",
+    "skipped_samples": "Samples left out because their chunk is damaged",
     "lent_slots": "Slots that the consumer holds",
     "stall_fraction": "Share of the elapsed time in which the consumer waited",
 }
@@ -48,6 +49,7 @@ class LoaderReport:
         copied_windows: Windows that were copied because the consumer held all slots.
         oversize_windows: Windows that were too large for a slot and came through a pipe.
         rereads: How often a read was tried again.
+        skipped_samples: Samples that were left out because their chunk is damaged.
         lent_slots: Slots that the consumer holds now.
         stall_fraction: Share of the elapsed time in which the consumer waited.
     """
@@ -64,6 +66,7 @@ class LoaderReport:
     copied_windows: int = 0
     oversize_windows: int = 0
     rereads: int = 0
+    skipped_samples: int = 0
     lent_slots: int = 0
     stall_fraction: float = 0.0
 
@@ -103,19 +106,22 @@ class LoaderStats:
 
     def count_wait(self, seconds: float, queue_depth: int) -> None:
         """Count a wait of the consumer for a window."""
-        self._figures["wait_s"] += seconds
-        self._figures["queue_depth"] = queue_depth
+        with self._lock:
+            self._figures["wait_s"] += seconds
+            self._figures["queue_depth"] = queue_depth
 
     def count_batches(self, num_batches: int, num_samples: int, num_bytes: int) -> None:
         """Count batches that were handed over."""
         figures = self._figures
-        figures["batches"] += num_batches
-        figures["samples"] += num_samples
-        figures["bytes"] += num_bytes
+        with self._lock:
+            figures["batches"] += num_batches
+            figures["samples"] += num_samples
+            figures["bytes"] += num_bytes
 
     def count_assembly(self, seconds: float) -> None:
         """Count the time that putting batches together took, waits included."""
-        self._figures["assemble_s"] += seconds
+        with self._lock:
+            self._figures["assemble_s"] += seconds
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a counter of the report."""

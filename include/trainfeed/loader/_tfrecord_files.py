@@ -6,34 +6,30 @@ import hashlib
 import io
 import os
 from collections.abc import Sequence
-from pathlib import Path
-from struct import Struct
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.errors import FormatError, TruncatedError
-from trainfeed.loader._columns import Columns, Dense, Ragged, Rows
+from trainfeed.errors import ConfigError, FormatError, TruncatedError
+from trainfeed.loader._chunks import Verify
+from trainfeed.loader._columns import Columns, Dense, Rows
 from trainfeed.loader._files import DEFAULT_READ_DEADLINE_S, ShardFiles
 from trainfeed.loader._framed import RECORD
-from trainfeed.loader._memory import Memory
+from trainfeed.loader._memory import ALIGNMENT_BYTES, FreshMemory, Memory
 from trainfeed.loader._order import Span
-from trainfeed.loader._shards import Verify
-from trainfeed.loader._source import Loaded
-from trainfeed.paths import FilePath, expand_paths
+from trainfeed.loader._runs import Ragged
+from trainfeed.loader._source import Loaded, count_spans, rows_before, try_each
+from trainfeed.paths import FilePath, expand_paths, open_regular, os_errors
 from trainfeed.samples import Schema
-from trainfeed.tfrecord import ExampleCodec, iter_records
+from trainfeed.tfrecord import MAX_RECORD_BYTES, ExampleCodec, TFRecordIndex, iter_records
 
 __all__ = ["TFRecordFiles"]
 
-_HEAD: Final = Struct("<QI")
-_FOOT: Final = Struct("<I")
-_AROUND_BYTES: Final = _HEAD.size + _FOOT.size
+# Length and its checksum before a record's data, and the checksum of the data behind it.
+_HEAD_BYTES: Final = 12
+_FOOT_BYTES: Final = 4
 _CHUNK_BYTES: Final = 1 << 20
-_LOOK_BYTES: Final = 1 << 20
-_MAX_RECORD_BYTES: Final = 64 << 20
-_COMPRESSED: Final = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 class TFRecordFiles:
@@ -48,6 +44,7 @@ class TFRecordFiles:
 
     Attributes:
         paths: The files.
+        schema: The fields.
 
     Raises:
         NotFoundError: A path matches no file.
@@ -55,7 +52,7 @@ class TFRecordFiles:
 
     def __init__(self, paths: FilePath | Sequence[FilePath], fields: Schema | None = None) -> None:
         self.paths = [str(path) for path in expand_paths(paths)]
-        self._fields = fields
+        self.schema = fields
 
     def source(
         self, *, verify: Verify = Verify.FIRST, deadline_s: float = DEFAULT_READ_DEADLINE_S
@@ -65,7 +62,7 @@ class TFRecordFiles:
         Raises:
             FormatError: A file is compressed, or no TFRecord file, or longer than it should be.
         """
-        return TFRecordSource(self.paths, self._fields, verify=verify, deadline_s=deadline_s)
+        return TFRecordSource(self.paths, self.schema, verify=verify, deadline_s=deadline_s)
 
 
 class TFRecordSource:
@@ -111,9 +108,23 @@ class TFRecordSource:
         self.digest = digest.hexdigest()[:16]
         self._verified = np.zeros(len(self._shards), bool)
 
-    def load(self, spans: Sequence[Span], rows: Rows, _memory: Memory, /) -> Loaded:
+    def load(self, spans: Sequence[Span], rows: Rows, memory: Memory, /) -> Loaded:
         """Read spans and return ``rows`` of their samples; see ``Source``."""
-        buffers = [self._read(span.chunk) for span in spans]
+        sizes = [int(self.num_bytes[span.chunk]) for span in spans]
+        # What is copied from here to elsewhere need not be where windows are.
+        own = memory if memory.is_lazy else FreshMemory()
+        own.reserve(sum(size + ALIGNMENT_BYTES for size in sizes))
+        buffers: list[memoryview] = []
+
+        def read(span: Span) -> None:
+            data = own.array((sizes[len(buffers)],), np.uint8).data
+            self._read(span.chunk, data)
+            buffers.append(data)
+
+        error = try_each(spans, read)
+        spans = spans[: len(buffers)]
+        if error is not None:
+            rows = rows_before(rows, count_spans(spans), error)
         places = [
             np.column_stack(
                 [
@@ -126,10 +137,10 @@ class TFRecordSource:
         chosen = np.concatenate(places)[rows]
         if self._codec is None:
             columns: Columns = {RECORD: Ragged(buffers, chosen, "bytes")}
-            return Loaded(columns, len(chosen))
+            return Loaded(columns, len(chosen), error)
         records = [buffers[b][start:end] for b, start, end in chosen.tolist()]
         arrays = self._codec.decode_records(records)
-        return Loaded({name: _dense(array) for name, array in arrays.items()}, len(chosen))
+        return Loaded({name: _dense(array) for name, array in arrays.items()}, len(chosen), error)
 
     def output_bytes(self, _window_bytes: int, /) -> int | None:
         """Return None: only the records know."""
@@ -143,10 +154,10 @@ class TFRecordSource:
         """Close files; loading opens them again."""
         self._files.close()
 
-    def _read(self, chunk: int) -> memoryview:
-        start, end = self._range(chunk)
+    def _read(self, chunk: int, data: memoryview) -> None:
+        """Fill ``data`` with a chunk."""
+        start, _ = self._range(chunk)
         shard = int(self._shards[chunk])
-        data = memoryview(bytearray(end - start))
         self._files.read(shard, start, [data])
         if self._verify is Verify.ALWAYS or (
             self._verify is Verify.FIRST and not self._verified[chunk]
@@ -159,12 +170,11 @@ class TFRecordSource:
                 error.offset_bytes = start + (error.offset_bytes or 0)
                 raise
             self._verified[chunk] = True
-        return data
 
     def _range(self, chunk: int) -> tuple[int, int]:
         first, last = self._firsts[chunk], self._firsts[chunk + 1] - 1
-        start = int(self._places[first, 0]) - _HEAD.size
-        return start, int(self._places[last, 1]) + _FOOT.size
+        start = int(self._places[first, 0]) - _HEAD_BYTES
+        return start, int(self._places[last, 1]) + _FOOT_BYTES
 
     def _places_in(self, chunk: int) -> NDArray[np.int64]:
         first, last = self._firsts[chunk], self._firsts[chunk + 1]
@@ -177,60 +187,37 @@ class TFRecordSource:
 
 def _scan(path: str) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
     """Return where the data of all records lie, shape (n, 2), and their checksums."""
-    places, checksums = [], []
-    with Path(path).open("rb", buffering=0) as file:
-        fd, size = file.fileno(), os.fstat(file.fileno()).st_size
-        if os.pread(fd, 2, 0) in _COMPRESSED and not _starts_with_record(path):
-            raise FormatError(
-                "a compressed TFRecord file cannot be read from the middle; iterate"
-                " trainfeed.readers.tfrecord over it, or convert it",
-                path=path,
-            )
-        block, base, offset = b"", 0, 0
-        while offset < size:
-            if offset + _HEAD.size > base + len(block):
-                block, base = os.pread(fd, _LOOK_BYTES, offset), offset
-            end = _end_of_record(block, offset - base, path, offset) + offset
-            if end + _FOOT.size > size:
-                raise TruncatedError(
-                    f"expected a record of {end - offset} bytes", path=path, offset_bytes=offset
-                )
-            foot = block[end - base : end - base + _FOOT.size] or os.pread(fd, _FOOT.size, end)
-            if len(foot) < _FOOT.size:
-                foot = os.pread(fd, _FOOT.size, end)
-            places.append((offset + _HEAD.size, end))
-            checksums.append(_FOOT.unpack(foot)[0])
-            offset = end + _FOOT.size
-    return np.array(places, np.int64).reshape(-1, 2), np.array(checksums, np.uint32)
-
-
-def _end_of_record(block: bytes, at: int, path: str, offset_bytes: int) -> int:
-    """Return how far the end of a record's data is from the record's start."""
-    if at + _HEAD.size > len(block):
-        raise TruncatedError("expected a header", path=path, offset_bytes=offset_bytes)
-    length, _ = _HEAD.unpack_from(block, at)
-    if length > _MAX_RECORD_BYTES:
-        raise FormatError(
-            f"expected a record of at most {_MAX_RECORD_BYTES} bytes, it announces {length}",
-            path=path,
-            offset_bytes=offset_bytes,
-        )
-    return int(_HEAD.size + length)
-
-
-def _starts_with_record(path: str) -> bool:
     try:
-        next(iter_records(path, compression=""), None)
-    except FormatError:
-        return False
-    return True
+        index = TFRecordIndex.load(path)
+    except ConfigError as error:
+        raise FormatError(
+            "a compressed TFRecord file cannot be read from the middle; iterate"
+            " trainfeed.readers.tfrecord over it, or convert it",
+            path=path,
+        ) from error
+    if (large := index.sizes > MAX_RECORD_BYTES).any():
+        number = int(large.argmax())
+        raise FormatError(
+            f"expected a record of at most {MAX_RECORD_BYTES} bytes, it announces"
+            f" {index.sizes[number]}",
+            path=path,
+            offset_bytes=int(index.offsets[number]),
+        )
+    starts = index.offsets + _HEAD_BYTES
+    places = np.stack([starts, starts + index.sizes], axis=1)
+    with open_regular(path, buffering=0) as file, os_errors(path):
+        ends = places[:, 1].tolist()
+        feet = b"".join([os.pread(file.fileno(), _FOOT_BYTES, end) for end in ends])
+    if len(feet) < _FOOT_BYTES * len(ends):
+        raise TruncatedError("expected a file that does not change, it was cut", path=path)
+    return places, np.frombuffer(feet, "<u4").astype(np.uint32)
 
 
 def _cuts(places: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the numbers of the records at which chunks start, and how many records there are."""
     if not len(places):
         return np.zeros(1, np.int64)
-    chunks = (places[:, 0] - _HEAD.size) // _CHUNK_BYTES
+    chunks = (places[:, 0] - _HEAD_BYTES) // _CHUNK_BYTES
     return np.concatenate([[0], np.flatnonzero(np.diff(chunks)) + 1, [len(places)]])
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.errors import LoaderError
-from trainfeed.loader._messages import Answer, Job, Question, dump, load
+from trainfeed.loader._messages import IMPORTING_MAIN, Answer, Job, Question, dump, load
 from trainfeed.loader._slots import SharedSlots, SlotMemory, owned, pack
 from trainfeed.loader._source import Loaded
 from trainfeed.loader._window import load_window
@@ -107,7 +107,9 @@ def _receive_job(connection: Connection) -> Job:
     if preparation:
         from multiprocessing import spawn
 
+        IMPORTING_MAIN.set()
         spawn.prepare(preparation)
+        IMPORTING_MAIN.clear()
     job: Job = load(data)
     return job
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from trainfeed.errors import ConfigError, MemoryLimitError, WorkerDiedError
 from trainfeed.loader._limits import free_group_bytes, num_oom_kills
-from trainfeed.loader._messages import Answer, Job, Question, dump, load
+from trainfeed.loader._messages import IMPORTING_MAIN, Answer, Job, Question, dump, load
 from trainfeed.loader._slots import SharedSlots, SlotLedger
 
 __all__ = ["WorkerPool"]
@@ -36,6 +36,9 @@ _BOOTSTRAP: Final = (
 _WORKER_BYTES: Final = 64 << 20
 _LOOK_S: Final = 1.0
 _STOPPED_LOOKS: Final = 3
+# Questions per worker that its socket holds for certain. With more, a question and an answer could
+# wait for each other for ever.
+_MAX_UNANSWERED: Final = 32
 _END_S: Final = 1.0
 
 
@@ -70,11 +73,13 @@ class WorkerPool:
         owner: Id of the process that started the workers; a fork of it cannot use them.
 
     Raises:
-        ConfigError: The dataset cannot be sent to another process.
+        ConfigError: The dataset cannot be sent to another process, or this one is a worker that
+            is only importing the main program.
         MemoryLimitError: The slots do not fit the control group's memory.
     """
 
     def __init__(self, job: Job, num_workers: int) -> None:
+        _check_not_importing()
         _check_memory(job, num_workers)
         payload = dump(job)
         memory_fd = SharedSlots.create(job.slot_bytes, job.num_slots)
@@ -122,12 +127,25 @@ class WorkerPool:
         """How many questions are open or answered and not taken."""
         return len(self.answers) + sum(len(worker.unanswered) for worker in self._workers)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether every worker has as many questions as it may."""
+        return min(len(worker.unanswered) for worker in self._workers) >= _MAX_UNANSWERED
+
     def wait_for(self, number: int, timeout_s: float) -> tuple[Answer, int]:
         """Return an answer and the slot it is in.
 
         Raises:
-            WorkerDiedError: Its worker is dead, stopped, or silent for ``timeout_s``.
+            WorkerDiedError: Its worker is dead, stopped, or silent for ``timeout_s``. Whoever asks
+                again is told at once.
         """
+        try:
+            return self._wait_for(number, timeout_s)
+        except WorkerDiedError as error:
+            self.failure = error
+            raise
+
+    def _wait_for(self, number: int, timeout_s: float) -> tuple[Answer, int]:
         end_s, num_stopped = time.monotonic() + timeout_s, 0
         while number not in self.answers:
             worker = self._owner(number)
@@ -259,6 +277,15 @@ def _preparation(payload: bytes) -> dict[str, Any]:
     wanted = ("name", "sys_argv", "dir", "init_main_from_name", "init_main_from_path")
     found = spawn.get_preparation_data("trainfeed-loader")
     return {name: found[name] for name in wanted if name in found}
+
+
+def _check_not_importing() -> None:
+    if IMPORTING_MAIN.is_set():
+        raise ConfigError(
+            "a worker process imports the main program, because the dataset's class is defined"
+            " there, and must not start a loader meanwhile; put what the program does below"
+            ' if __name__ == "__main__":, or the class into a module'
+        )
 
 
 def _check_memory(job: Job, num_workers: int) -> None:

@@ -1,10 +1,12 @@
 """Reader creators: files, arrays, topics and published data sets as zero-argument callables."""
 
 from trainfeed.readers._arrays import np_array, text_file
-from trainfeed.readers._blocks import BlockSource
+from trainfeed.readers._blocks import BlockSource, SampleSource
 from trainfeed.readers._dataset import DatasetReader, open_dataset
 from trainfeed.readers._idx import idx
+from trainfeed.readers._idx_file import IdxFile, IdxHeader, open_idx
 from trainfeed.readers._kafka import kafka_range
+from trainfeed.readers._position import SeekableReader, ended, leave_out, leave_out_rows
 from trainfeed.readers._records import recordio, tfrecord
 from trainfeed.readers._types import (
     Block,
@@ -23,15 +25,23 @@ __all__ = [
     "BlockReader",
     "BlockSource",
     "DatasetReader",
+    "IdxFile",
+    "IdxHeader",
     "Reader",
     "ReaderLike",
     "RowForm",
     "Sample",
+    "SampleSource",
+    "SeekableReader",
+    "ended",
     "idx",
     "kafka_range",
+    "leave_out",
+    "leave_out_rows",
     "np_array",
     "num_rows",
     "open_dataset",
+    "open_idx",
     "open_reader",
     "recordio",
     "rows",

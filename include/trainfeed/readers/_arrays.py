@@ -9,8 +9,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trainfeed.paths import os_errors
+from trainfeed.errors import FormatError
+from trainfeed.paths import open_regular, os_errors
 from trainfeed.readers._blocks import BlockSource
+from trainfeed.readers._position import ended
 from trainfeed.readers._types import Block, BlockReader, Reader, RowForm
 
 __all__ = ["np_array", "text_file"]
@@ -29,11 +31,13 @@ def np_array(array: ArrayLike) -> BlockReader:
     row_bytes = max(1, values.nbytes // max(1, len(values)))
     step = max(1, _BLOCK_BYTES // row_bytes)
 
-    def blocks() -> Iterator[Block]:
-        for start in range(0, len(values), step):
+    def blocks_from(position: int) -> Iterator[Block]:
+        if position > len(values):
+            raise ended(position, len(values))
+        for start in range(position, len(values), step):
             yield {"value": values[start : start + step]}
 
-    return BlockSource(blocks, form=RowForm.VALUE)
+    return BlockSource(lambda: blocks_from(0), form=RowForm.VALUE, blocks_from=blocks_from)
 
 
 def text_file(path: str | Path) -> Reader:
@@ -41,13 +45,20 @@ def text_file(path: str | Path) -> Reader:
 
     Raises:
         NotFoundError: The file is not there; raised by a pass, as the others.
+        FormatError: Something else than a file is there, or it is no UTF-8.
         StorageError: It cannot be read.
     """
 
     def read() -> Iterator[str]:
-        # Any other newline mode would take a carriage return for part of the line's end.
-        with os_errors(str(path)), Path(path).open(encoding="utf-8", newline="\n") as file:
-            for line in file:
-                yield line.removesuffix("\n")
+        with os_errors(str(path)), open_regular(path) as file:
+            for number, line in enumerate(file, 1):
+                yield _text(line, number, path).removesuffix("\n")
 
     return read
+
+
+def _text(line: bytes, number: int, path: str | Path) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"line {number}: expected UTF-8: {error}", path=str(path)) from error

@@ -8,9 +8,11 @@ data set's intervals, once, and that of an interval whose CURRENT leads nowhere.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,9 @@ from trainfeed.dataset.examples import Chunk, ExampleRun, ExampleRunDecoder
 from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import is_generation, parse_generation
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
-from trainfeed.readers._blocks import BlockSource
-from trainfeed.readers._types import Reader, Sample
+from trainfeed.readers._blocks import BlockSource, SampleSource
+from trainfeed.readers._position import ended
+from trainfeed.readers._types import Block, Reader, Sample
 from trainfeed.recordio import read_chunk, split_records
 from trainfeed.samples import Schema, TypedCodec
 
@@ -33,7 +36,7 @@ __all__ = ["DatasetReader", "open_dataset"]
 def open_dataset(
     name: str | Path,
     *,
-    interval: str | None = None,
+    interval: str | date | None = None,
     split: str,
     generation: str | None = None,
     root: str | Path | None = None,
@@ -42,28 +45,43 @@ def open_dataset(
 
     Args:
         name: Name of a data set below the publication root, or the path of one version.
-        interval: Name of an interval, or ``first/last`` for all published intervals from first to
-            last. ``version`` of the result names them: one that is not published is not read.
-            Left out when ``name`` is the path of a version.
+        interval: Name of an interval, a day, or ``first/last`` for all published intervals from
+            first to last. ``version`` of the result names them: one that is not published is not
+            read. Left out when ``name`` is the path of a version.
         split: Name of the split.
         generation: ``g0002`` pins one; needs a single interval. The current one otherwise.
         root: The publication root; ``TRAINFEED_ROOT`` or its default when None.
 
     Raises:
-        NotFoundError: An interval is not published.
-        ConfigError: There is no such split, or the versions of a range have different schemas.
+        NotFoundError: An interval is not published, or nothing is at the path.
+        ConfigError: There is no such split, the versions of a range have different schemas, or
+            ``generation`` or ``root`` comes with a path.
         ChecksumError: A manifest is not the one that was published.
     """
     if interval is None:
-        return DatasetReader([Version.open(Path(name))], split)
+        if generation is not None or root is not None:
+            raise ConfigError(
+                f"expected an interval beside generation and root, got only {str(name)!r}; name an"
+                " interval, or give the path of a version alone"
+            )
+        return DatasetReader([_version_at(Path(name))], split)
     folder = DatasetFolder(Path(root or environment_from_environ().root), str(name))
     number = None if generation is None else parse_generation(generation)
-    first, _, last = interval.partition("/")
+    first, _, last = str(interval).partition("/")
     if not last:
         return DatasetReader([Version.resolve(folder, first, number)], split)
     if number is not None:
         raise ConfigError(f"a generation pins one interval, {interval!r} is a range; name one")
     return DatasetReader(_range(folder, first, last), split)
+
+
+def _version_at(path: Path) -> Version:
+    if not path.exists():
+        raise NotFoundError(
+            f"expected the path of a version, nothing is at {path}; to open a data set by its name,"
+            f" name an interval too: open_dataset({path.name!r}, interval=…, split=…)"
+        )
+    return Version.open(path)
 
 
 def _range(folder: DatasetFolder, first: str, last: str) -> list[Version]:
@@ -151,9 +169,10 @@ class DatasetReader:
         optional field is absent. The reader gives blocks where no field varies in size.
         """
         _check_rank(rank, world_size)
-        if self.schema.is_fixed:
-            return BlockSource(lambda: self.iter_arrays(rank=rank, world_size=world_size))
-        return lambda: self._iter_variable(rank, world_size)
+        if not self.schema.is_fixed:
+            return SampleSource(functools.partial(self._samples, rank, world_size))
+        blocks_from = functools.partial(self._blocks, rank, world_size)
+        return BlockSource(lambda: blocks_from(0), blocks_from=blocks_from)
 
     def iter_arrays(
         self, *, rank: int = 0, world_size: int = 1
@@ -172,26 +191,35 @@ class DatasetReader:
         _check_rank(rank, world_size)
         if not self.schema.is_fixed:
             raise ConfigError("fields of variable size do not stack; use reader()")
-        codec = TypedCodec(self.schema)
-        for span, framing in self._chunks():
-            columns = codec.decode_records(framing, span.info.num_records)
-            first = (rank - span.first_ordinal) % world_size
-            mine = {name: column[first::world_size] for name, column in columns.items()}
-            if first < span.info.num_records:
-                yield mine
+        yield from self._blocks(rank, world_size, 0)
 
-    def _iter_variable(self, rank: int, world_size: int) -> Iterator[Sample]:
+    def _blocks(self, rank: int, world_size: int, position: int) -> Iterator[Block]:
         codec = TypedCodec(self.schema)
-        for span, framing in self._chunks():
-            records = split_records(framing, span.info.num_records)
-            first = (rank - span.first_ordinal) % world_size
-            for record in records[first::world_size]:
+        for span, framing, mine in self._chunks(rank, world_size, position):
+            columns = codec.decode_records(framing, span.info.num_records)
+            yield {name: column[mine] for name, column in columns.items()}
+
+    def _samples(self, rank: int, world_size: int, position: int) -> Iterator[Sample]:
+        codec = TypedCodec(self.schema)
+        for span, framing, mine in self._chunks(rank, world_size, position):
+            for record in split_records(framing, span.info.num_records)[mine]:
                 yield codec.decode(record)
 
-    def _chunks(self) -> Iterator[tuple[_Span, memoryview]]:
+    def _chunks(
+        self, rank: int, world_size: int, position: int
+    ) -> Iterator[tuple[_Span, memoryview, slice]]:
+        """Yield the chunks that hold samples of a rank from a position on, and which ones."""
+        num_samples = len(range(rank, self.num_samples, world_size))
+        if position > num_samples:
+            raise ended(position, num_samples)
         runs = ExampleRunDecoder(self.schema)
+        next_ordinal = rank + position * world_size
         for span in self._spans():
-            yield span, _framing(span, runs)
+            first = next_ordinal - span.first_ordinal
+            if first < span.info.num_records:
+                yield span, _framing(span, runs), slice(first, None, world_size)
+                num_mine = len(range(first, span.info.num_records, world_size))
+                next_ordinal += num_mine * world_size
 
     def _spans(self) -> Iterator[_Span]:
         base = 0

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from trainfeed.dataset import canonical
 from trainfeed.dataset.files import read_plain_file
+from trainfeed.dataset.sealed import require_intact
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.samples import Schema
 
@@ -51,7 +52,9 @@ def _manifest(path: Path) -> Path | None:
 
 
 def _kind(path: Path) -> tuple[str, bytes]:
-    value = canonical.loads(read_plain_file(path), path=str(path))
+    data = read_plain_file(path)
+    value = canonical.loads(data, path=str(path))
+    require_intact(data, path=str(path))
     if not isinstance(value, dict) or value.get("encoding") not in {"bytes", "value", "typed"}:
         raise FormatError("expected a manifest of shards with a known encoding", path=str(path))
     return value["encoding"], canonical.dumps(value.get("schema"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Final
 from trainfeed.dataset.files import open_plain_file
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import FilePath
-from trainfeed.readers._blocks import BlockSource
+from trainfeed.readers._blocks import BlockSource, SampleSource
 from trainfeed.readers._encoding import Decoder, decoder_of
+from trainfeed.readers._position import ended
 from trainfeed.readers._types import Block, Reader, Sample
 from trainfeed.recordio import (
     ChunkBuffers,
@@ -63,9 +65,10 @@ def recordio(
     chunks = _Chunks(files, rank, world_size)
     how = decoder_of(files) if decode is None else decode
     if isinstance(how, Schema) and how.is_fixed:
-        return BlockSource(functools.partial(_blocks, chunks, TypedCodec(how)))
+        blocks_from = functools.partial(_blocks, chunks, TypedCodec(how))
+        return BlockSource(lambda: blocks_from(0), blocks_from=blocks_from)
     make = TypedCodec(how).decode if isinstance(how, Schema) else how or bytes
-    return functools.partial(_samples, chunks, make)
+    return SampleSource(functools.partial(_samples, chunks, make))
 
 
 def tfrecord(
@@ -92,42 +95,62 @@ def tfrecord(
     if isinstance(decode, Schema):
         codec = ExampleCodec(decode)
 
-        def blocks() -> Iterator[Block]:
-            for batch in records.iter_batches(_ROWS_PER_BLOCK):
+        def blocks_from(position: int) -> Iterator[Block]:
+            for batch in _batches(records, position):
                 yield codec.decode_records(batch)
 
-        return BlockSource(blocks)
+        return BlockSource(lambda: blocks_from(0), blocks_from=blocks_from)
 
-    def read() -> Iterator[Sample]:
-        for record in records:
-            yield record if decode is None else decode(record)
+    def samples_from(position: int) -> Iterator[Sample]:
+        for batch in _batches(records, position):
+            yield from batch if decode is None else map(decode, batch)
 
-    return read
+    return SampleSource(samples_from)
+
+
+def _batches(records: TFRecordReader, position: int) -> Iterator[list[bytes]]:
+    """Yield the records from a position on; those before are read, because nothing says where."""
+    left = position
+    for batch in records.iter_batches(_ROWS_PER_BLOCK):
+        if left < len(batch):
+            yield batch[left:]
+        left -= min(left, len(batch))
+    if left:
+        raise ended(position, position - left)
 
 
 class _Chunks:
-    """The chunks of files, or one part of them; iterated by every pass anew."""
+    """The chunks of files, or one part of them."""
 
     def __init__(self, paths: Sequence[str], rank: int, world_size: int) -> None:
         self._paths = paths
         self._rank = rank
         self._world_size = world_size
 
-    def __iter__(self) -> Iterator[tuple[str, ChunkInfo, memoryview]]:
-        """Yield path, place and framing; the framing is valid until the next one is asked for."""
+    def read(self, position: int) -> Iterator[tuple[str, ChunkInfo, memoryview, int]]:
+        """Yield path, place, framing and how many of its records are to be left out.
+
+        The framing is valid until the next one is asked for.
+        """
         buffers = ChunkBuffers()
-        if self._world_size == 1:
+        if self._world_size == 1 and not position:
             for path in self._paths:
                 for info, framing in iter_chunks(path, buffers=buffers):
-                    yield path, info, framing
+                    yield path, info, framing, 0
             return
-        for path, info in self._mine():
-            with open_plain_file(Path(path)) as file:
-                yield path, info, read_chunk(file, info)
+        chunks = self._mine()
+        numbers = (info.num_records for _, info in chunks)
+        *starts, total = itertools.accumulate(numbers, initial=0)
+        if position > total:
+            raise ended(position, total)
+        for start, (path, info) in zip(starts, chunks, strict=True):
+            if start + info.num_records > position:
+                with open_plain_file(Path(path)) as file:
+                    yield path, info, read_chunk(file, info), max(0, position - start)
 
     def _mine(self) -> list[tuple[str, ChunkInfo]]:
         chunks = [(path, info) for path in self._paths for info in RecordIndex.load(path).chunks]
-        if len(chunks) < self._world_size:
+        if len(chunks) < self._world_size > 1:
             raise ConfigError(
                 f"expected a chunk for each of {self._world_size} ranks, {len(self._paths)} files"
                 f" have {len(chunks)}; use fewer ranks, or write smaller chunks (max_chunk_bytes)"
@@ -135,17 +158,20 @@ class _Chunks:
         return chunks[self._rank :: self._world_size]
 
 
-def _samples(chunks: _Chunks, decode: Decoder) -> Iterator[Sample]:
-    for path, info, framing in chunks:
+def _samples(chunks: _Chunks, decode: Decoder, position: int) -> Iterator[Sample]:
+    for path, info, framing, num_left_out in chunks.read(position):
         with _located(path, info):
-            records = [bytes(record) for record in split_records(framing, info.num_records)]
-        yield from map(decode, records)
+            records = split_records(framing, info.num_records)[num_left_out:]
+            owned = [bytes(record) for record in records]
+        yield from map(decode, owned)
 
 
-def _blocks(chunks: _Chunks, codec: TypedCodec) -> Iterator[Block]:
-    for path, info, framing in chunks:
+def _blocks(chunks: _Chunks, codec: TypedCodec, position: int) -> Iterator[Block]:
+    for path, info, framing, num_left_out in chunks.read(position):
         with _located(path, info):
             block = codec.decode_records(framing, info.num_records)
+        if num_left_out:
+            block = {name: column[num_left_out:] for name, column in block.items()}
         if info.num_records:
             yield block
 

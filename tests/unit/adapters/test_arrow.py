@@ -5,9 +5,11 @@ import pyarrow as pa
 import pytest
 
 from trainfeed import adapters
-from trainfeed.adapters._batches import framework, with_presence
-from trainfeed.errors import ConfigError
-from trainfeed.samples import Field, Schema
+from trainfeed.adapters._batches import dense, framework, plain_columns, schema_of
+from trainfeed.errors import ConfigError, SampleShapeError
+from trainfeed.loader import DataLoader, RecordFiles, mix
+from trainfeed.recordio import RecordWriter
+from trainfeed.samples import Field, Schema, TypedCodec
 
 SCHEMA = Schema(
     (
@@ -79,12 +81,12 @@ def test_fixed_fields_are_not_copied_to_arrow():
 
 
 def test_a_loader_without_a_schema_is_told_to_bring_one():
-    with pytest.raises(ConfigError, match="got list; pass schema="):
+    with pytest.raises(ConfigError, match="got list with 0; pass schema="):
         adapters.arrow([])
 
 
 def test_presence_follows_a_field_that_may_be_absent():
-    fields = dict(with_presence({"weight": batch()["weight"]}))
+    (fields,) = map(dict, plain_columns([{"weight": batch()["weight"]}]))
     assert list(fields) == ["weight", "weight_present"]
     assert fields["weight_present"].tolist() == [True, False, True]
 
@@ -92,3 +94,64 @@ def test_presence_follows_a_field_that_may_be_absent():
 def test_a_framework_that_is_not_there_is_named():
     with pytest.raises(ConfigError, match="needs the package no_such_framework"):
         framework("no_such_framework.data")
+
+
+@pytest.fixture
+def files(tmp_path):
+    codec = TypedCodec(SCHEMA)
+    path = tmp_path / "r"
+    with RecordWriter(path) as writer:
+        for i in range(3):
+            sample = {name: column[i] for name, column in batch().items()}
+            for name in ("weight", "corner"):
+                sample[name] = None if i == 1 else np.asarray(sample[name])
+            writer.write(codec.encode(sample))
+    return RecordFiles(path, SCHEMA)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 4])
+def test_a_loader_on_ranks_arrives_in_arrow_also_where_a_batch_is_empty(files, world_size):
+    rows = []
+    for rank in range(world_size):
+        with DataLoader(files, 1, rank=rank, world_size=world_size) as loader:
+            table = adapters.arrow(loader).read_all()
+        rows += table.to_pylist()
+    expected = adapters.arrow([batch()], schema=SCHEMA).read_all().to_pylist()
+    assert sorted(rows, key=lambda row: row["label"]) == sorted(expected, key=lambda r: r["label"])
+
+
+def test_rows_that_only_fill_a_batch_are_marked(files):
+    with DataLoader(files, 2, tail="pad") as loader:
+        reader = adapters.arrow(loader)
+        assert reader.schema.names[-1] == "valid"
+        assert reader.read_all()["valid"].to_pylist() == [True, True, True, False]
+    with DataLoader(files, 2) as loader:
+        assert adapters.arrow(loader).schema.names == list(SCHEMA.names)
+
+
+def test_a_field_may_not_have_the_name_of_an_added_column():
+    masked = np.ma.MaskedArray([1], [True])
+    with pytest.raises(SampleShapeError, match="'x_present' has the name of a column"):
+        list(map(dict, plain_columns([{"x": masked, "x_present": np.array([1])}])))
+
+
+def test_a_mixture_has_the_schema_of_its_sets(files):
+    other = RecordFiles(files.paths, Schema((Field("x", "int8"),)))
+    with DataLoader(mix([(files, 1), (files, 1)])) as loader:
+        assert schema_of(loader, None) == SCHEMA
+    for dataset in (RecordFiles(files.paths), mix([(files, 1), (other, 1)])):
+        with DataLoader(dataset) as loader, pytest.raises(ConfigError, match="pass schema="):
+            adapters.arrow(loader)
+
+
+def test_columns_of_packed_records_are_copied_and_others_are_not():
+    records = np.zeros(3, np.dtype([("a", "u1"), ("x", "i8")]))
+    for column in (records["x"], records["x"][:1], np.arange(4)[::-1]):
+        copied = dense(column)
+        assert not np.shares_memory(copied, column)
+        assert copied.strides == (8,)
+        assert copied.tolist() == column.tolist()
+    values = np.arange(6).reshape(2, 3)
+    assert dense(values) is values
+    values.flags.writeable = False
+    assert dense(values).flags.writeable

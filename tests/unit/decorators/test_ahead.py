@@ -205,11 +205,12 @@ def test_nothing_is_drawn_for_a_consumer_that_has_left(monkeypatch):
                 assert proceed.wait(WAIT_S)
             yield i
 
-    def end_thread(thread):
+    def end_threads(threads):
         proceed.set()
-        thread.join(WAIT_S)
+        for thread in threads:
+            thread.join(WAIT_S)
 
-    monkeypatch.setattr("trainfeed.decorators._thread.end_thread", end_thread)
+    monkeypatch.setattr("trainfeed.decorators._thread.end_threads", end_threads)
     samples = buffered(read, 50)()
     next(samples)
     source.wait_for(6)

@@ -18,7 +18,7 @@ from trainfeed.decorators import (
     strict_batches,
 )
 from trainfeed.errors import SampleShapeError
-from trainfeed.readers import np_array
+from trainfeed.readers import BlockSource, RowForm, np_array
 
 
 def numbers(n):
@@ -147,4 +147,18 @@ def test_strict_batching_refuses_bare_samples():
 
 
 def test_the_first_batches_are_a_count_of_batches():
-    assert list(firstn(batch(np_array(np.arange(9)), 4), 1)()) == [[0, 1, 2, 3]]
+    reader = firstn(batch(np_array(np.arange(9)), 4), 1)
+    assert list(reader()) == [[0, 1, 2, 3]]
+    assert [block["value"].tolist() for block in reader.blocks()] == [[0, 1, 2, 3]]
+
+
+def test_blocks_of_tuples_keep_the_rule_by_themselves_and_others_break_it():
+    data = {"x": np.arange(4), "y": np.arange(4)}
+    source = BlockSource(lambda: iter([data]), form=RowForm.TUPLE)
+    for reader in (batch(source, 3, strict=True), strict_batches(batch(source, 3))):
+        assert [len(block["x"]) for block in reader.blocks()] == [3, 1]
+        assert [is_batch(items) for items in reader()] == [True, True]
+    for source in (np_array([1, 2]), BlockSource(lambda: iter([data]))):
+        for reader in (batch(source, 3, strict=True), strict_batches(batch(source, 3))):
+            with pytest.raises(SampleShapeError, match="expected a tuple"):
+                list(reader())

@@ -1,22 +1,27 @@
 """map_readers, chain and compose, and the readers that they refuse."""
 
+import contextlib
 import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trainfeed.decorators import (
     ComposeNotAligned,
     Fake,
+    batch,
     chain,
     compose,
+    feed,
     firstn,
     map_blocks,
     map_readers,
     shuffle,
 )
 from trainfeed.errors import LoaderError
-from trainfeed.readers import np_array
+from trainfeed.readers import BlockSource, RowForm, np_array, num_rows
 
 
 def numbers(n):
@@ -130,6 +135,85 @@ def test_blocks_are_mapped_whole_and_those_without_rows_left_out():
     assert list(nothing.blocks()) == []
     with pytest.raises(ValueError, match="gives blocks"):
         map_blocks(lambda b: b, numbers(3))
+
+
+@given(
+    st.lists(st.integers(1, 5), max_size=5),
+    st.lists(st.integers(1, 5), max_size=5),
+    st.booleans(),
+)
+def test_composed_blocks_are_the_composed_samples(one, other, check):
+    def pairs(lengths):
+        starts = itertools.accumulate(lengths, initial=0)
+        parts = [np.arange(a, a + n) for a, n in zip(starts, lengths, strict=False)]
+        return BlockSource(lambda: iter([{"a": p, "b": -p} for p in parts]), form=RowForm.TUPLE)
+
+    def outcome(reader):
+        got = []
+        try:
+            got.extend(collected(reader(), got))
+        except ComposeNotAligned as error:
+            return got, str(error)
+        return got, None
+
+    def collected(samples, got):
+        for sample in samples:
+            got.append(sample)
+        return []
+
+    readers = [pairs(one), np_array(np.arange(sum(other))), pairs(other)]
+    fast = compose(*readers, check_alignment=check)
+    slow = compose(*(reader.__call__ for reader in readers), check_alignment=check)
+    assert not hasattr(slow, "blocks")
+    assert outcome(fast) == outcome(slow)
+    rest = []
+    with contextlib.suppress(ComposeNotAligned):
+        rest.extend(fast.blocks())
+    assert all(list(block) == ["0", "1", "2", "3", "4"] for block in rest)
+
+
+def test_composed_blocks_are_views_and_feed_by_column():
+    images, labels = np.arange(40).reshape(20, 2), np.arange(20)
+    reader = compose(np_array(images), np_array(labels))
+    for block in batch(reader, 4).blocks():
+        assert np.shares_memory(block["0"], images)
+        assert np.shares_memory(block["1"], labels)
+    fed = list(feed(batch(reader, 8), {"image": 0, "label": 1})())
+    assert [columns["label"].tolist() for columns in fed] == [
+        list(range(8)),
+        list(range(8, 16)),
+        list(range(16, 20)),
+    ]
+
+
+def test_only_columns_are_composed_as_blocks():
+    mapping = BlockSource(lambda: iter([{"x": np.arange(3)}]))
+    batches = batch(np_array(np.arange(3)), 1)
+    for reader in (compose(mapping, np_array(np.arange(3))), compose(batches, batches)):
+        assert not hasattr(reader, "blocks")
+    assert list(compose(mapping, np_array(np.arange(3)))()) == [({"x": i}, i) for i in range(3)]
+    assert list(compose(batches, batches)()) == [([i], [i]) for i in range(3)]
+
+
+def test_an_absent_value_of_a_composed_block_is_none():
+    masked = BlockSource(
+        lambda: iter([{"x": np.ma.MaskedArray([1, 2], [False, True])}]), form=RowForm.VALUE
+    )
+    assert list(compose(masked, np_array([3, 4]))()) == [(1, 3), (None, 4)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 3000])
+def test_fake_of_blocks_gives_blocks(n):
+    source = BlockSource(
+        lambda: iter([{"x": np.array([7, 8]), "y": np.ma.MaskedArray([1, 2], [True, False])}])
+    )
+    reader = Fake()(source, n)
+    assert sum(map(num_rows, reader.blocks())) == n
+    assert list(reader()) == [{"x": 7, "y": None}] * n
+    batches = Fake()(batch(np_array([1, 2, 3]), 2), n)
+    assert [block["value"].tolist() for block in batches.blocks()] == [[1, 2]] * n
+    with pytest.raises(LoaderError, match="at least one sample"):
+        list(Fake()(np_array([]), 3).blocks())
 
 
 def test_fake_repeats_the_first_sample():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -210,3 +211,92 @@ def test_a_pass_can_be_ended_in_its_own_thread():
     holder.append(samples)
     next(samples)
     samples.close()
+
+
+@contextmanager
+def in_an_interpreter(code, **options):
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(INCLUDE), "PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+FORKS_BESIDE_THREADS = """
+import itertools, logging, random, threading
+import numpy as np
+from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
+
+def draw():
+    while True:
+        np.random.random(200_000)
+        random.random()
+
+def log():
+    while True:
+        logging.getLogger("x").debug("y")
+
+def read_ahead():
+    while True:
+        for _ in buffered(lambda: iter(range(50)), 3)():
+            pass
+
+for target in (draw, log, read_ahead):
+    threading.Thread(target=target, daemon=True).start()
+for _ in range(6):
+    two = multiprocess_reader([lambda: iter([np.random.random()])] * 2)
+    assert len(list(two())) == 2
+    assert sorted(xmap_readers(abs, lambda: iter(range(5)), 2, 2, use_processes=True)()) == [
+        0, 1, 2, 3, 4
+    ]
+print("done")
+"""
+
+
+def test_processes_start_beside_threads_that_draw_numbers_and_read():
+    with in_an_interpreter(FORKS_BESIDE_THREADS) as process:
+        assert process.communicate(timeout=120) == ("done\n", None)
+
+
+HOLDS_A_LOCK = """
+import os, threading
+from trainfeed.decorators import multiprocess_reader
+
+lock, held = threading.Lock(), threading.Event()
+
+def hold():
+    with lock:
+        held.set()
+        threading.Event().wait()
+
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
+
+def read():
+    yield os.getpid()
+    with lock:
+        yield 0
+
+samples = multiprocess_reader([read])()
+print(next(samples), flush=True)
+next(samples)
+"""
+
+
+def test_a_lock_that_another_thread_holds_is_never_given_back_but_the_pass_can_be_left():
+    """The rule that docs/readers.md gives: a reader opens in its pass what it needs."""
+    with in_an_interpreter(HOLDS_A_LOCK, stderr=subprocess.DEVNULL) as process:
+        child = int(process.stdout.readline())
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        assert is_alive(child)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) != 0
+    assert not is_alive(child)

@@ -65,12 +65,34 @@ def test_samples_may_be_lists():
     assert (images.shape, labels.tolist()) == ((2, 3), [1, 2])
 
 
+def test_pythons_integers_may_stand_beside_floats():
+    ((column,), (other,)) = collate([(1,), (2.5,)]), collate([float("nan"), -(2**53)])
+    assert (column.dtype, column.tolist()) == (np.float64, [1.0, 2.5])
+    assert other[1] == -(2**53)
+
+
 @pytest.mark.parametrize(
     ("items", "message"),
     [
         ([(1, 2), (1,)], "batch 5, sample 1: expected 2 columns"),
         ([(np.zeros(3),), (np.zeros(4),)], "batch 5, column 0: expected values of one shape"),
         ([(1, None), (1, None)], "batch 5, column 1: expected numbers or text, got .'NoneType'"),
+        ([(2**53 + 1,), (0.5,)], "batch 5, column 0: expected values of one type"),
+        (
+            [(2**63 + 1,), (1,)],
+            "batch 5, column 0: expected values of one type, got .'int64', 'uin",
+        ),
+        (
+            [(np.int32(1),), (np.float32(2),)],
+            "column 0: expected values of one type, got .'float32",
+        ),
+        ([(True,), (2,)], "column 0: expected values of one type, got .'bool', 'int64'"),
+        (
+            [{"a": 1}, {"a": 1, "b": 2}],
+            "batch 5, sample 1: expected the fields .'a'. like sample 0",
+        ),
+        ([{"a": 1}, {}], "batch 5, sample 1: expected the fields .'a'. like sample 0, got"),
+        ([{"a": 1}, (1,)], "batch 5, sample 1: expected the fields .'a'. like sample 0, got tuple"),
         ([], "batch 5: expected a list of samples"),
         (7, "batch 5: expected a list of samples, got int"),
     ],

@@ -5,9 +5,12 @@ import itertools
 import mmap
 import os
 import random
+import subprocess
+import sys
 import threading
 import time
 import traceback
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,10 +57,37 @@ def test_a_slow_sample_holds_up_the_order_and_nothing_else():
     assert sorted(next(unordered) for _ in range(9)) == list(range(1, 10))
     release.set()
     assert list(unordered) == [0]
-    release.clear()
-    ordered = xmap_readers(mapper, numbers(10), 2, 8, True)()
+
+
+def test_in_order_nothing_overtakes_a_slow_sample():
+    others = threading.Barrier(2)
+
+    def mapper(x):
+        # The first one is only done when the last one that may be ahead of it is.
+        if x in (0, 9):
+            others.wait(WAIT_S)
+        return x
+
+    assert list(xmap_readers(mapper, numbers(10), 2, 8, True)()) == list(range(10))
+
+
+def test_workers_that_hang_are_waited_for_together(monkeypatch):
+    monkeypatch.setattr("trainfeed.decorators._thread._JOIN_S", 0.2)
+    release, waits = threading.Event(), []
+    samples = xmap_readers(lambda x: x or release.wait(WAIT_S), numbers(9), 5, 9, False)()
+    join = threading.Thread.join
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            threading.Thread,
+            "join",
+            lambda thread, timeout_s: (waits.append(timeout_s), join(thread, timeout_s)),
+        )
+        next(samples)
+        samples.close()
     release.set()
-    assert list(ordered) == list(range(10))
+    assert len(waits) == 6
+    assert waits == sorted(waits, reverse=True)
+    assert max(waits) <= 0.2
 
 
 @pytest.mark.parametrize("order", WAYS)
@@ -214,6 +244,32 @@ def test_large_arrays_can_be_written_to_and_outlive_the_pass():
     got[1][:] = 7
     del got
     assert part.sum() == 200
+
+
+KEEPS_SAMPLES = """
+import resource
+import numpy as np
+from trainfeed.decorators import multiprocess_reader
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+arrays = (np.full(5_000, i) for i in range(1_000))
+kept = list(multiprocess_reader([lambda: arrays], queue_size=2)())
+assert [array[-1] for array in kept] == list(range(1_000))
+kept[999][:] = 7
+del kept[:500]
+print(len(kept))
+"""
+
+
+def test_more_samples_may_be_kept_than_there_are_descriptors():
+    done = subprocess.run(
+        [sys.executable, "-c", KEEPS_SAMPLES],
+        env={"PYTHONPATH": str(Path(__file__).parents[3] / "include")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("500\n", "")
 
 
 def test_each_process_is_at_most_its_share_ahead():

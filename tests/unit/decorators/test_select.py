@@ -107,12 +107,19 @@ def test_samples_of_any_kind_survive():
     assert sorted(map(id, got)) == sorted(map(id, samples))
 
 
-def test_infinite_readers_may_be_shuffled():
-    def endless():
-        i = 0
-        while True:
-            yield i
-            i += 1
+class Counted:
+    alive = most = 0
 
-    samples = shuffle(endless, 4)()
-    assert sorted(next(samples) for _ in range(8)) == list(range(8))
+    def __init__(self):
+        Counted.alive += 1
+        Counted.most = max(Counted.most, Counted.alive)
+
+    def __del__(self):
+        Counted.alive -= 1
+
+
+def test_one_window_is_held_and_no_more():
+    for sample in shuffle(lambda: (Counted() for _ in range(100)), 20)():
+        del sample
+    assert Counted.most == 20
+    assert Counted.alive == 0

@@ -92,16 +92,25 @@ def num_fds():
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+def open_files():
+    """Return the descriptors of this process, each with what it is of."""
+    found = set()
+    for fd in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one that lists them
+            found.add((fd.name, fd.readlink()))
+    return found
+
+
 def traces():
-    """Return processes, threads and files in shared memory."""
+    """Return processes, threads, open files and files in shared memory."""
     # Other programs of the machine have files there too.
     ours = {path for path in SHM.iterdir() if path.name.startswith(("trainfeed", "psm_", "sem."))}
-    return children() | set(threading.enumerate()) | ours
+    return children() | set(threading.enumerate()) | ours | open_files()
 
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    """Fail a test that leaves a process, a thread or something in /dev/shm."""
+    """Fail a test that leaves a process, a thread, an open file or something in /dev/shm."""
     before = traces()
     yield
     if traces() - before:

@@ -47,6 +47,42 @@ class Sleepy(Squares):
         return super().__getitem__(i)
 
 
+class Stuck(Squares):
+    """Gives no sample from one number on until it is told to."""
+
+    def __init__(self, num_samples, at):
+        super().__init__(num_samples)
+        self.at = at
+        self.go_on = threading.Event()
+        self.reached = threading.Event()
+
+    def __getitem__(self, i):
+        if i >= self.at:
+            self.reached.set()
+            self.go_on.wait()
+        return super().__getitem__(i)
+
+
+class Pairs(Squares):
+    """Structures of two numbers."""
+
+    def __getitem__(self, i):
+        return {"pair": np.array((i, i / 2), [("a", "i4"), ("b", ">f8")])}
+
+
+@dataclass
+class Chosen:
+    """Samples that a test has made."""
+
+    samples: list
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, i):
+        return self.samples[i]
+
+
 class Growing:
     """Samples that do not fit the slots, and some that do."""
 
@@ -95,3 +131,8 @@ class Failing:
         if i == self.at:
             ACTIONS[self.action]()
         return {"label": i}
+
+
+def record_of(i):
+    """Return a record of 1 KiB that says its number."""
+    return i.to_bytes(4, "little") * 256

@@ -249,6 +249,25 @@ def test_mappings_stay_mappings():
     assert {name: column.tolist() for name, column in got.items()} == {"x": [1, 1], "y": [2.0] * 2}
 
 
+@pytest.mark.parametrize("items", [[{"x": 1}, {"x": 1, "y": 2}], [{"x": 1, "y": 2}, {"x": 1}], []])
+@pytest.mark.parametrize("way", WAYS)
+def test_mappings_with_other_fields_are_refused(way, items):
+    made = loader(way).set_sample_list_generator(lambda: iter([items]))
+    with pytest.raises(SampleShapeError, match="batch 0"):
+        list(made)
+
+
+@pytest.mark.parametrize("items", [[2**53 + 1, 0.5], [1, np.uint64(2)], [True, 2]])
+def test_values_of_several_types_are_refused(items):
+    with pytest.raises(SampleShapeError, match="expected values of one type"):
+        list(loader().set_sample_generator(lambda: iter(items), 2))
+
+
+def test_what_is_no_list_of_samples_is_told():
+    with pytest.raises(SampleShapeError, match="batch 0: expected a list of samples, got int"):
+        list(loader().set_sample_list_generator(lambda: iter([7])))
+
+
 class Named:
     def __init__(self, name):
         self.name = name

@@ -105,7 +105,57 @@ def test_what_an_iterable_raises_comes_after_the_batches_before():
             found = []
             with pytest.raises(OSError, match="cable"):
                 found.extend(batch["0"].tolist() for batch in loader)
-        assert found == [[0, 1, 2, 3]]
+            assert loader.state_dict()["position"] == 8
+        assert found == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize("tail", ["short", "drop"])
+def test_a_batch_waits_for_no_more_than_tells_whether_it_is_the_last(tail):
+    taken = []
+
+    def read():
+        for i in range(100):
+            taken.append(i)
+            yield i
+
+    with DataLoader(read, 4, tail=tail) as loader:
+        next(iter(loader))
+    assert len(taken) == (8 if tail == "drop" else 5)
+
+
+def test_a_dropped_tail_ends_the_epoch():
+    with DataLoader(numbers(23), 4, tail="drop") as loader:
+        states = [loader.state_dict() for _ in loader]
+        loader.load_state_dict(states[-1])
+        assert (states[-1]["epoch"], states[-1]["position"]) == (1, 0)
+        assert labels(loader) == list(range(20))
+
+
+class Epochs:
+    """Says which epoch it was told to give."""
+
+    epoch = None
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __iter__(self):
+        yield from ({"label": self.epoch} for _ in range(3))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_iterable_is_told_its_epoch(options):
+    with DataLoader(Epochs(), 3, **options) as loader:
+        assert [labels(loader) for _ in range(2)] == [[0] * 3, [1] * 3]
+        loader.set_epoch(7)
+        assert labels(loader) == [7] * 3
+
+
+def test_an_iterator_is_read_once_and_then_refused():
+    with DataLoader(numbers(3)(), 2) as loader:
+        assert labels(loader) == [0, 1, 2]
+        with pytest.raises(ConfigError, match="got an iterator, which can be read only once"):
+            next(iter(loader))
 
 
 def test_what_an_iterable_cannot_do_is_refused():

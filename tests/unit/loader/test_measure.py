@@ -3,6 +3,7 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -10,7 +11,7 @@ from tests.unit.loader.conftest import children, labels
 from tests.unit.loader.datasets import Squares
 from trainfeed.cli._app import app
 from trainfeed.errors import ConfigError
-from trainfeed.loader import DataLoader, _loader, measure_read
+from trainfeed.loader import Batch, DataLoader, LoaderReport, _loader, measure_read
 
 
 def test_a_measure_says_where_time_went(images):
@@ -18,11 +19,36 @@ def test_a_measure_says_where_time_went(images):
         measure = measure_read(loader, epochs=2)
         assert (measure.epochs, measure.samples) == (2, 200)
         assert measure.best_samples_per_s >= measure.samples_per_s > 0
-        parts = measure.wait_s + measure.assemble_s + measure.rest_s
-        assert parts == pytest.approx(measure.seconds)
         assert 0 < measure.first_batch_s < measure.seconds
         with pytest.raises(ConfigError, match="expected epochs from 1 on"):
             measure_read(loader, epochs=0)
+
+
+class Clocked:
+    """A loader of two epochs of two batches: at 1, 2, 5 and 9 s, of which it waited 3."""
+
+    def __init__(self, monkeypatch):
+        self.now_s = 0.0
+        self.due_s = iter([1.0, 2.0, 5.0, 9.0])
+        monkeypatch.setattr("trainfeed.loader._measure.time.perf_counter", lambda: self.now_s)
+
+    def __iter__(self):
+        for _ in range(2):
+            self.now_s = next(self.due_s)
+            yield Batch({"x": np.zeros(6)}, None)
+
+    def report(self):
+        return LoaderReport(samples=24, bytes=192, wait_s=3.0, assemble_s=5.0, load_s=2.5)
+
+
+def test_a_measure_tells_waiting_assembling_and_the_rest_apart(monkeypatch):
+    measure = measure_read(Clocked(monkeypatch), epochs=2)
+    assert (measure.seconds, measure.first_batch_s) == (9.0, 1.0)
+    # Assembling counts the waits in it.
+    assert (measure.wait_s, measure.assemble_s, measure.rest_s) == (3.0, 2.0, 4.0)
+    assert measure.stall_fraction == pytest.approx(1 / 3)
+    assert measure.samples_per_s == pytest.approx(24 / 9)
+    assert measure.best_samples_per_s == 6.0
 
 
 @pytest.mark.parametrize("options", [[], ["--shuffle", "--threads", "1"]])

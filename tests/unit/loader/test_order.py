@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainfeed.errors import ConfigError
-from trainfeed.loader._cursor import EpochPart
 from trainfeed.loader._cut import BatchCut, RankShare, Tail
+from trainfeed.loader._epoch_part import EpochPart
 from trainfeed.loader._keyed import permutation
 from trainfeed.loader._order import Order, lanes_for
 

@@ -222,3 +222,57 @@ def test_epochs_leave_nothing_open(options):
         for _ in range(30):
             list(loader)
         assert num_fds() == before
+
+
+@pytest.fixture
+def ceph(tmp_path, monkeypatch):
+    """Let the files be on CephFS; yields what a file says about its objects, by name."""
+    (tmp_path / "mountinfo").write_text(f"22 1 0:9 / {tmp_path} rw - fuse.ceph-fuse ceph-fuse rw\n")
+    monkeypatch.setattr(_mounts, "_MOUNTS", tmp_path / "mountinfo")
+    said = {}
+
+    def getxattr(fd, name):
+        if name not in said:
+            raise OSError(errno.ENODATA, "No data available")
+        return said[name]
+
+    monkeypatch.setattr(_mounts.os, "getxattr", getxattr)
+    _mounts._is_ceph.cache_clear()
+    yield said
+    _mounts._is_ceph.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("said", "size"), [(b"256", 256), (b"", 4 << 20), (b"0", 4 << 20), (None, 4 << 20)]
+)
+def test_requests_stay_within_an_object_of_cephfs(tmp_path, ceph, monkeypatch, said, size):
+    if said is not None:
+        ceph["ceph.file.layout.object_size"] = said
+    data = np.random.default_rng(0).bytes(1000)
+    (tmp_path / "shard").write_bytes(data)
+    real, asked = os.preadv, []
+
+    def noted(fd, parts, offset):
+        asked.append((offset, sum(map(len, parts))))
+        return real(fd, parts, offset)
+
+    monkeypatch.setattr(_files.os, "preadv", noted)
+    files, out = ShardFiles([str(tmp_path / "shard")]), bytearray(900)
+    files.read(0, 50, [memoryview(out)[:20], memoryview(out)[20:]])
+    files.close()
+    assert out == data[50:950]
+    cuts = [*range(256, 950, 256)] if size == 256 else []
+    assert asked == [
+        (start, stop - start) for start, stop in zip([50, *cuts], [*cuts, 950], strict=True)
+    ]
+
+
+def test_other_file_systems_are_read_in_one_request(three, monkeypatch):
+    real, asked = os.preadv, []
+    monkeypatch.setattr(
+        _files.os, "preadv", lambda fd, parts, at: asked.append(at) or real(fd, parts, at)
+    )
+    files, out = ShardFiles(three), bytearray(1000)
+    files.read(1, 0, [memoryview(out)])
+    files.close()
+    assert (asked, out) == ([0], b"\1" * 1000)

@@ -12,13 +12,14 @@ from examples.ranks.__main__ import main
 from examples.ranks.checkpoint import Checkpoint
 from examples.ranks.digest import batch_digest, row_digests
 from examples.ranks.exchange import RankLostError
-from examples.ranks.model import NUM_BUCKETS, Model
+from examples.ranks.model import Model
 from examples.ranks.training import CHECKPOINT_FILE, CURVE_FILE, Settings, train
 from tests.unit.ranks.points import INTERVALS, NAME, NUM_SAMPLES, publish
 from trainfeed import faults
 
 # 640 samples in steps of 24: 26 whole ones per epoch and a short one, which ranks share unevenly.
 NUM_STEPS = 3 * 27
+NUM_BUCKETS = 1000
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,7 @@ def settings(tmp_path_factory):
         interval=INTERVALS,
         output=folder,
         root=folder / "root",
+        num_buckets=NUM_BUCKETS,
         num_epochs=3,
         global_batch=24,
         checkpoint_every=10,
@@ -113,7 +115,7 @@ def samples(count):
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4, 7])
 def test_gradients_of_parts_add_up_to_that_of_the_whole_bit_by_bit(num_ranks):
     whole = samples(128)
-    model = Model(5)
+    model = Model(NUM_BUCKETS, 5)
     model.parameters[:] = np.random.default_rng(2).normal(size=len(model.parameters))
     parts = [
         model.gradient({name: column[rank::num_ranks] for name, column in whole.items()})
@@ -123,7 +125,7 @@ def test_gradients_of_parts_add_up_to_that_of_the_whole_bit_by_bit(num_ranks):
 
 
 def test_the_gradient_is_that_of_the_loss():
-    batch, model = samples(8), Model(5)
+    batch, model = samples(8), Model(NUM_BUCKETS, 5)
     model.parameters[:] = np.random.default_rng(3).normal(size=len(model.parameters))
     gradient = model.gradient(batch)
     for place in [*batch["indices"][:2].ravel(), NUM_BUCKETS + 2, len(model.parameters) - 1]:

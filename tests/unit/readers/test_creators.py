@@ -2,7 +2,9 @@
 
 import gzip
 import itertools
+import os
 import struct
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ from trainfeed.errors import (
     NotFoundError,
     OffsetOutOfRangeError,
     SourceReplacedError,
+    StorageError,
     TruncatedError,
 )
 from trainfeed.readers import (
@@ -75,6 +78,16 @@ def test_lines_lose_their_newline_and_nothing_else(tmp_path, data, lines):
     path = tmp_path / "lines"
     path.write_text(data, encoding="utf-8", newline="")
     assert list(text_file(path)()) == list(text_file(str(path))()) == lines
+
+
+def test_a_line_that_is_no_text_is_told_after_those_before_it(tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\nb\n\xff\nc\n")
+    lines = text_file(path)()
+    assert [next(lines), next(lines)] == ["a", "b"]
+    with pytest.raises(FormatError, match="line 3: expected UTF-8") as caught:
+        next(lines)
+    assert caught.value.path == str(path)
 
 
 def test_a_text_file_that_was_left_is_closed(tmp_path):
@@ -255,17 +268,39 @@ def test_what_is_no_idx_file_is_told(tmp_path, head):
         list(idx(tmp_path / "a")())
 
 
-def test_an_idx_file_that_promises_too_much_takes_no_memory(tmp_path):
-    (tmp_path / "a").write_bytes(struct.pack(">HBB2I", 0, 8, 2, 2**32 - 1, 2**32 - 1))
-    with pytest.raises((TruncatedError, FormatError)):
-        list(idx(tmp_path / "a")())
+@pytest.mark.parametrize(
+    "sizes", [(2**32 - 1, 2**32 - 1), (1, 0, 2**32 - 1, 2**32 - 1), (1, 2**24 + 1), (1,) * 100]
+)
+def test_an_idx_file_that_promises_too_much_takes_no_memory(tmp_path, sizes):
+    header = struct.pack(f">HBB{len(sizes)}I", 0, 8, len(sizes), *sizes)
+    (tmp_path / "a").write_bytes(gzip.compress(header + bytes(1 << 25)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError):
+            list(idx(tmp_path / "a")())
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_something_else_than_a_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for reader in (idx, text_file, recordio, tfrecord):
+        with pytest.raises((FormatError, StorageError)):
+            list(reader(tmp_path / "pipe")())
 
 
 def test_damaged_gzip_and_unequal_lengths_are_told(tmp_path):
     path = idx_file(tmp_path / "a", np.arange(5, dtype=np.uint8), compress=True)
-    path.write_bytes(path.read_bytes()[:-6])
-    with pytest.raises(FormatError):
+    data = path.read_bytes()
+    path.write_bytes(data[:-6])
+    with pytest.raises(TruncatedError, match="the gzip stream ends early") as caught:
         list(idx(path)())
+    assert caught.value.path == str(path)
+    path.write_bytes(data[:-8] + bytes(8))
+    with pytest.raises(FormatError, match="the gzip stream is damaged") as caught:
+        list(idx(path)())
+    assert caught.value.path == str(path)
     images = idx_file(tmp_path / "i", np.zeros((3, 2), np.uint8))
     labels = idx_file(tmp_path / "l", np.zeros(4, np.uint8))
     with pytest.raises(FormatError, match="4 labels for 3 images"):
@@ -338,13 +373,6 @@ def test_rows_have_the_form_that_is_asked_for():
     ]
     assert [list(row) for row in rows(block, RowForm.MAPPING)] == [["a", "b"]] * 2
     assert list(rows({"a": np.arange(2)}, RowForm.VALUE)) == [0, 1]
-
-
-def test_readers_may_be_infinite():
-    def endless():
-        return itertools.count()
-
-    assert list(itertools.islice(endless(), 3)) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 7])

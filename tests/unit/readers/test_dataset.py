@@ -1,6 +1,7 @@
 """Published versions as one data set: by name, path, range and generation; never by a listing."""
 
 import os
+from datetime import date
 
 import numpy as np
 import pytest
@@ -72,6 +73,10 @@ def test_a_generation_is_pinned_or_the_current_one(built):
     assert read(built, "2024-03-01").content_digest == built.version().manifest.content_digest
 
 
+def test_a_day_may_be_a_date(built):
+    assert read(built, date(2024, 3, 1)).version == "2024-03-01/g0001"
+
+
 def test_the_path_of_a_version_needs_no_root(built):
     path = built.version().path
     assert values(trainfeed.open_dataset(path, split="eval")) == values(
@@ -130,6 +135,11 @@ def test_mistakes_are_named(built):
         read(built, "2024-04-01/2024-04-09")
     with pytest.raises(ConfigError, match="a generation pins one interval"):
         read(built, "2024-03-01/2024-03-02", generation="g0001")
+    with pytest.raises(NotFoundError, match=r"name an interval too: open_dataset\('clicks'"):
+        open_dataset("clicks", split="train")
+    for option in ({"root": built.env.root}, {"generation": "g0001"}):
+        with pytest.raises(ConfigError, match="an interval beside generation and root"):
+            open_dataset(built.version().path, split="train", **option)
     with pytest.raises(ConfigError, match="expected a rank from 0 to 1"):
         read(built, "2024-03-01").reader(rank=2, world_size=2)
 

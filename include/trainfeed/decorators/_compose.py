@@ -1,0 +1,183 @@
+"""Readers side by side: mapped, composed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, TypeVar
+
+from trainfeed.decorators._stage import BlockStage, Stage, open_blocks, open_samples
+from trainfeed.decorators._start import Start, starts_of
+from trainfeed.errors import ReaderEndedError
+from trainfeed.readers import (
+    Block,
+    BlockReader,
+    Reader,
+    ReaderLike,
+    RowForm,
+    Sample,
+    ended,
+    num_rows,
+)
+
+__all__ = ["ComposeNotAligned", "compose", "map_readers"]
+
+R = TypeVar("R", bound=ReaderLike)
+T = TypeVar("T")
+
+
+class ComposeNotAligned(ValueError):  # noqa: N818 (the name that users catch)
+    """One of the composed readers ended before another."""
+
+
+def map_readers(func: Callable[..., Any], *readers: ReaderLike) -> Reader:
+    """Return a reader over ``func(a, b, …)`` of the samples of readers, side by side.
+
+    Ends with the shortest reader, without a word. For blocks see ``map_blocks``.
+
+    Args:
+        func: Called with one sample of each reader.
+        readers: At least one.
+    """
+    _require(readers)
+
+    def samples(start: Start) -> Iterator[Sample]:
+        with ExitStack() as stack:
+            iterators = _open_all(stack, open_samples, readers, start)
+            # Not map(): a StopIteration out of func would end the pass as if it were complete.
+            for values in zip(*iterators, strict=False):
+                yield func(*values)
+
+    return Stage(readers, samples)
+
+
+def compose(*readers: ReaderLike, check_alignment: bool = True) -> Reader:
+    """Return a reader over tuples of the values of all readers, side by side.
+
+    ``(1, 2)``, ``3`` and ``(4, 5)`` make ``(1, 2, 3, 4, 5)``; lists and mappings are single
+    values. None is a value like any other. Blocks stay blocks where all readers give blocks of
+    values or tuples.
+
+    Args:
+        readers: At least one. With an infinite one among finite ones, alignment cannot hold: pass
+            ``check_alignment=False``.
+        check_alignment: Readers of different lengths are an error, raised after the aligned part;
+            False ends with the shortest.
+
+    Raises:
+        ComposeNotAligned: The readers differ in length; raised by a pass.
+    """
+    _require(readers)
+    sources = _with_columns(readers)
+    if sources is not None:
+
+        def blocks(start: Start) -> Iterator[Block]:
+            with ExitStack() as stack:
+                iterators = _open_all(stack, open_blocks, sources, start)
+                yield from _aligned(iterators, start.position, check=check_alignment)
+
+        return BlockStage(readers, blocks, form=RowForm.TUPLE)
+
+    def samples(start: Start) -> Iterator[Sample]:
+        with ExitStack() as stack:
+            iterators = _open_all(stack, open_samples, readers, start)
+            yield from _flattened(iterators, start.position, check=check_alignment)
+
+    return Stage(readers, samples)
+
+
+def _with_columns(readers: Sequence[ReaderLike]) -> list[BlockReader] | None:
+    """Return the readers if the columns of their blocks are those of their samples."""
+    found = [reader for reader in readers if isinstance(reader, BlockReader)]
+    forms = {reader.form for reader in found}
+    batched = any(reader.batched for reader in found)
+    return None if len(found) < len(readers) or RowForm.MAPPING in forms or batched else found
+
+
+def _flattened(
+    iterators: list[Iterator[Sample]], position: int, *, check: bool
+) -> Iterator[Sample]:
+    """Yield tuples of the values of all."""
+    missing: list[int] = []
+    told = [
+        itertools.chain(iterator, _tell(missing, number))
+        for number, iterator in enumerate(iterators)
+    ]
+    for values in zip(*told, strict=False):
+        parts: list[Any] = []
+        for value in values:
+            if isinstance(value, tuple):
+                parts.extend(value)
+            else:
+                parts.append(value)
+        yield tuple(parts)
+        position += 1
+    if check:
+        # Those before the one that has ended did give a value; those behind it were not asked.
+        for later in told[missing[0] + 1 :]:
+            next(later, None)
+        _require_end(missing, len(iterators), position)
+
+
+def _tell(missing: list[int], number: int) -> Iterator[Any]:
+    missing.append(number)
+    yield from ()
+
+
+def _aligned(iterators: list[Iterator[Block]], position: int, *, check: bool) -> Iterator[Block]:
+    """Yield blocks of the columns of all; nothing is copied."""
+    rests: list[Block | None] = [None] * len(iterators)
+    while True:
+        for number, iterator in enumerate(iterators):
+            rests[number] = rests[number] or next(iterator, None)
+            # What is drawn after the end of one is lost; only a check needs it.
+            if rests[number] is None and not check:
+                return
+        blocks = [rest for rest in rests if rest is not None]
+        if len(blocks) < len(rests):
+            missing = [number for number, rest in enumerate(rests) if rest is None]
+            _require_end(missing, len(rests), position)
+            return
+        length = min(map(num_rows, blocks))
+        columns = [column for block in blocks for column in block.values()]
+        yield {str(number): column[:length] for number, column in enumerate(columns)}
+        position += length
+        rests = [_behind(block, length) for block in blocks]
+
+
+def _behind(block: Block, length: int) -> Block | None:
+    if num_rows(block) == length:
+        return None
+    return {name: column[length:] for name, column in block.items()}
+
+
+def _require_end(missing: list[int], num_readers: int, position: int) -> None:
+    if len(missing) < num_readers:
+        raise ComposeNotAligned(
+            f"expected {num_readers} readers of one length, readers {missing} (from 0) ended"
+            f" after {position} samples and others did not; give readers of one length, or pass"
+            " check_alignment=False to end with the shortest"
+        )
+
+
+def _open_all(
+    stack: ExitStack,
+    open_pass: Callable[[R, Start], AbstractContextManager[Iterator[T]]],
+    readers: Sequence[R],
+    start: Start,
+) -> list[Iterator[T]]:
+    iterators, lengths = [], []
+    for reader, own in starts_of(readers, start):
+        try:
+            iterators.append(stack.enter_context(open_pass(reader, own)))
+        except ReaderEndedError as error:
+            lengths.append(error.num_samples)
+    if lengths:
+        raise ended(start.position, min(lengths))
+    return iterators
+
+
+def _require(readers: tuple[ReaderLike, ...]) -> None:
+    if not readers:
+        raise ValueError("expected at least one reader, got none")
