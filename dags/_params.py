@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from airflow.sdk import Param
+from croniter import croniter
 
 from trainfeed.spec import DatasetSpec
 
@@ -13,6 +14,8 @@ __all__ = ["build_params", "window_param"]
 
 _REASON: Final[dict[str, Any]] = {"type": ["null", "string"], "minLength": 3, "maxLength": 500}
 _EXAMPLES: Final = 3
+# Who is refused gets the whole list in the message.
+_LISTED: Final = 100
 
 
 def build_params(spec: DatasetSpec) -> dict[str, Param]:
@@ -32,7 +35,8 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
             **_REASON,
             title="Rebuild: why",
             description="Make a further generation of the interval, although it has one. The"
-            " reason is recorded, for example: `label was off by one`.",
+            " reason is recorded, for example: `label was off by one`. A reason counts once, so"
+            " that tasks may be cleared.",
         ),
         "allow_gap": Param(
             None,
@@ -47,24 +51,42 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
 def window_param(spec: DatasetSpec) -> Param:
     """The parameter that sends a triggered run to one interval.
 
-    The form has a date picker where every tick is a midnight, one for date and time elsewhere. A
-    value of another form is refused at once; whether it is a tick, not in the future and within
-    the schedule is what the first task finds out, and says.
+    Only ticks get through the form where it can know them: the intervals of a daily schedule with
+    an end are a list to choose from, and of several ticks a day the time of day is checked. Of an
+    endless schedule that leaves days out, the first task says whether a day is a tick, and of every
+    schedule whether its interval has ended.
     """
     schedule = spec.schedule_model()
-    ticks = list(islice(schedule.intervals(), _EXAMPLES))
-    daily = all(len(interval.name) == len("2013-01-01") for interval in ticks)
-    examples = [i.name if daily else f"{i.start:%Y-%m-%dT%H:%M:%SZ}" for i in ticks]
+    ticks = list(islice(schedule.intervals(), _EXAMPLES if schedule.last is None else _LISTED + 1))
+    names = [interval.name for interval in ticks]
+    rule: dict[str, Any] = {"format": "date"}
+    examples = names[:_EXAMPLES]
+    if len(names[0]) != len("2013-01-01"):
+        rule = {"format": "date-time", "pattern": _time_pattern(schedule.cron)}
+        examples = [f"{interval.start:%Y-%m-%dT%H:%M:%SZ}" for interval in ticks[:_EXAMPLES]]
+    elif schedule.last is not None and len(names) <= _LISTED:
+        # A format would make the form ask for a date, and show no list.
+        rule = {"enum": [None, *names]}
     last = ""
     if schedule.last is not None:
         last = f" to {schedule.interval_starting(schedule.last).name}"
     return Param(
         None,
         type=["null", "string"],
-        format="date" if daily else "date-time",
+        **rule,
         examples=examples,
         title="Window start",
         description=f"Start of the interval, UTC: a tick of the schedule `{spec.schedule}`, from"
-        f" {ticks[0].name}{last}, such as {examples[-1]}. Leave it empty in a backfill, where the"
-        " dates of the backfill decide.",
+        f" {names[0]}{last}, such as {examples[-1]}. Leave it empty in a backfill, where the dates"
+        " of the backfill decide.",
     )
+
+
+def _time_pattern(cron: str) -> str:
+    """A regular expression for times in UTC at which ``cron`` can have a tick, on any day."""
+    minutes, hours, *_ = croniter.expand(cron)[0]
+    return rf"T{_any_of(hours)}:{_any_of(minutes)}(:00(\.0+)?)?(Z|[+-]00:?00)$"
+
+
+def _any_of(numbers: list[Any]) -> str:
+    return r"\d\d" if numbers == ["*"] else f"({'|'.join(f'{n:02d}' for n in numbers)})"

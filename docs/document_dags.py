@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from dags import build, convert, train
+from dags import build, convert, housekeeping, train
 from trainfeed.scaffold import new_dataset
 from trainfeed.spec import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
 
@@ -55,6 +55,7 @@ def documents() -> Mapping[str, str]:
             *_family(build, [build.build_dag(spec) for spec in specs]),
             *_family(train, [train.train_dag(spec) for spec in specs]),
             *_family(convert, [convert.dag]),
+            *_family(housekeeping, [housekeeping.dag]),
         ]
     return {"dags.md": "\n".join(lines), "dataset.schema.json": json_schema_text()}
 
@@ -86,6 +87,8 @@ def _starts(dag: Any) -> str:
     timetable = type(dag.timetable).__name__
     if timetable == "NullTimetable":
         return "when somebody triggers it"
+    if timetable == "CronTriggerTimetable":
+        return f"by the schedule `{dag.schedule}`, once somebody has switched it on"
     if timetable == "CronDataIntervalTimetable":
         return "by the schedule of the specification, for one data interval, after its end"
     return f"by an event of the asset `trainfeed://{_DATASET}`, for the interval that it names"

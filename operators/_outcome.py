@@ -1,4 +1,4 @@
-"""What a failed stage means to Airflow: retry it, fail at once, skip it, or wait."""
+"""What a failed stage means to Airflow: retry it, fail at once, or wait."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from airflow.sdk.exceptions import (
-    AirflowFailException,
-    AirflowRescheduleException,
-    AirflowSkipException,
-)
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
 
 from trainfeed.errors import Outcome, TrainFeedError
 
@@ -26,15 +22,12 @@ def airflow_outcome() -> Iterator[None]:
 
     Raises:
         AirflowFailException: Another try would end the same way.
-        AirflowSkipException: There is nothing to do.
     """
     try:
         yield
     except TrainFeedError as error:
         if error.outcome is Outcome.FAIL:
             raise AirflowFailException(str(error)) from error
-        if error.outcome is Outcome.SKIP:
-            raise AirflowSkipException(str(error)) from error
         raise
 
 

@@ -21,6 +21,10 @@ class PreprocessOperator(UnitOperator):
 
     def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
         """Preprocess the unit."""
+        from trainfeed.build.workers import start_workers
+
+        # They start while this process imports what it needs itself.
+        start_workers(spec.resources.processes)
         from trainfeed.build.preprocess import preprocess
 
         return preprocess(spec, env, ref, self.unit)

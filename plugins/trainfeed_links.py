@@ -1,16 +1,45 @@
-"""The operators' links, registered: `airflow plugins` and the user interface list them."""
+"""What the user interface gets from here: links of tasks, and the tab *Data set* of a run.
+
+Every process of Airflow loads this file, so the page itself is imported when it is first asked for.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
 from airflow.plugins_manager import AirflowPlugin
+from airflow.sdk.configuration import conf
 
 from operators.links import LINKS
 
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
 __all__ = ["TrainfeedLinksPlugin"]
+
+_PREFIX: Final = "/trainfeed"
+# Airflow may live below a path of its host.
+_BASE: Final = urlsplit(str(conf.get("api", "base_url", fallback=""))).path.rstrip("/")
+
+
+async def _run_page(scope: Scope, receive: Receive, send: Send) -> None:
+    from plugins._run_page import app  # noqa: PLC0415 - see above
+
+    await app(scope, receive, send)
 
 
 class TrainfeedLinksPlugin(AirflowPlugin):
-    """Every link class that an operator of this repository has."""
+    """Every link class that an operator of this repository has, and the page of a run."""
 
     name = "trainfeed_links"
     operator_extra_links = LINKS
+    fastapi_apps = [{"name": "Data set of a run", "app": _run_page, "url_prefix": _PREFIX}]  # noqa: RUF012
+    external_views = [  # noqa: RUF012
+        {
+            "name": "Data set",
+            "href": f"{_BASE}{_PREFIX}/dags/{{DAG_ID}}/runs/{{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "data-set",
+        }
+    ]

@@ -82,10 +82,13 @@ def shoot_forms(browser: Browser, url: str) -> None:
 
 
 def shoot_run(browser: Browser, url: str) -> None:
-    """A run's tasks, and the links of its last task."""
+    """A run's tasks, its version and training job, and the links of its last task."""
     browser.open(url)
     browser.find("//*[contains(text(), 'RecordIOToCephFSOperator')]")
     browser.shoot(HERE / "run.png")
+    browser.open(f"{url}/plugin/data-set")
+    browser.find("//iframe[@title='Data set']")
+    browser.shoot(HERE / "data-set.png")
     browser.open(f"{url}/tasks/publish/details")
     browser.find("//*[contains(text(), 'Extra Links')]")
     browser.shoot(HERE / "links.png")

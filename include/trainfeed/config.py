@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,13 +31,14 @@ __all__ = [
     "KafkaSettings",
     "environment_from_environ",
     "training_environ",
+    "worker_environ",
 ]
 
 KAFKA_CONNECTION = "kafka_default"
 LOGS_CONNECTION = "hdfs_default"
 
 _RECORDED = "recorded:"
-# An Airflow worker's environment holds connections and keys; a training job gets none of it.
+# An Airflow worker's environment holds connections and keys; code of a data set gets none of it.
 _INHERITED = (
     "CUDA_VISIBLE_DEVICES",
     "HOME",
@@ -49,6 +50,19 @@ _INHERITED = (
     "TMPDIR",
     "TRAINFEED_FAULTS",
     "TZ",
+)
+# What clients of storage and clusters look up: names, places, and where a ticket lies.
+_OF_STORAGE = (
+    "HADOOP_CONF_DIR",
+    "HADOOP_HOME",
+    "HADOOP_PROXY_USER",
+    "HADOOP_TOKEN_FILE_LOCATION",
+    "HADOOP_USER_NAME",
+    "KRB5CCNAME",
+    "KRB5_CLIENT_KTNAME",
+    "KRB5_CONFIG",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
 )
 _BROKER = re.compile(r"[A-Za-z0-9._-]+:[0-9]{1,5}|\[[0-9A-Fa-f:]+\]:[0-9]{1,5}")
 _SCHEMES = ("file", "hdfs", "webhdfs")
@@ -134,11 +148,24 @@ def training_environ(package: str) -> dict[str, str]:
     Args:
         package: Folder that holds trainfeed; goes in front of ``PYTHONPATH``.
     """
-    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    kept = _kept(_INHERITED)
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
     # No bytecode: a cached compilation is trusted by size and second, a job's code is a digest.
     fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     return {**kept, **fixed, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def worker_environ() -> dict[str, str]:
+    """The environment of a process that runs preprocessing functions: no credentials either.
+
+    Beside what programs need to run it holds what storage needs: the process reads landing files
+    or logs, and writes spill files.
+    """
+    return _kept((*_INHERITED, *_OF_STORAGE))
+
+
+def _kept(names: Iterable[str]) -> dict[str, str]:
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:

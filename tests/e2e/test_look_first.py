@@ -1,19 +1,24 @@
 """A dry run through the scheduler: green, everything after the plan skipped, nothing written.
 
-Then the same interval for real, in the same Airflow: a version, its event, one training, and the
-links between them. The data set is the one that ``trainfeed new`` makes.
+Then the same interval for real, in the same Airflow: a version, its event, one training, the links
+between them, and the page that shows both. Then all intervals by the backfill of Airflow's command
+line. The data set is the one that ``trainfeed new`` makes.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+from services._home import REPOSITORY
 from services.airflow import AirflowOptions, AirflowStack
 from services.airflow_client import AirflowRequestError
 from tests.e2e.ways import until
@@ -22,6 +27,10 @@ from trainfeed.scaffold import new_dataset
 BUILD, TRAIN = "build.clicks", "train.clicks"
 PLACES = ("root", "landing", "work")
 TIMEOUT_S = 120.0
+BACKFILL = (
+    "airflow backfill create --dag-id build.clicks --from-date 2026-01-01 --to-date 2026-01-03"
+    " --max-active-runs 4"
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +44,7 @@ def ground(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def client(ground):
+def stack(ground):
     connections = {
         "CEPHFS_DEFAULT": {"conn_type": "generic", "extra": {"path": str(ground / "root")}},
         "HDFS_DEFAULT": {
@@ -57,10 +66,15 @@ def client(ground):
         stack.wait_for_dags([BUILD, TRAIN])
         for dag_id in (BUILD, TRAIN):
             stack.client.unpause(dag_id)
-        yield stack.client
+        yield stack
     finally:
         stack.stop()
         shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def client(stack):
+    return stack.client
 
 
 def finished(client, runs):
@@ -117,6 +131,54 @@ def test_the_real_run_publishes_and_trains_once_and_links_to_both(client, ground
     )
 
 
+def test_the_tab_of_a_run_shows_version_and_training_job_to_whoever_may_see_them(stack, client):
+    (ended, *_) = [run for run in client.dag_runs(BUILD) if not run.conf.get("dry_run")]
+    (view,) = (v for p in client._call("GET", "/plugins")["plugins"] for v in p["external_views"])
+    assert (view["name"], view["destination"]) == ("Data set", "dag_run")
+    address = view["href"].replace("{DAG_ID}", BUILD)
+    address = address.replace("{RUN_ID}", quote(ended.run_id, safe=""))
+    status, page = fetch(stack, address, {})
+    assert (status, "g0001" in page) == (401, False)
+    # As the browser does.
+    status, page = fetch(stack, address, {"Cookie": f"_token={client._token}"})
+    assert status == 200
+    report = client.xcom(ended, "publish")
+    (training,) = client.dag_runs(TRAIN)
+    job = client.xcom(training, "train")
+    for shown in (report["path"], report["content_digest"], job["job"], job["folder"]):
+        assert shown in page
+
+
+def fetch(stack, address, headers):
+    connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=60)
+    try:
+        connection.request("GET", address, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_a_backfill_from_the_command_line_builds_what_is_missing(stack, client, ground):
+    assert BACKFILL in (REPOSITORY / "README.md").read_text()
+    done = subprocess.run(
+        [sys.executable, "-m", *BACKFILL.split()],
+        env=stack.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    runs = finished(client, [r for r in client.dag_runs(BUILD) if r.run_type == "backfill"])
+    assert [run.state for run in runs] == ["success"] * 3
+    verdicts = [client.xcom(run, "publish")["verdict"] for run in runs]
+    assert verdicts == ["built", "identical", "built"]
+    versions = (ground / "root/clicks/versions").glob("*/g*/MANIFEST.json")
+    assert sorted(path.parts[-3:-1] for path in versions) == [
+        (f"2026-01-0{day}", "g0001") for day in (1, 2, 3)
+    ]
+
+
 def links(client, ended, task_id):
     run_id = quote(ended.run_id, safe="")
     path = f"/dags/{ended.dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links"
@@ -124,7 +186,7 @@ def links(client, ended, task_id):
 
 
 @pytest.mark.parametrize(
-    "conf", [{"window_start": "2026-01-02T03:00:00Z"}, {"dry_run": "maybe"}, {"rebuild": "a"}]
+    "conf", [{"window_start": "2026-01-04"}, {"dry_run": "maybe"}, {"rebuild": "a"}]
 )
 def test_a_trigger_with_a_wrong_value_is_refused_at_once(client, conf):
     (name,) = conf

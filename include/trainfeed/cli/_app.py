@@ -14,8 +14,8 @@ from typing import Annotated
 import typer
 
 from trainfeed import __version__
-from trainfeed.cli import _base64, _bench, _build, _file, _look, _new
-from trainfeed.cli._output import error_console, program
+from trainfeed.cli import _base64, _bench, _build, _file, _gc, _look, _new, _prune
+from trainfeed.cli._output import error_console, print_message, printable, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
 __all__ = ["main"]
@@ -33,9 +33,18 @@ app.command("train")(_build.train)
 app.command("ls")(_look.ls)
 app.command("show")(_look.show)
 app.command("verify")(_look.verify)
+app.command("gc")(_gc.gc)
+app.command("prune")(_prune.prune_dataset)
 app.command("process-base64")(_base64.process_base64)
 app.add_typer(_file.app, name="file")
 app.add_typer(_bench.app, name="bench")
+
+
+class _PlainFormatter(logging.Formatter):
+    """Log lines, of which a terminal obeys nothing."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 @app.callback(invoke_without_command=True)
@@ -47,9 +56,9 @@ def _common(
     if version:
         typer.echo(__version__)
         raise typer.Exit
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(message)s"
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(_PlainFormatter("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
 
 
 def main() -> None:
@@ -62,7 +71,7 @@ def main() -> None:
         app()
     except (TrainFeedError, OSError) as error:
         error_console().print(f"[red]{type(error).__name__}[/]:", end=" ")
-        error_console().print(_callable(str(error)), markup=False, highlight=False)
+        print_message(_callable(str(error)))
         sys.exit(_status(error))
 
 

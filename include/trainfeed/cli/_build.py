@@ -32,7 +32,8 @@ def build(  # noqa: PLR0913 - options of a command
     *,
     interval: IntervalName,
     rebuild: Annotated[
-        str | None, typer.Option(help="Build a published interval again, and say why.")
+        str | None,
+        typer.Option(help="Build a published interval again, and say why; a reason counts once."),
     ] = None,
     allow_gap: Annotated[
         str | None, typer.Option(help="Accept that retention deleted records, and say why.")

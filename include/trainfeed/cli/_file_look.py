@@ -23,7 +23,7 @@ from trainfeed.cli._file_options import (
     progress,
 )
 from trainfeed.cli._file_text import as_json, printable, sample_lines
-from trainfeed.cli._output import error_console, print_json, print_rows
+from trainfeed.cli._output import print_json, print_message, print_rows, program
 from trainfeed.errors import ConfigError, FormatError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def verify(
     else:
         typer.echo(f"{len(problems)} intact")
     if found:
-        error_console().print("keep what is whole: trainfeed file repair FILE --output NEW")
+        print_message(f"keep what is whole: {program()} file repair FILE --output NEW")
         raise typer.Exit(_DAMAGED)
 
 

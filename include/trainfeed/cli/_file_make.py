@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,9 @@ from trainfeed.cli._file_text import printable
 from trainfeed.cli._output import print_json, print_mapping, print_rows
 from trainfeed.errors import ConfigError
 
+if TYPE_CHECKING:
+    from trainfeed.conversion import RepairReport, ShardManifest
+
 __all__ = ["convert", "merge", "repair", "reshard"]
 
 Output = Annotated[Path, typer.Argument(help="The new file.", show_default=False)]
@@ -41,27 +44,13 @@ def repair(
     use_json: AsJson = False,
 ) -> None:
     """Write what is whole of a damaged file to a new one, and say what was dropped."""
-    from trainfeed.conversion import Format, format_of, repair_file
-    from trainfeed.storage.posix import map_errors, sync_dir
+    from trainfeed.conversion import Format, format_of, repair_file, repair_in_place
 
     if (output is None) != in_place:
         raise ConfigError("expected either --output or --in-place")
-    target = output or file.with_name(f"{file.name}.repaired")
     found = format_of(file) if file_format is None else Format(file_format)
-    report = repair_file(file, target, found)
-    if in_place:
-        with map_errors(file):
-            target.replace(file)
-        sync_dir(file.absolute().parent)
-    dropped = [
-        {
-            "start_bytes": each.start_bytes,
-            "end_bytes": each.end_bytes,
-            "records": each.num_records,
-            "reason": each.reason,
-        }
-        for each in report.dropped
-    ]
+    report = repair_in_place(file, found) if output is None else repair_file(file, output, found)
+    dropped = _shown(report)
     kept = {"file": str(output or file), "records": report.num_records, "chunks": report.num_chunks}
     if use_json:
         print_json({**kept, "dropped": dropped})
@@ -72,6 +61,18 @@ def repair(
         print_rows(("from byte", "to byte", "records lost", "reason"), rows)
     else:
         typer.echo("nothing was dropped")
+
+
+def _shown(report: RepairReport) -> list[dict[str, int | str | None]]:
+    return [
+        {
+            "start_bytes": each.start_bytes,
+            "end_bytes": each.end_bytes,
+            "records": each.num_records,
+            "reason": each.reason,
+        }
+        for each in report.dropped
+    ]
 
 
 def convert(  # noqa: PLR0913 (options of a command)
@@ -156,10 +157,14 @@ def reshard(  # noqa: PLR0913 (options of a command)
                 file_format=FileFormat(to), memory_bytes=memory_mib << 20, on_progress=tell
             ),
         )
-    report = {
+    report = _account(output, manifest)
+    print_json(report) if use_json else print_mapping(report)
+
+
+def _account(output: Path, manifest: ShardManifest) -> dict[str, int | str]:
+    return {
         "folder": str(output),
         "shards": len(manifest.shards),
         "samples": manifest.num_samples,
         "bytes": manifest.num_bytes,
     }
-    print_json(report) if use_json else print_mapping(report)

@@ -7,11 +7,18 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.cli._output import error_console, print_json, print_mapping, print_rows, program
+from trainfeed.cli._output import (
+    print_json,
+    print_mapping,
+    print_message,
+    print_rows,
+    printable,
+    program,
+)
 from trainfeed.config import Environment, environment_from_environ
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.layout import generation_name, parse_generation
-from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError
 from trainfeed.spec import SPEC_FILE, did_you_mean
 from trainfeed.storage.posix import map_errors
 
@@ -43,7 +50,7 @@ def ls(
         print_rows(columns, [[row[column] for column in columns] for row in rows])
     if name is not None and not rows:
         hint = f"build one: {program()} build {name} --interval I"
-        error_console().print(f"{name} has no published version yet; {hint}", markup=False)
+        print_message(f"{name} has no published version yet; {hint}")
 
 
 def show(target: Target, *, as_json: Json = False) -> None:
@@ -65,18 +72,26 @@ def verify(
     *,
     as_json: Json = False,
 ) -> None:
-    """Compare every file of a version, or of all, with its manifest; status 3 when one differs."""
+    """Compare every file of a version, or of all, with its manifest.
+
+    Status 3 when one differs, 1 when one cannot be read.
+    """
     checked = [_checked(folder, place) for folder, place in _places(target)]
     if as_json:
         print_json(checked if "/" not in target else checked[0])
     else:
         for report in checked:
-            typer.echo("\n".join(report["problems"]) or f"{report['target']} is intact")
+            unreadable = [f"could not be read: {reason}" for reason in report["unreadable"]]
+            found = "\n".join([*report["problems"], *unreadable])
+            typer.echo(printable(found or f"{report['target']} is intact"))
     if damaged := [report["target"] for report in checked if report["problems"]]:
         name, interval, *_ = damaged[0].split("/")
         remedy = f"{program()} build {name} --interval {interval} --rebuild WHY"
-        error_console().print(f"build it anew: {remedy}", markup=False)
+        print_message(f"build it anew: {remedy}")
         raise typer.Exit(3)
+    if any(report["unreadable"] for report in checked):
+        print_message("what could be read is intact; ask as the account that builds, or again")
+        raise typer.Exit(1)
 
 
 def _places(target: str) -> list[tuple[str, Path]]:
@@ -100,11 +115,18 @@ def _places(target: str) -> list[tuple[str, Path]]:
 
 
 def _checked(target: str, path: Path) -> dict[str, Any]:
+    found: list[FormatError | StorageError] = []
     try:
-        problems = [str(problem) for problem in Version.open(path).problems()]
-    except FormatError as error:
-        problems = [str(error)]
-    return {"target": target, "problems": problems}
+        found += Version.open(path).problems()
+    except NotFoundError:
+        raise
+    except (FormatError, StorageError) as error:
+        found.append(error)
+    return {
+        "target": target,
+        "problems": [str(each) for each in found if isinstance(each, FormatError)],
+        "unreadable": [str(each) for each in found if isinstance(each, StorageError)],
+    }
 
 
 def _datasets(env: Environment) -> list[dict[str, Any]]:

@@ -13,7 +13,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["error_console", "print_json", "print_mapping", "print_rows", "program"]
+__all__ = [
+    "error_console",
+    "print_json",
+    "print_mapping",
+    "print_message",
+    "print_rows",
+    "printable",
+    "program",
+]
 
 # Whoever reads a pipe or a file wants whole lines, however long.
 _UNLIMITED_CHARS: Final = 100_000
@@ -24,19 +32,37 @@ def error_console() -> Console:
     return Console(stderr=True, soft_wrap=True)
 
 
+def printable(text: str) -> str:
+    """Return text that does nothing to a terminal but fill lines of it.
+
+    Names of files, records and answers of servers come from elsewhere: whatever in them a terminal
+    would act on is spelt out. The ends of lines stay.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
+def print_message(text: str) -> None:
+    """Print a message, beside the results."""
+    error_console().print(printable(text), markup=False, highlight=False)
+
+
 def print_json(value: Any) -> None:
     """Print a result for scripts."""
     typer.echo(json.dumps(value, indent=2, sort_keys=True))
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table."""
-    table = Table()
+    """Print a table; without names of columns, only the rows."""
+    table = Table(show_header=bool(columns))
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(_cell(column))
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(_cell(value) for value in row))
     Console(width=None if sys.stdout.isatty() else _UNLIMITED_CHARS).print(table)
+
+
+def _cell(value: object) -> Text:
+    return Text(printable(str(value)), overflow="fold")
 
 
 def program() -> str:
@@ -47,4 +73,4 @@ def program() -> str:
 
 def print_mapping(value: Mapping[str, object]) -> None:
     """Print names and values, one pair a line."""
-    print_rows(["", ""], list(value.items()))
+    print_rows((), list(value.items()))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from trainfeed.cli._output import print_rows
+from trainfeed.cli._output import print_rows, printable
 
 __all__ = ["print_preview"]
 
@@ -18,11 +18,12 @@ _LENGTHS: Final = {"min": "min_length", "max": "max_length", "mean": "mean_lengt
 def print_preview(report: Mapping[str, Any]) -> None:
     """Print what ``trainfeed.build.preview`` found: counts, samples, quarantine, statistics."""
     samples = ", ".join(f"{count} {split}" for split, count in report["samples"].items())
-    typer.echo(
+    summary = (
         f"{report['dataset']}/{report['interval']}: {report['records']} records read, samples:"
         f" {samples}; quarantined: {_reasons(report['quarantined'])}; filtered:"
         f" {_reasons(report['filtered'])}; nothing was published"
     )
+    typer.echo(printable(summary))
     _print_table("first samples", report["first_samples"])
     _print_table("first quarantined records", report["first_quarantined"])
     _print_table("statistics", [_row(*item) for item in report["statistics"].items()])
@@ -39,12 +40,7 @@ def _print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
 def _cell(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_cell, value))}]"
-    return f"{value:.6g}" if isinstance(value, float) else _printable(str(value))
-
-
-def _printable(text: str) -> str:
-    """Return text of a record as a terminal may have it: no control character does anything."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return f"{value:.6g}" if isinstance(value, float) else str(value).replace("\n", r"\n")
 
 
 def _reasons(counts: Mapping[str, int]) -> str:

@@ -201,11 +201,11 @@ class TrainSpec(Part):
 
 
 class RetentionSpec(Part):
-    """What is kept.
+    """Which generations of an interval are kept; ``trainfeed prune`` removes the others.
 
     Attributes:
-        keep_generations: How many generations of an interval.
-        keep_days: For how many days intervals are kept; None keeps all.
+        keep_generations: How many of the newest ones.
+        keep_days: For how many days after its publication one is kept beyond that.
     """
 
     keep_generations: Annotated[int, Field(ge=1)] = 3
@@ -232,3 +232,8 @@ class ResourceSpec(Part):
     processes: Annotated[int, Field(ge=1, le=256)] = 1
     worker_memory_bytes: Annotated[Size, Field(ge=256 << 20)] = 4 << 30
     time_limit: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(hours=1)
+
+    @property
+    def quarantine_bytes(self) -> int:
+        """Most raw bytes of broken records that one task keeps."""
+        return self.memory_bytes

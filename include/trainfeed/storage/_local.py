@@ -36,9 +36,13 @@ class LocalFileSystem:
         """Open a file for reading."""
         with map_os_errors(path):
             try:
-                return io.BufferedReader(_Source(path, "rb"), _BUFFER_BYTES)
+                source = _Source(path, "rb", opener=_open_old)
             except IsADirectoryError as error:
                 raise NotFoundError(f"{path}: expected a file, got a folder") from error
+        if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
+            source.close()
+            raise NotFoundError(f"{path}: expected a file, got a pipe or a device")
+        return io.BufferedReader(source, _BUFFER_BYTES)
 
     def open_write(self, path: str) -> BinaryIO:
         """Create a file; ``close`` syncs it and its folder."""
@@ -168,6 +172,11 @@ class _Target(io.FileIO):
 
 def _new_file(path: str) -> _Target:
     return _Target(path, "xb", opener=_open_new)
+
+
+def _open_old(path: str, flags: int) -> int:
+    # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _open_new(path: str, flags: int) -> int:

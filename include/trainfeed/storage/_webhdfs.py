@@ -16,7 +16,7 @@ from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.storage._atomic import claim_by_rename
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
 from trainfeed.storage._streams import BUFFER_BYTES, RangeSource, Target
-from trainfeed.storage._webhdfs_client import connect, is_under_construction, map_errors
+from trainfeed.storage._webhdfs_client import ask, connect, map_errors
 from trainfeed.storage._webhdfs_transfer import Download, Upload
 
 __all__ = ["WebHdfsFileSystem"]
@@ -86,13 +86,14 @@ class WebHdfsFileSystem:
     def checksum(self, path: str) -> str | None:
         """The MD5 of the blocks' CRCs, or what the cluster has in its place."""
         with map_errors(self.uri(path)):
-            found = self._client().checksum(path)
+            found = ask(self._client(), "GETFILECHECKSUM", path)["FileChecksum"]
             return f"{found['algorithm']}:{found['bytes']}"
 
     def is_open(self, path: str) -> bool | None:
         """What the NameNode says of its blocks."""
         with map_errors(self.uri(path)):
-            return is_under_construction(self._client(), path)
+            blocks = ask(self._client(), "GET_BLOCK_LOCATIONS", path)["LocatedBlocks"]
+            return bool(blocks["isUnderConstruction"])
 
     def make_dir(self, path: str) -> None:
         """Make a folder and its missing parents."""
@@ -131,7 +132,7 @@ class WebHdfsFileSystem:
 
     def _status(self, path: str) -> dict[str, Any]:
         with map_errors(self.uri(path)):
-            status: dict[str, Any] = self._client().status(path)
+            status: dict[str, Any] = ask(self._client(), "GETFILESTATUS", path)["FileStatus"]
             return status
 
     def _rename(self, source: str, target: str, options: str) -> None:

@@ -38,6 +38,7 @@ __all__ = [
     "StrPath",
     "create_exclusive",
     "file_lock",
+    "make_public_dir",
     "map_errors",
     "probe",
     "remove_tree",
@@ -54,6 +55,7 @@ map_errors = map_os_errors
 _NEW_FILE: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK_FILE: Final = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _PUBLIC_MODE: Final = 0o644
+_PUBLIC_FOLDER_MODE: Final = 0o755
 # The kernel cannot wait for a lock with a deadline, so we look: soon at first, for those that are
 # held for a pointer's update, and twice a second in the end, for those that are held for hours.
 _FIRST_LOOK_S: Final = 0.01
@@ -72,6 +74,29 @@ def sync_file(path: StrPath) -> None:
 def sync_dir(path: StrPath) -> None:
     """Return when the names in a folder are on disk, renames into and out of it included."""
     _sync(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def make_public_dir(path: StrPath) -> None:
+    """Make a folder, and those above it that are missing, that every account can read.
+
+    Whatever the umask is: those who publish and those who read are not the same account. A folder
+    that is there keeps its mode.
+
+    Raises:
+        ConflictError: The name is a file's.
+    """
+    path = Path(path)
+    with map_errors(path):
+        if path.is_dir():
+            return
+        make_public_dir(path.parent)
+        try:
+            path.mkdir()
+        except FileExistsError:
+            if path.is_dir():
+                return
+            raise
+        path.chmod(_PUBLIC_FOLDER_MODE)
 
 
 def rename_directory(source: StrPath, target: StrPath) -> None:
@@ -119,14 +144,21 @@ def create_exclusive(path: StrPath, data: bytes, *, mode: int = _PUBLIC_MODE) ->
     return created
 
 
-def replace_file(path: StrPath, data: bytes) -> None:
+def replace_file(path: StrPath, data: bytes, *, is_public: bool = False) -> None:
     """Give a file this content, durably; whoever reads it gets the old bytes or the new ones.
+
+    Args:
+        path: The file.
+        data: Its content.
+        is_public: Whether every account can read it, whatever the umask is.
 
     Raises:
         ConflictError: The name is a folder's.
     """
     path = Path(path)
     with map_errors(path), _temporary(path, data, _PUBLIC_MODE) as temporary:
+        if is_public:
+            temporary.chmod(_PUBLIC_MODE)
         temporary.replace(path)
     sync_dir(path.parent)
 

@@ -14,11 +14,10 @@ from trainfeed.config import training_environ
 from trainfeed.dataset import canonical
 from trainfeed.errors import JobFailedError, JobRejectedError
 from trainfeed.training._job import JobSpec
-from trainfeed.training.runtime import REJECTED
+from trainfeed.training.runtime import METRICS_FILE, REJECTED
 
-__all__ = ["METRICS_FILE", "run_local"]
+__all__ = ["run_local"]
 
-METRICS_FILE: Final = "metrics.json"
 _TAIL_BYTES: Final = 2000
 _POLL_S: Final = 0.2
 _GRACE_S: Final = 10.0

@@ -23,10 +23,11 @@ from trainfeed.errors import JobRejectedError
 if TYPE_CHECKING:
     from trainfeed.training._job import JobSpec, TrainingJob
 
-__all__ = ["REJECTED", "run"]
+__all__ = ["METRICS_FILE", "REJECTED", "run"]
 
 # Exit status of a rank that refuses its job; the last line of its log says why.
 REJECTED: Final = 78
+METRICS_FILE: Final = "metrics.json"
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -45,7 +46,6 @@ def run(home: Path, rank: int) -> None:
     from trainfeed.dataset import canonical
     from trainfeed.storage import posix
     from trainfeed.training._job import JOB_FILE, JobSpec, TrainingJob
-    from trainfeed.training._local import METRICS_FILE
 
     spec = JobSpec.read(home / JOB_FILE)
     _require_code(spec)

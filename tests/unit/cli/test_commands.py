@@ -2,7 +2,9 @@
 
 import errno
 import json
+import logging
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from tests.unit.build.test_kill import command as build_command
 from trainfeed.cli import main
 from trainfeed.cli._output import program
+from trainfeed.errors import AccessDeniedError
 from trainfeed.spec import json_schema
 
 
@@ -70,6 +73,62 @@ def test_damage_ends_with_status_3_and_names_the_file(cli, project):
     status, output, _ = cli("verify", "clicks/2024-03-01")
     assert status == 3
     assert "statistics.json" in output
+
+
+def deny(monkeypatch, name):
+    """Refuse to open files of that name, as for an account that is not their owner."""
+    from trainfeed.dataset import _intact, files
+
+    def refused(path):
+        if path.name == name:
+            raise AccessDeniedError(f"{path}: permission denied")
+        return files.open_plain_file(path)
+
+    monkeypatch.setattr(_intact, "open_plain_file", refused)
+
+
+def test_a_file_that_cannot_be_read_is_not_called_damaged(cli, project, monkeypatch):
+    project.build()
+    deny(monkeypatch, "records.arrow")
+    for target in ("clicks", "clicks/2024-03-01"):
+        status, output, message = cli("verify", target)
+        assert status == 1
+        assert output.startswith("could not be read: ")
+        assert output.endswith("quarantine/records.arrow: permission denied\n")
+        assert "rebuild" not in message
+    status, output, _ = cli("verify", "clicks/2024-03-01", "--json")
+    report = json.loads(output)
+    assert (status, report["problems"], len(report["unreadable"])) == (1, [], 1)
+
+
+def test_damage_beside_what_cannot_be_read_is_damage(cli, project, monkeypatch):
+    project.build()
+    path = project.version().path / "statistics.json"
+    path.chmod(0o644)
+    path.write_bytes(b"{}")
+    deny(monkeypatch, "records.arrow")
+    status, output, message = cli("verify", "clicks")
+    assert status == 3
+    assert len(output.splitlines()) == 2
+    assert "--rebuild" in message
+
+
+def test_a_version_that_cannot_be_opened_does_not_hide_the_others(cli, project, monkeypatch):
+    project.build()
+    project.build("2024-03-02")
+    from trainfeed.dataset import Version
+
+    open_version = Version.open.__func__
+
+    def refused(cls, path):
+        if path.parent.name == "2024-03-01":
+            raise AccessDeniedError(f"{path}: permission denied")
+        return open_version(cls, path)
+
+    monkeypatch.setattr(Version, "open", classmethod(refused))
+    status, output, _ = cli("verify", "clicks")
+    assert status == 1
+    assert output.splitlines()[1] == "clicks/2024-03-02/g0001 is intact"
 
 
 def test_a_damaged_manifest_ends_with_status_3(cli, project):
@@ -274,3 +333,85 @@ def test_the_module_runs_as_a_program(project):
     done = build_command(project)
     assert done.returncode == 0
     assert "g0001" in done.stdout
+
+
+def test_leftovers_are_named_and_removed(cli, project):
+    assert cli("gc") == (0, "removed 0 leftovers, 0 bytes\n", "")
+    killed = build_command(project, "check.before_rename")
+    assert killed.returncode == -signal.SIGKILL
+    assert cli("gc")[1].startswith("removed 0 ")
+    status, output, _ = cli("gc", "--older-than", "0", "--dry-run")
+    assert status == 0
+    assert "_staging/" in output
+    assert output.splitlines()[-1].startswith("would remove 2 leftovers, ")
+    removed = json.loads(cli("gc", "--older-than", "0", "--json")[1])
+    assert len(removed) == 2
+    assert all(row["bytes"] and row["place"] in output for row in removed)
+    assert json.loads(cli("gc", "--older-than", "0", "--json")[1]) == []
+    assert cli("gc", "--older-than", "-1")[0] == 2
+
+
+# Sets the title of a terminal, clears it, and turns the direction of writing.
+HOSTILE = "\x1b]0;title\x07\x1b[2J\u202e"
+SPELT_OUT = r"\x1b]0;title\x07\x1b[2J\u202e"
+
+
+def is_harmless(text):
+    return all(character.isprintable() or character == "\n" for character in text)
+
+
+def run_in_the_function(project, statement):
+    project.edit("row = record.json()", f"row = record.json()\n    {statement}", "preprocess.py")
+
+
+def test_what_a_function_says_of_a_record_does_nothing_to_the_terminal(cli, project):
+    run_in_the_function(project, f"raise ValueError({HOSTILE!r})")
+    status, _, message = cli("build", "clicks", "--interval", "2024-03-01")
+    assert status == 1
+    assert f"raised ValueError: {SPELT_OUT} at kafka:clicks/0 offset 0" in message
+    assert HOSTILE not in message
+
+
+def test_an_error_of_many_lines_stays_one_of_many_lines(cli, project):
+    project.edit("seed: 7", "sead: 7\nsplits: {}")
+    status, _, message = cli("build", "clicks", "--interval", "2024-03-01")
+    assert status == 2
+    assert len(message.splitlines()) == 2
+
+
+def test_names_of_files_do_nothing_to_the_terminal(cli, project):
+    project.build()
+    (project.version().path / f"{HOSTILE}.arrow").touch()
+    status, output, message = cli("verify", "clicks/2024-03-01")
+    assert status == 3
+    assert f"{SPELT_OUT}.arrow" in output
+    assert is_harmless(output + message)
+
+
+def test_log_lines_do_nothing_to_the_terminal(cli, monkeypatch, capsys):
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    cli("ls")
+    logging.getLogger("trainfeed").warning("%s is torn", HOSTILE)
+    assert capsys.readouterr().err == f"WARNING {SPELT_OUT} is torn\n"
+
+
+def test_pairs_are_a_table_without_a_row_of_names(cli, project):
+    project.build()
+    output = cli("show", "clicks/2024-03-01")[1]
+    first, second, *_ = output.splitlines()
+    assert set(first) == set("┌─┬┐")
+    assert second.startswith("│ version")
+
+
+def test_superseded_generations_are_named_and_removed(cli, project):
+    project.edit("seed: 7", "seed: 7\nretention: {keep_generations: 1}")
+    project.build()
+    assert cli("prune", "clicks") == (0, "removed 0 generations, 0 bytes\n", "")
+    project.build(rebuild="again")
+    status, output, _ = cli("prune", "clicks", "--dry-run")
+    assert status == 0
+    assert output.splitlines()[-1].startswith("would remove 1 generations, ")
+    (removed,) = json.loads(cli("prune", "clicks", "--json")[1])
+    assert (removed["interval"], removed["generation"]) == ("2024-03-01", 1)
+    assert not project.folder.version("2024-03-01", 1).exists()

@@ -12,6 +12,7 @@ from trainfeed.cli import main
 from trainfeed.conversion import convert
 from trainfeed.recordio import RecordScanner, RecordWriter
 from trainfeed.samples import Field, Schema
+from trainfeed.tfrecord import TFRecordReader, TFRecordWriter
 
 SCHEMA = Schema(
     (
@@ -163,6 +164,13 @@ def test_verify_finds_damage_and_what_is_missing(cli, shards):
     ]
 
 
+def test_the_remedy_names_the_program_as_it_was_called(cli, torn, monkeypatch):
+    monkeypatch.setattr("trainfeed.cli._file_look.program", lambda: "python -m trainfeed")
+    _, _, messages = cli("verify", "a", "--deep")
+    remedy = "keep what is whole: python -m trainfeed file repair FILE --output NEW\n"
+    assert remedy in messages
+
+
 def test_verify_decodes_samples_when_it_goes_deep(cli, tmp_path):
     with RecordWriter(tmp_path / "a") as writer:
         writer.write(b"short")
@@ -193,6 +201,20 @@ def test_repair_writes_a_new_file_and_says_what_it_dropped(cli, torn):
     assert [int(r) for r in RecordScanner(["b"])] == [0, 1, 4, 5]
     assert cli("repair", "a", "--output", "b")[0] == 1
     assert "nothing was dropped" in cli("repair", "b", "--output", "c")[1]
+
+
+def test_repair_keeps_what_is_whole_behind_the_damage_of_a_tfrecord_file(cli, tmp_path):
+    with TFRecordWriter(tmp_path / "a.tfrecord") as writer:
+        for n in range(6):
+            writer.write(b"%010d" % n)
+    data = bytearray((tmp_path / "a.tfrecord").read_bytes())
+    data[26 * 2 + 15] ^= 1
+    (tmp_path / "a.tfrecord").write_bytes(data)
+    report = loads(cli("repair", "a.tfrecord", "--output", "b.tfrecord", "--json"))
+    assert report["records"] == 5
+    (dropped,) = report["dropped"]
+    assert (dropped["start_bytes"], dropped["end_bytes"], dropped["records"]) == (52, 78, 1)
+    assert [int(r) for r in TFRecordReader(["b.tfrecord"])] == [0, 1, 3, 4, 5]
 
 
 def test_repair_replaces_a_file_only_if_asked(cli, torn):

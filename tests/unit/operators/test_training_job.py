@@ -13,6 +13,18 @@ from trainfeed.errors import JobFailedError, LaunchError, WindowIncompleteError
 REPORT = {"job": "clicks-2026-01-05-abc", "verdict": "ran"}
 KEY = {"partition_key": "2026-01-05"}
 WAIT = timedelta(hours=2)  # of the specification
+NOW = datetime(2026, 2, 1, 12, tzinfo=UTC)
+
+
+class Clock(datetime):
+    @classmethod
+    def now(cls, tz):
+        return NOW.astimezone(tz)
+
+
+@pytest.fixture(autouse=True)
+def stand_still(monkeypatch):
+    monkeypatch.setattr("operators.training_job.datetime", Clock)
 
 
 @pytest.fixture
@@ -59,29 +71,29 @@ def test_a_run_by_hand_names_it_by_parameter(launch, make_context):
 @pytest.mark.parametrize("run_type", ["asset_triggered", "manual"])
 def test_missing_versions_are_awaited(launch, make_context, run_type):
     launch.error = WindowIncompleteError("2026-01-04 is missing")
-    now = datetime.now(UTC)
-    at = next_call(make_context(run_type, started_at=now, **KEY))
-    assert timedelta(seconds=4) < at - now < timedelta(seconds=10)
+    at = next_call(make_context(run_type, started_at=NOW, **KEY))
+    assert at - NOW == timedelta(seconds=5)
 
 
-@pytest.mark.parametrize("waited", [6, 60, 10_000])
-def test_waits_grow_to_minutes_and_no_further(launch, make_context, waited):
+@pytest.mark.parametrize(
+    ("waited", "wait_s"), [(1, 10), (5, 160), (6, 300), (60, 300), (10_000, 300)]
+)
+def test_waits_grow_to_minutes_and_no_further(launch, make_context, waited, wait_s):
     launch.error = WindowIncompleteError("2026-01-04 is missing")
-    now = datetime.now(UTC)
-    at = next_call(make_context(started_at=now, task_reschedule_count=waited, **KEY))
-    assert timedelta(minutes=4) < at - now < timedelta(minutes=6)
+    at = next_call(make_context(started_at=NOW, task_reschedule_count=waited, **KEY))
+    assert at - NOW == timedelta(seconds=wait_s)
 
 
 def test_the_last_wait_ends_at_the_deadline(launch, make_context):
     launch.error = WindowIncompleteError("2026-01-04 is missing")
-    started_at = datetime.now(UTC) - WAIT + timedelta(seconds=30)
+    started_at = NOW - WAIT + timedelta(seconds=30)
     context = make_context(started_at=started_at, task_reschedule_count=100, **KEY)
     assert next_call(context) == started_at + WAIT
 
 
 def test_after_the_deadline_the_task_fails_and_says_what_is_missing(launch, make_context):
     launch.error = WindowIncompleteError("2026-01-04 is missing")
-    context = make_context(started_at=datetime.now(UTC) - WAIT, **KEY)
+    context = make_context(started_at=NOW - WAIT, **KEY)
     with pytest.raises(AirflowFailException, match=r"2026-01-04 is missing; waited until .* clear"):
         execute(context)
 

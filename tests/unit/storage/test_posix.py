@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -231,6 +231,49 @@ def test_replacing_follows_no_link(tmp_path: Path) -> None:
     posix.replace_file(tmp_path / "CURRENT", b"new")
     assert (tmp_path / "victim").read_bytes() == b"old"
     assert not (tmp_path / "CURRENT").is_symlink()
+
+
+# --- what other accounts read -----------------------------------------------------------------
+
+
+@pytest.fixture
+def private_umask() -> Iterator[None]:
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.usefixtures("private_umask")
+def test_public_folders_are_readable_and_those_that_are_there_stay_as_they_are(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "there").mkdir(mode=0o700)
+    posix.make_public_dir(tmp_path / "there" / "new" / "inner")
+    posix.make_public_dir(tmp_path / "there" / "new" / "inner")
+    inner = tmp_path / "there" / "new" / "inner"
+    assert [mode(path) for path in (inner, inner.parent, inner.parent.parent)] == [
+        0o755,
+        0o755,
+        0o700,
+    ]
+
+
+def test_a_public_folder_does_not_take_the_name_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"data")
+    with pytest.raises(ConflictError):
+        posix.make_public_dir(tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == b"data"
+
+
+@pytest.mark.usefixtures("private_umask")
+def test_a_file_is_public_only_when_asked_for(tmp_path: Path) -> None:
+    posix.replace_file(tmp_path / "pointer", b"data", is_public=True)
+    posix.replace_file(tmp_path / "note", b"data")
+    assert [mode(tmp_path / name) for name in ("pointer", "note")] == [0o644, 0o600]
 
 
 # --- syncing, locking, removing ---------------------------------------------------------------

@@ -1,0 +1,48 @@
+"""
+The DAG `housekeeping`: removes what killed and abandoned builds of all data sets left behind.
+
+That is unfinished files, and staging folders and work files of builds that were never published,
+once nobody has touched them for three days. Versions, plans and landed records stay. A run that is
+cleared after that finds that its files are gone, and is to be started anew. The command line does
+the same: `trainfeed gc`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import DAG, Param
+
+from dags._defaults import DEFAULT_ARGS, TAGS
+from operators.housekeeping import HousekeepingOperator
+
+with DAG(
+    dag_id="housekeeping",
+    description="Leftovers of killed and abandoned builds",
+    doc_md=__doc__,
+    schedule="@daily",
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    # Whoever has versions to keep switches it on; trying trainfeed out needs no housekeeping.
+    is_paused_upon_creation=True,
+    params={
+        "older_than": Param(
+            72,
+            type="integer",
+            minimum=24,
+            title="Older than, in hours",
+            description="What has been touched since then stays. A build that pauses for longer"
+            " loses its work files.",
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Only say in the log what would be removed.",
+        ),
+    },
+    default_args=DEFAULT_ARGS,
+    tags=[*TAGS],
+) as dag:
+    HousekeepingOperator(task_id="sweep")

@@ -1,0 +1,36 @@
+"""``trainfeed gc``: remove what killed and abandoned builds left behind."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Final
+
+import typer
+
+from trainfeed.build.housekeeping import OLD, sweep
+from trainfeed.cli._output import print_json, print_rows
+from trainfeed.config import environment_from_environ
+
+__all__ = ["gc"]
+
+_COLUMNS: Final = ("place", "bytes", "modified")
+
+
+def gc(
+    *,
+    older_than: Annotated[
+        int, typer.Option(min=0, help="Hours for which nobody has touched it.")
+    ] = round(OLD / timedelta(hours=1)),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it is.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Remove what killed and abandoned builds left behind; versions and landed records stay."""
+    env = environment_from_environ()
+    removed = sweep(env, older_than=timedelta(hours=older_than), dry_run=dry_run)
+    if as_json:
+        print_json(removed)
+        return
+    if removed:
+        print_rows(_COLUMNS, [[row[column] for column in _COLUMNS] for row in removed])
+    verb, size = "would remove" if dry_run else "removed", sum(row["bytes"] for row in removed)
+    typer.echo(f"{verb} {len(removed)} leftovers, {size} bytes")

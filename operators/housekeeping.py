@@ -1,0 +1,42 @@
+"""What killed and abandoned builds left behind → nothing."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from operators._connections import environment_from_connections
+from operators._outcome import airflow_outcome
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+__all__ = ["HousekeepingOperator"]
+
+logger = logging.getLogger(__name__)
+
+
+class HousekeepingOperator(BaseOperator):
+    """Remove what nobody has touched for the hours of the parameter; versions and landed data stay.
+
+    Returns:
+        ``leftovers`` and their ``bytes``; the log names each.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Sweep all data sets, or only say what would be removed."""
+        from trainfeed.build.housekeeping import sweep
+
+        params = context["params"]
+        with airflow_outcome():
+            removed = sweep(
+                environment_from_connections(()),
+                older_than=timedelta(hours=params["older_than"]),
+                dry_run=params["dry_run"],
+            )
+        for row in removed:
+            logger.info("%(place)s, %(bytes)d bytes, last touched %(modified)s", row)
+        return {"leftovers": len(removed), "bytes": sum(row["bytes"] for row in removed)}

@@ -1,0 +1,74 @@
+"""The DAG ``housekeeping``: off until somebody wants it, and one sweep of all data sets."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+from airflow.sdk.exceptions import ParamValidationError
+
+DAY_S = 86_400
+LEFTOVER = "clicks/_staging/0123456789abcdef-g0001/shard"
+
+# Airflow's own reading of .airflowignore.
+pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
+
+
+@pytest.fixture
+def dag(load):
+    bag = load("dags/housekeeping.py")
+    assert bag.import_errors == {}
+    return bag.dags["housekeeping"]
+
+
+@pytest.fixture
+def leftover(tmp_path, monkeypatch):
+    """A file of a build that was abandoned 60 hours ago, and the connections that lead there."""
+    places = {name: str(tmp_path / name) for name in ("path", "landing", "work")}
+    for name, extra in (("HDFS", ("landing", "work")), ("CEPHFS", ("path",))):
+        value = {"conn_type": "file", "extra": {key: places[key] for key in extra}}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}_DEFAULT", json.dumps(value))
+    file = tmp_path / "path" / LEFTOVER
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"12345")
+    then = time.time() - 2.5 * DAY_S
+    for path in (file, file.parent):
+        os.utime(path, (then, then))
+    return file
+
+
+def sweep(dag, **params):
+    return dag.get_task("sweep").execute({"params": {**dag.params.dump(), **params}})
+
+
+def test_it_is_off_until_somebody_switches_it_on(dag):
+    assert dag.is_paused_upon_creation
+    assert (dag.catchup, dag.max_active_runs) == (False, 1)
+
+
+def test_leftovers_stay_for_three_days(dag, leftover):
+    assert sweep(dag) == {"leftovers": 0, "bytes": 0}
+    assert leftover.exists()
+    assert sweep(dag, older_than=48) == {"leftovers": 1, "bytes": 5}
+    assert not leftover.parent.exists()
+
+
+def test_a_dry_run_names_them_in_the_log(dag, leftover, caplog):
+    caplog.set_level("INFO")
+    assert sweep(dag, older_than=48, dry_run=True) == {"leftovers": 1, "bytes": 5}
+    assert leftover.exists()
+    assert f"{leftover.parent}, 5 bytes, last touched" in caplog.text
+
+
+def test_a_missing_connection_is_named(dag, leftover, monkeypatch):
+    monkeypatch.delenv("AIRFLOW_CONN_CEPHFS_DEFAULT")
+    with pytest.raises(Exception, match="connection 'cephfs_default' is not defined"):
+        sweep(dag)
+
+
+@pytest.mark.parametrize("hours", [23, -1, "72", None])
+def test_the_form_refuses_what_would_take_files_of_running_builds(dag, hours):
+    with pytest.raises(ParamValidationError):
+        dag.params.get_param("older_than").resolve(hours)

@@ -1,0 +1,79 @@
+"""Builds whose brokers are away or let nobody in: message, outcome, and what is left behind.
+
+Every case ends with the same build, made from a broker that answers.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.integration.kafka.test_password import PASSWORD
+from tests.integration.kafka.test_password import strict_broker as strict_broker  # noqa: PLC0414
+from tests.unit.build.clicks import Project, day
+from tests.unit.build.conftest import project as project  # noqa: PLC0414 - a fixture
+from trainfeed.config import KafkaSettings
+from trainfeed.errors import ConfigError, IngestError, Outcome
+
+
+@pytest.fixture
+def on_broker(project, broker):
+    """The project with its first day on the real broker; returns it for other servers."""
+    topic = broker.create()
+    broker.produce(topic, day(0, 60))
+    project.edit("topic: clicks", f"topic: {topic}")
+
+    def at(**client):
+        settings = {name.replace("_", "."): value for name, value in client.items()}
+        kafka = {"kafka_default": KafkaSettings(client=settings)}
+        return Project(project.path, replace(project.env, kafka=kafka))
+
+    return at
+
+
+def refuse(project, kind):
+    with pytest.raises(kind) as caught:
+        project.build()
+    assert type(caught.value) is kind
+    for place in (project.env.root, project.env.landing, project.env.work):
+        assert [path for path in Path(place).rglob("*") if path.is_file()] == []
+    return caught.value
+
+
+def build_after_all(on_broker):
+    servers = os.environ["TEST_KAFKA_BOOTSTRAP_SERVERS"]
+    good = on_broker(bootstrap_servers=servers)
+    assert good.build()["verdict"] == "built"
+    assert list(good.version().problems()) == []
+
+
+def test_a_broker_that_is_down_is_tried_again(on_broker):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        servers = f"127.0.0.1:{server.getsockname()[1]}"
+    error = refuse(on_broker(bootstrap_servers=servers), IngestError)
+    assert error.outcome is Outcome.RETRY
+    assert f"at brokers {servers}: " in str(error)
+    assert "Connection refused" in str(error)
+    assert "nothing of this call was kept; the task can be tried again" in str(error)
+    build_after_all(on_broker)
+
+
+def test_a_wrong_password_fails_at_once(on_broker, strict_broker):
+    error = refuse(
+        on_broker(
+            bootstrap_servers=strict_broker,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            sasl_username="ingest",
+            sasl_password=PASSWORD,
+        ),
+        ConfigError,
+    )
+    assert error.outcome is Outcome.FAIL
+    assert "Invalid username or password" in str(error)
+    assert PASSWORD not in str(error)
+    build_after_all(on_broker)
