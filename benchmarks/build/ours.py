@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from trainfeed.build.pipeline import build
 from trainfeed.config import Environment, KafkaSettings
@@ -16,19 +18,9 @@ from trainfeed.spec import load_spec
 
 
 def main(place: Path, form: str, out: Path) -> None:
-    """Build once."""
+    """Build once, and print what came of it."""
     started = time.perf_counter()
-    (out / "root").mkdir(parents=True)
-    env = Environment(
-        root=str(out / "root"),
-        landing=str(out / "landing"),
-        work=str(out / "work"),
-        kafka={"kafka_default": KafkaSettings(recorded=str(place / "recorded"))},
-        datasets=place / "datasets" / form,
-    )
-    spec = load_spec(env.datasets / "flights")
-    interval = spec.schedule_model().interval_named("2013-01-01")
-    report = build(spec, interval, env)
+    report = build_once(place, form, out)
     print(
         json.dumps(
             {
@@ -39,6 +31,23 @@ def main(place: Path, form: str, out: Path) -> None:
             }
         )
     )
+
+
+def build_once(
+    place: Path, form: str, out: Path, on_stage: Callable[[str], object] = str
+) -> dict[str, Any]:
+    """Build the data set of ``place`` in ``form`` into ``out``, a new folder."""
+    (out / "root").mkdir(parents=True)
+    env = Environment(
+        root=str(out / "root"),
+        landing=str(out / "landing"),
+        work=str(out / "work"),
+        kafka={"kafka_default": KafkaSettings(recorded=str(place / "recorded"))},
+        datasets=place / "datasets" / form,
+    )
+    spec = load_spec(env.datasets / "flights")
+    interval = spec.schedule_model().interval_named("2013-01-01")
+    return build(spec, interval, env, on_stage=on_stage)
 
 
 if __name__ == "__main__":

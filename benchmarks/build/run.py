@@ -148,7 +148,7 @@ class Watch:
         """Take what the processes use now."""
         pids = [self._pid]
         for pid in pids:
-            pids += _children(pid)
+            pids += children(pid)
         pages = 0
         for pid in pids:
             try:
@@ -162,7 +162,8 @@ class Watch:
         self.rss_bytes = max(self.rss_bytes, pages * _PAGE_BYTES)
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
     try:
         return [
             int(child)

@@ -6,7 +6,7 @@ What is unusual about a record is left to that function: it says what is wrong w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,8 @@ from trainfeed.build import Filtered, Record, Reject
 from trainfeed.build.batch import iter_records, json_columns
 
 from .categories import NUM_CATEGORIES, buckets_of
-from .lookups import NO_PLANE, NO_WEATHER, indexed, plane_by_tail, weather_by_hour
+from .lookup_arrays import plane_arrays, weather_arrays
+from .lookups import indexed
 from .preprocess import LATE_MINUTES, NUMBERS, TEXTS, flights
 
 __all__ = ["flights_batch"]
@@ -56,7 +57,7 @@ def flights_batch(batch: pa.RecordBatch, lookups: Mapping[str, pa.Table]) -> pa.
 
 
 def _are_sound(numbers: Columns, nulls: Columns) -> NDArray[np.bool_]:
-    """Return which rows ``_check`` would let pass."""
+    """Return which rows ``flights`` would not reject."""
     sound = np.ones(len(numbers["year"]), dtype=bool)
     for name, allowed in NUMBERS.items():
         inside = (numbers[name] >= allowed.low) & (numbers[name] <= allowed.high)
@@ -78,8 +79,10 @@ class _Samples:
         self._indices = np.zeros((num_rows, NUM_CATEGORIES), dtype=np.int32)
         self._values = np.zeros((num_rows, _NUM_VALUES), dtype=np.float32)
         self._labels = np.zeros(num_rows, dtype=np.int64)
-        self._reasons: dict[str, list[str | None]] = {
-            name: [None] * num_rows for name in ("_filtered", "_rejected", "_message")
+        self._reasons: dict[str, dict[int, str]] = {
+            "_filtered": {},
+            "_rejected": {},
+            "_message": {},
         }
 
     def add(
@@ -91,25 +94,27 @@ class _Samples:
     ) -> None:
         """Take the samples of many rows, whatever comes out where they are not sound."""
         texts = {name: _codes(columns.column(name)) for name in (*TEXTS, "tailnum")}
-        weather = indexed("weather", lookups, _weather_arrays)
-        plane = indexed("planes", lookups, _plane_arrays)
+        weather = indexed("weather", lookups, weather_arrays)
+        plane = indexed("planes", lookups, plane_arrays)
         # The rows of the lookups; the last one stands for whatever is not there.
         hours = weather.rows(_crossed(texts["origin"], texts["time_hour"]))
         planes = plane.rows(texts["tailnum"])
         winds = weather.classes[hours], weather.names
+        indices = np.empty((len(rows), NUM_CATEGORIES), dtype=np.int32)
         for seed, codes in _categories(texts, numbers, winds).items():
-            self._indices[rows, seed] = buckets_of(seed, codes[1])[codes[0]]
+            indices[:, seed] = buckets_of(seed, codes[1])[codes[0]]
         for seed, buckets in (weather.buckets | plane.buckets).items():
-            self._indices[rows, seed] = buckets[hours if seed in weather.buckets else planes]
+            indices[:, seed] = buckets[hours if seed in weather.buckets else planes]
+        self._indices[rows] = indices
+        known = planes < len(plane.places)
         self._values[rows] = _value_columns(
-            numbers, weather.values[hours], plane.values[planes], planes < len(plane.places)
+            numbers, plane.values[planes], known, weather.values[hours]
         )
         self._labels[rows] = numbers["arr_delay"] >= LATE_MINUTES
 
     def filter(self, rows: NDArray[np.int64], reason: str) -> None:
         """Take rows out."""
-        for row in rows.tolist():
-            self._reasons["_filtered"][row] = reason
+        self._reasons["_filtered"].update(dict.fromkeys(rows.tolist(), reason))
 
     def add_one(self, row: int, record: Record, lookups: Mapping[str, pa.Table]) -> None:
         """Take a row that is out of the ordinary."""
@@ -133,8 +138,15 @@ class _Samples:
             "values": _lists(self._values),
             "label": pa.array(self._labels),
         }
-        reasons = {name: pa.array(texts, pa.utf8()) for name, texts in self._reasons.items()}
+        reasons = {name: _sparse(texts, len(rows)) for name, texts in self._reasons.items()}
         return pa.RecordBatch.from_pydict(fields | reasons)
+
+
+def _sparse(texts: Mapping[int, str], length: int) -> pa.Array:
+    """Return a column with few texts in it."""
+    if not texts:
+        return pa.nulls(length, pa.utf8())
+    return pa.array(map(texts.get, range(length)), pa.utf8())
 
 
 def _lists(matrix: NDArray[Any]) -> pa.Array:
@@ -186,72 +198,20 @@ def _categories(texts: Mapping[str, Codes], numbers: Columns, winds: Codes) -> d
     }
 
 
-class _Arrays(NamedTuple):
-    """A lookup as arrays: a row per entry, and a last one for what is not in it.
-
-    Attributes:
-        places: Key to row.
-        buckets: Place in ``indices`` to bucket per row.
-        values: Floats per row, shape (rows, n).
-        classes: Number of the wind's class per row.
-        names: What these numbers stand for.
-    """
-
-    places: Mapping[Any, int]
-    buckets: Mapping[int, NDArray[np.int32]]
-    values: NDArray[np.float64]
-    classes: NDArray[np.int64]
-    names: list[str]
-
-    def rows(self, keys: Codes) -> NDArray[np.int64]:
-        """Return the row of every key."""
-        last, get = len(self.places), self.places.get
-        return np.array([get(key, last) for key in keys[1]], dtype=np.int64)[keys[0]]
-
-
-def _weather_arrays(table: pa.Table) -> _Arrays:
-    by_hour = weather_by_hour(table)
-    found = [*by_hour.values(), NO_WEATHER]
-    names = sorted({w.wind for w in found})
-    return _Arrays(
-        {key: row for row, key in enumerate(by_hour)},
-        {18: buckets_of(18, [w.sight for w in found]), 19: buckets_of(19, [w.rain for w in found])},
-        np.array([w.values for w in found]),
-        np.array([names.index(w.wind) for w in found]),
-        names,
-    )
-
-
-def _plane_arrays(table: pa.Table) -> _Arrays:
-    by_tail = plane_by_tail(table)
-    found = [*by_tail.values(), NO_PLANE]
-    return _Arrays(
-        {key: row for row, key in enumerate(by_tail)},
-        {
-            14: buckets_of(14, [plane.model for plane in found]),
-            15: buckets_of(15, [plane.manufacturer for plane in found]),
-            16: buckets_of(16, [plane.engine for plane in found]),
-        },
-        np.array([(np.nan if p.built is None else p.built, p.seats) for p in found]),
-        np.zeros(len(found), dtype=np.int64),
-        [],
-    )
-
-
 def _value_columns(
     numbers: Columns,
-    weather: NDArray[np.float64],
     plane: NDArray[np.float64],
     known: NDArray[np.bool_],
-) -> NDArray[np.float64]:
+    weather: NDArray[np.float64],
+) -> NDArray[np.float32]:
     """Return the values of ``_values`` as shape (n, 14)."""
     clock = numbers["sched_dep_time"]
     built, seats = plane[:, 0], plane[:, 1]
-    columns = [
-        (numbers["distance"] - 1000) / 1000,
-        (clock // 100 * 60 + clock % 100 - 800) / 300,
-        np.where(np.isnan(built), 0.0, (numbers["year"] - built - 11) / 10),
-        np.where(known, (seats - 140) / 80, 0.0),
-        np.where(known, 0.0, 1.0),
-    ]
-    return np.column_stack([*columns, weather])
+    values = np.empty((len(clock), _NUM_VALUES), dtype=np.float32)
+    values[:, 0] = (numbers["distance"] - 1000) / 1000
+    values[:, 1] = (clock // 100 * 60 + clock % 100 - 800) / 300
+    values[:, 2] = np.where(np.isnan(built), 0.0, (numbers["year"] - built - 11) / 10)
+    values[:, 3] = np.where(known, (seats - 140) / 80, 0.0)
+    values[:, 4] = ~known
+    values[:, 5:] = weather
+    return values

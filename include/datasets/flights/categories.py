@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-__all__ = ["NUM_BUCKETS", "NUM_CATEGORIES", "buckets_of", "hashed"]
+__all__ = ["NUM_BUCKETS", "NUM_CATEGORIES", "buckets_of", "packed"]
 
 NUM_BUCKETS: Final = 1 << 16
 NUM_CATEGORIES: Final = 20
@@ -46,10 +46,12 @@ def _bucket(seed: int, name: Any) -> int:
     return xxhash.xxh3_64_intdigest(text.encode(), seed) % NUM_BUCKETS
 
 
-def hashed(categories: tuple[Any, ...]) -> NDArray[np.int32]:
-    """Return the bucket of every category of one departure."""
-    try:
-        buckets = [known[name] for known, name in zip(_BUCKETS, categories, strict=True)]
-    except KeyError:
-        buckets = [int(buckets_of(seed, [name])[0]) for seed, name in enumerate(categories)]
-    return np.array(buckets, dtype=np.int32)
+def packed(first: int, *categories: Any) -> bytes:
+    """Return the buckets of categories at neighbouring places, as little-endian int32.
+
+    Args:
+        first: Place of the first one.
+        categories: Texts, numbers or pairs.
+    """
+    places = enumerate(categories, start=first)
+    return b"".join(_bucket(seed, name).to_bytes(4, "little") for seed, name in places)

@@ -16,7 +16,7 @@ from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import MemoryLimitError
 
-__all__ = ["Lateness", "Tally"]
+__all__ = ["Lateness", "Tally", "require_bounded"]
 
 # Raw bytes kept of a quarantined record; whatever is longer is cut, the position finds the rest.
 _MAX_RAW_BYTES: Final = 64 << 10
@@ -45,6 +45,9 @@ class Tally:
     Args:
         sources: Source strings of the plan, in its order.
         limit_bytes: Most raw bytes in quarantine.
+
+    Attributes:
+        raw_bytes: Raw bytes in quarantine.
     """
 
     def __init__(self, sources: list[str], limit_bytes: int) -> None:
@@ -53,7 +56,7 @@ class Tally:
         self._filtered: dict[str, dict[str, _Turned]] = {}
         self._quarantined: dict[str, _Turned] = {}
         self._rows: list[dict[str, Any]] = []
-        self._raw_bytes = 0
+        self.raw_bytes = 0
 
     def filter(self, source: str, reason: str, offsets: list[int], num_bytes: int) -> None:
         """Count records that are not wanted, at ``offsets``, of ``num_bytes`` together."""
@@ -68,14 +71,8 @@ class Tally:
         """
         self._quarantined.setdefault(source, _Turned()).extend([offset], len(value or b""))
         raw = (value or b"")[:_MAX_RAW_BYTES]
-        self._raw_bytes += len(raw)
-        if self._raw_bytes > self._limit_bytes:
-            raise MemoryLimitError(
-                "quarantined records of one task exceed resources.memory_bytes ="
-                f" {self._limit_bytes} bytes at {source} offset {offset}; nothing was published;"
-                " look at why so many are broken, raise it, or lower resources.records_per_task in"
-                " dataset.yaml"
-            )
+        self.raw_bytes += len(raw)
+        require_bounded(self.raw_bytes, self._limit_bytes, f" at {source} offset {offset}")
         row = {
             "source": self._index[source],
             "offset": offset,
@@ -107,6 +104,20 @@ class Tally:
                 filtered={reason: filtered[reason].leaf(number) for reason in sorted(filtered)},
             )
         return result
+
+
+def require_bounded(raw_bytes: int, limit_bytes: int, place: str = "") -> None:
+    """Refuse more raw bytes in quarantine than one task may keep.
+
+    Raises:
+        MemoryLimitError: There are more.
+    """
+    if raw_bytes > limit_bytes:
+        raise MemoryLimitError(
+            f"quarantined records of one task exceed resources.memory_bytes = {limit_bytes} bytes"
+            f"{place}; nothing was published; look at why so many are broken, raise it, or lower"
+            " resources.records_per_task in dataset.yaml"
+        )
 
 
 @dataclass

@@ -26,9 +26,11 @@ from trainfeed.dataset.manifest import FORMAT
 from trainfeed.dataset.version import BUILT, CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
 from trainfeed.errors import GateError
 
-__all__ = ["assemble"]
+__all__ = ["assemble", "checked_content"]
 
 _QUARANTINE: Final = "quarantine/records.arrow"
+_BATCH_ROWS: Final = 16_384
+_BATCH_BYTES: Final = 1 << 20
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
 
 
@@ -50,6 +52,15 @@ def assemble(stage: Stage) -> None:
     entry = _write_bytes(stage, MANIFEST, manifest)
     _write_bytes(stage, MANIFEST_DIGEST, f"{entry['sha256']}\n".encode())
     _write_bytes(stage, BUILT, json.dumps(_built(stage), indent=2).encode())
+
+
+def checked_content(stage: Stage) -> str:
+    """Return the content digest of what ``check`` let through.
+
+    Raises:
+        GateError: ``check`` has not let this plan through, or its verdict is gone.
+    """
+    return _content_digest(stage.plan, _splits(stage, _verdict(stage)))
 
 
 def _verdict(stage: Stage) -> dict[str, Any]:
@@ -116,17 +127,28 @@ def _quarantine(stage: Stage) -> Iterator[pa.Table]:
     # Groups hold ranges in order, and ranges records in order: one after another they are sorted.
     for group in range(len(stage.plan.preprocess)):
         with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
-            yield file.read_all()
+            yield from _in_batches(file.read_all().combine_chunks())
+
+
+def _in_batches(table: pa.Table) -> Iterator[pa.Table]:
+    """Cut a table by what its rows say alone: the batches of work files tell of memory and tasks.
+
+    Args:
+        table: In one piece: Arrow writes what is cut from it otherwise than equal rows of another.
+
+    Yields:
+        Equal numbers of rows, at most 16,384 and about 1 MiB.
+    """
+    if len(table):
+        row_bytes = table.nbytes // len(table)
+        num_rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
+        yield from (table.slice(start, num_rows) for start in range(0, len(table), num_rows))
 
 
 def _manifest(
     plan: Plan, stage: Stage, verdict: dict[str, Any], files: list[dict[str, Any]]
 ) -> Manifest:
     splits = _splits(stage, verdict)
-    digests = {
-        name: [shard["records_sha256"] for shard in split["shards"]]
-        for name, split in splits.items()
-    }
     return Manifest.model_validate(
         {
             "format": FORMAT,
@@ -135,7 +157,7 @@ def _manifest(
             "generation": plan.generation,
             "supersedes": plan.supersedes,
             "fingerprint": plan.fingerprint,
-            "content_digest": content_digest(plan.fields, digests),
+            "content_digest": _content_digest(plan, splits),
             "empty": not any(split["samples"] for split in splits.values()),
             "schema": plan.fields,
             "splits": splits,
@@ -155,6 +177,14 @@ def _manifest(
             "plan": plan.plan_id,
         }
     )
+
+
+def _content_digest(plan: Plan, splits: dict[str, Any]) -> str:
+    digests = {
+        name: [shard["records_sha256"] for shard in split["shards"]]
+        for name, split in splits.items()
+    }
+    return content_digest(plan.fields, digests)
 
 
 def _splits(stage: Stage, verdict: dict[str, Any]) -> dict[str, Any]:

@@ -95,8 +95,13 @@ def _modules(spec: DatasetSpec) -> list[Path]:
     return sorted(
         path
         for path in spec.folder.rglob("*.py")
-        if path != training and not path.name.startswith(".")
+        if path != training and not _is_hidden(path.relative_to(spec.folder))
     )
+
+
+def _is_hidden(place: Path) -> bool:
+    """Return whether nothing can import it: what editors and notebooks keep beside the code."""
+    return any(part.startswith(".") for part in place.parts)
 
 
 def _load_module(spec: DatasetSpec, module_name: str) -> ModuleType:
@@ -195,7 +200,11 @@ def _is_installed(name: str) -> bool:
     if name in sys.stdlib_module_names or name in {"trainfeed", "__future__"}:
         return True
     found = importlib.util.find_spec(name)
-    if found is None or found.origin is None:
+    if found is None:
         return False
-    homes = (sysconfig.get_path(key) for key in ("purelib", "platlib"))
-    return any(Path(found.origin).is_relative_to(home) for home in homes)
+    # A package without an __init__.py has no origin, and may lie in several places.
+    places = [found.origin] if found.origin else list(found.submodule_search_locations or ())
+    homes = [sysconfig.get_path(key) for key in ("purelib", "platlib")]
+    return bool(places) and all(
+        any(Path(place).is_relative_to(home) for home in homes) for place in places
+    )

@@ -18,12 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from trainfeed.build._worker import Job
 from trainfeed.build._worker_process import WorkerProcess
 
-__all__ = ["Death", "Limits", "rest_workers", "run_jobs", "stop_workers"]
+if TYPE_CHECKING:
+    from trainfeed.build._jobs import Job
+
+__all__ = ["Death", "Limits", "rest_workers", "run_jobs", "start_workers", "stop_workers"]
 
 _POLL_S: Final = 0.1
 _MAX_IDLE: Final = 8
@@ -92,6 +94,12 @@ def run_jobs(
         return _Watch(workers, limits, on_piece).results()
 
 
+def start_workers(count: int) -> None:
+    """See to it that ``count`` workers wait for jobs, or soon will; they start by themselves."""
+    with _leased(min(count, _MAX_IDLE)):
+        pass
+
+
 def rest_workers() -> None:
     """Let idle workers give back memory: nobody needs them for a while."""
     with _lock:
@@ -108,10 +116,11 @@ def stop_workers(*, busy: bool = False) -> None:
     with _lock:
         workers, _idle[:] = _idle[:], []
         at_work = list(_busy) if busy else []
+    # All at once, then one after the other what is left to do: giving back memory takes a while.
+    for worker in [*workers, *at_work]:
+        worker.interrupt()
     for worker in workers:
         worker.kill()
-    for worker in at_work:
-        worker.interrupt()
 
 
 class _Watch:
@@ -141,11 +150,12 @@ class _Watch:
 
     def _on_event(self, selector: selectors.BaseSelector, number: int, is_report: bool) -> None:
         worker = self._workers[number]
-        worker.read_output()
         if not is_report:
-            if not worker.is_alive:
+            if not worker.read_output():
                 selector.unregister(worker.output)
             return
+        # What it printed before it reported is logged before that.
+        worker.read_output()
         report = worker.receive()
         if report is None:
             raise _death(worker)
@@ -194,10 +204,12 @@ _busy: set[WorkerProcess] = set()
 @contextmanager
 def _leased(count: int) -> Iterator[list[WorkerProcess]]:
     """Give ``count`` workers; those that are still at work at the end are ended."""
-    workers = [_idle_worker() or _nursery.submit(WorkerProcess).result() for _ in range(count)]
-    with _lock:
-        _busy.update(workers)
+    workers: list[WorkerProcess] = []
     try:
+        for _ in range(count):
+            workers.append(_idle_worker() or _new_worker())
+            with _lock:
+                _busy.add(workers[-1])
         yield workers
     finally:
         kept = [worker for worker in workers if worker.is_idle and worker.is_alive]
@@ -208,6 +220,10 @@ def _leased(count: int) -> Iterator[list[WorkerProcess]]:
         for worker in workers:
             if worker not in kept:
                 worker.kill()
+
+
+def _new_worker() -> WorkerProcess:
+    return _nursery.submit(WorkerProcess).result()
 
 
 def _idle_worker() -> WorkerProcess | None:

@@ -74,7 +74,7 @@ class Group:
             for edge in ("start", "end")
         )
         self._sorter = SampleSorter(stage.spec, stage.plan, limit_bytes, self._late_before())
-        self._tally = Tally(stage.plan.sources, stage.spec.resources.memory_bytes)
+        self._tally = Tally(stage.plan.sources, stage.spec.resources.quarantine_bytes)
         self._mode = self._make_mode(function)
         self._read: dict[str, Leaf] = {}
         self._lateness: dict[str, Lateness] = {}
@@ -110,7 +110,8 @@ class Group:
             ranges: The ranges that were processed, for the account.
 
         Returns:
-            ``runs`` and ``quarantine`` (names of files), ``account`` (ledger, late, ranges).
+            ``runs`` and ``quarantine`` (names of files), ``account`` (ledger, late, ranges),
+            ``raw_bytes`` (in quarantine).
         """
         account = {
             "ledger": self._tally.ledger(self._read, self._sorter.valid).to_json(),
@@ -119,7 +120,12 @@ class Group:
         }
         self._write_run(account)
         quarantine = self._write("quarantine.arrow", self._tally.quarantine(), {})
-        return {"runs": self._runs, "quarantine": quarantine, "account": account}
+        return {
+            "runs": self._runs,
+            "quarantine": quarantine,
+            "account": account,
+            "raw_bytes": self._tally.raw_bytes,
+        }
 
     def _late_before(self) -> dict[str, int]:
         """Return, for the sources whose late records have a split of their own, what is late."""

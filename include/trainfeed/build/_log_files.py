@@ -6,6 +6,8 @@ A file is compared before and after it is read, so what comes out is what was pl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 import pyarrow as pa
 
@@ -20,6 +22,9 @@ from trainfeed.storage import FileInfo
 from trainfeed.window import Interval, parse_time
 
 __all__ = ["check_folder", "iter_log", "lands"]
+
+# A request or two per file; waiting for the answers takes most of the time.
+_THREADS: Final = 8
 
 
 def lands(stage: Stage) -> bool:
@@ -49,10 +54,10 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
     planned = {i.path: i for i in inputs.values()}
     problems = [f"{path} was added" for path in sorted(found.keys() - planned.keys())]
     problems += [f"{path} is gone" for path in sorted(planned.keys() - found.keys())]
-    for source in sorted(sources):
-        path = inputs[source].path
-        if path in found:
-            problems += _changes(stage, inputs[source], found[path])
+    known = [inputs[source] for source in sorted(sources) if inputs[source].path in found]
+    with ThreadPoolExecutor(_THREADS, "logs") as pool:
+        for changes in pool.map(lambda file: _changes(stage, file, found[file.path]), known):
+            problems += changes
     _refuse(stage, problems)
 
 

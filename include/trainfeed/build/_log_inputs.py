@@ -30,8 +30,9 @@ def log_location(env: Environment, connection: str, path: str) -> Location:
     place = env.logs.get(connection)
     if place is None:
         raise ConfigError(
-            f"connection {connection!r} is not defined, known are {sorted(env.logs)}; define it,"
-            " or change source.logs.connection in dataset.yaml"
+            f"connection {connection!r} is not defined, known are {sorted(env.logs)}; define it"
+            " (outside of Airflow in the file that TRAINFEED_CONNECTIONS names), or change"
+            " source.logs.connection in dataset.yaml"
         )
     return Location.parse(place) / path.lstrip("/")
 
@@ -41,14 +42,17 @@ def logs_folder(logs: LogsSourceSpec, env: Environment, interval: Interval) -> L
     return log_location(env, logs.connection, expand_path(logs.path, interval))
 
 
-def find_interval_logs(logs: LogsSourceSpec, env: Environment, interval: Interval) -> list[LogFile]:
-    """Return the log files of an interval.
+def find_interval_logs(
+    logs: LogsSourceSpec, env: Environment, interval: Interval, *, checksums: bool = False
+) -> list[LogFile]:
+    """Return the log files of an interval, with checksums only if they are asked for.
 
     Raises:
         WindowOpenError: Their folder is not complete.
     """
     rule = CompleteRule(logs.marker, logs.stable)
-    return find_logs(logs_folder(logs, env, interval), rule, datetime.now(UTC))
+    folder = logs_folder(logs, env, interval)
+    return find_logs(folder, rule, datetime.now(UTC), checksums=checksums)
 
 
 class LogInputs:
@@ -75,7 +79,7 @@ class LogInputs:
         self._incomplete: WindowOpenError | None = None
         self._is_gone = False
         try:
-            files = find_interval_logs(logs, env, interval)
+            files = find_interval_logs(logs, env, interval, checksums=True)
         except WindowOpenError as error:
             self._incomplete = error
             self._is_gone = not logs_folder(logs, env, interval).exists()

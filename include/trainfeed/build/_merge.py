@@ -94,13 +94,13 @@ class Merge:
         return self._sorted(pieces) if any(map(len, pieces)) else None
 
     def _sorted(self, pieces: list[pa.Table]) -> pa.Table:
-        table = pa.concat_tables(pieces).combine_chunks()
+        table = pa.concat_tables(pieces)
         keys, sources, offsets, ordinals = (
             table[name].to_numpy() for name in ("key", "source", "offset", "ordinal")
         )
         order = sample_order(keys, self._hashes, sources, offsets, ordinals)
         columns: list[Any] = [pa.array(c[order]) for c in (keys, sources, offsets, ordinals)]
-        columns.append(self._column.take(_single(table["record"]), order))
+        columns.append(self._column.gather(table["record"].chunks, order))
         return pa.Table.from_arrays(columns, schema=MERGED_SCHEMA)
 
 
@@ -146,8 +146,3 @@ class _Cursor:
         taken, self._table = self._table.slice(0, count), self._table.slice(count)
         self._keys = self._keys[count:]
         return taken
-
-
-def _single(column: pa.ChunkedArray) -> pa.Array:
-    array = column.combine_chunks()
-    return array if isinstance(array, pa.Array) else array.chunk(0)

@@ -5,7 +5,8 @@ Both turn landed records into blocks of encoded samples and count what yields no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -67,7 +68,7 @@ class BatchMode:
         batch = source_batch(landed, source)
         judged = self._function.call_batch(batch)
         offsets, stamps = (landed.column(name).to_numpy() for name in ("offset", "timestamp"))
-        lengths = pc.fill_null(pc.binary_length(landed.column("value")), 0).to_numpy()
+        lengths = _lengths(landed)
         self._turn_down(landed, source, judged, lengths)
         rows = judged.rows
         yield SampleBlock(
@@ -143,17 +144,23 @@ class RecordMode:
 
     def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
         """Yield blocks of about ``block_bytes``."""
-        block = _Block(source)
-        for record in iter_landed(landed, source):
-            self._tell(record.offset)
-            samples = self._samples_of(record)
-            if samples:
-                encoded = self._encode(record, samples)
-                fields = self._split_fields
-                block.add(record, encoded, None if fields is None else fields.of_sample(samples[0]))
-                if block.num_bytes > self._block_bytes:
-                    yield block.finish()
-                    block = _Block(source)
+        block = _Block(landed, source)
+        tell, samples_of, encode = self._tell, self._samples_of, self._codec.encode
+        for row, record in enumerate(iter_landed(landed, source)):
+            tell(record.offset)
+            samples = samples_of(record)
+            try:
+                for ordinal, sample in enumerate(samples):
+                    # At once: a function may use the same arrays for the next one.
+                    block.add(row, ordinal, encode(sample))
+            except SampleShapeError as error:
+                message = f"broke the schema: {error}"
+                raise self._function.mistake(record, message, _SCHEMA_REMEDY) from error
+            if samples and self._split_fields is not None:
+                block.add_hashes(self._split_fields.of_sample(samples[0]), len(samples))
+            if block.num_bytes > self._block_bytes:
+                yield block.finish()
+                block = _Block(landed, source)
         yield block.finish()
 
     def _samples_of(self, record: Record) -> list[Any]:
@@ -169,58 +176,75 @@ class RecordMode:
             return []
         return result
 
-    def _encode(self, record: Record, samples: list[Any]) -> list[bytes]:
-        try:
-            return [self._codec.encode(sample) for sample in samples]
-        except SampleShapeError as error:
-            message = f"broke the schema: {error}"
-            raise self._function.mistake(record, message, _SCHEMA_REMEDY) from error
-
 
 class _Block:
-    """A block that grows record by record."""
+    """A block that grows record by record.
 
-    def __init__(self, source: str) -> None:
+    Args:
+        landed: The records.
+        source: Their source.
+
+    Attributes:
+        num_bytes: Of the encoded samples.
+    """
+
+    def __init__(self, landed: pa.RecordBatch, source: str) -> None:
+        self._landed = landed
         self._source = source
         self._records: list[bytes] = []
-        self._offsets: list[int] = []
+        self._rows: list[int] = []
         self._ordinals: list[int] = []
-        self._stamps: list[int] = []
         self._hashes: list[int] = []
-        self._source_bytes = 0
         self.num_bytes = 0
 
-    def add(self, record: Record, encoded: list[bytes], field_hash: int | None) -> None:
-        """Take the encoded samples of a record."""
-        count = len(encoded)
-        self._records += encoded
-        self._offsets += [record.offset] * count
-        self._ordinals += range(count)
-        self._stamps += [record.timestamp_ms] * count
-        if field_hash is not None:
-            self._hashes += [field_hash] * count
-        self._source_bytes += len(record.value or b"")
-        self.num_bytes += sum(map(len, encoded))
+    def add(self, row: int, ordinal: int, encoded: bytes) -> None:
+        """Take an encoded sample of a record."""
+        self._records.append(encoded)
+        self._rows.append(row)
+        self._ordinals.append(ordinal)
+        self.num_bytes += len(encoded)
+
+    def add_hashes(self, field_hash: int, count: int) -> None:
+        """Take the split hash of a record, which goes for all ``count`` samples of it."""
+        self._hashes += [field_hash] * count
 
     def finish(self) -> SampleBlock:
         """Return what was taken."""
-        hashes = np.array(self._hashes, dtype=np.uint64)
+        rows = np.array(self._rows, dtype=np.int64)
+        ordinals = np.array(self._ordinals, dtype=np.int32)
+        offsets, stamps = (self._landed.column(name).to_numpy() for name in ("offset", "timestamp"))
         return SampleBlock(
             source=self._source,
-            offsets=np.array(self._offsets, dtype=np.int64),
-            ordinals=np.array(self._ordinals, dtype=np.int32),
-            stamps=np.array(self._stamps, dtype=np.int64),
+            offsets=offsets[rows],
+            ordinals=ordinals,
+            stamps=stamps[rows],
             records=pa.array(self._records, pa.large_binary()),
-            field_hashes=hashes if self._hashes else None,
-            num_bytes=self._source_bytes,
+            field_hashes=np.array(self._hashes, dtype=np.uint64) if self._hashes else None,
+            num_bytes=int(_lengths(self._landed)[rows[ordinals == 0]].sum()),
         )
+
+
+def _lengths(landed: pa.RecordBatch) -> NDArray[np.int32]:
+    """Return the bytes of every value, 0 for null."""
+    lengths: NDArray[np.int32] = pc.fill_null(
+        pc.binary_length(landed.column("value")), 0
+    ).to_numpy()
+    return lengths
 
 
 def iter_landed(landed: pa.RecordBatch, source: str) -> Iterator[Record]:
     """Yield landed records of one source as a function gets them."""
-    names = ("value", "key", "timestamp", "headers")
-    columns = (landed.column(name).to_pylist() for name in names)
-    offsets = landed.column("offset").to_pylist()
-    for offset, value, key, timestamp, headers in zip(offsets, *columns, strict=True):
-        pairs = tuple((header["key"], header["value"]) for header in headers or ())
-        yield Record(value, key, timestamp, pairs, source, offset)
+    values, keys = (landed.column(name).to_pylist() for name in ("value", "key"))
+    stamps, offsets = (landed.column(name).to_numpy().tolist() for name in ("timestamp", "offset"))
+    headers = _headers(landed.column("headers"))
+    fields = zip(values, keys, stamps, headers, repeat(source), offsets, strict=False)
+    return map(tuple.__new__, repeat(Record), fields)
+
+
+def _headers(column: pa.Array) -> Iterable[tuple[tuple[str, bytes | None], ...]]:
+    if not len(column.flatten()):
+        return repeat(())
+    return (
+        tuple((header["key"], header["value"]) for header in headers or ())
+        for headers in column.to_pylist()
+    )

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from typing import Any, Final
 
-from trainfeed.build._engine import rest_workers, stop_workers
-from trainfeed.spec import DatasetSpec
+from trainfeed.build._engine import Death, Limits, rest_workers, run_jobs, stop_workers
+from trainfeed.build._jobs import StageJob
+from trainfeed.build._ref import PlanRef
+from trainfeed.config import Environment
+from trainfeed.errors import EngineError
+from trainfeed.spec import DatasetSpec, ResourceSpec
 
-__all__ = ["run_units", "share_of"]
+__all__ = ["in_worker", "run_units", "share_of"]
 
 _LEAST_MEMORY_BYTES: Final = 1 << 20
+_NO_LIMITS: Final = Limits(math.inf, sys.maxsize)
+
+
+class _Share(ResourceSpec):
+    """What a task may use that runs beside others.
+
+    Attributes:
+        whole_bytes: ``memory_bytes`` of a task that runs alone.
+    """
+
+    whole_bytes: int
+
+    @property
+    def quarantine_bytes(self) -> int:
+        """Most raw bytes of broken records: how many run at once decides about no success."""
+        return self.whole_bytes
 
 
 def share_of(spec: DatasetSpec, num_units: int) -> DatasetSpec:
@@ -23,8 +46,39 @@ def share_of(spec: DatasetSpec, num_units: int) -> DatasetSpec:
     update = {
         "processes": resources.processes // at_once,
         "memory_bytes": max(_LEAST_MEMORY_BYTES, resources.memory_bytes // at_once),
+        "whole_bytes": resources.memory_bytes,
     }
-    return spec.model_copy(update={"resources": resources.model_copy(update=update)})
+    share = _Share.model_construct(**{**dict(resources), **update})
+    return spec.model_copy(update={"resources": share})
+
+
+def in_worker(
+    stage: Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]],
+) -> Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]]:
+    """Return ``stage`` as it runs in a worker process: threads would wait for each other.
+
+    Args:
+        stage: A stage that calls no function of the user; it can be pickled.
+    """
+    return partial(_run_in_worker, stage)
+
+
+def _run_in_worker(
+    stage: Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]],
+    spec: DatasetSpec,
+    env: Environment,
+    ref: PlanRef,
+    unit: int,
+) -> dict[str, Any]:
+    job = StageJob(stage, spec, env, ref, unit)
+    try:
+        (report,) = run_jobs([job], _NO_LIMITS, str)
+    except Death as death:
+        raise EngineError(
+            f"the process of task {unit} of stage {stage.__name__} of data set {spec.name!r} ended"
+            f" by {death.cause} {death.detail}; nothing was published; run again"
+        ) from death
+    return report
 
 
 def run_units(
@@ -32,8 +86,7 @@ def run_units(
 ) -> Iterator[dict[str, Any]]:
     """Run every task of a stage, up to ``processes`` at a time.
 
-    The work of a task is done outside of the interpreter's lock: in worker processes, in
-    decompression, digests and sorting.
+    The work of a task is to be done outside of this interpreter, in worker processes.
 
     Args:
         run: Runs the task with that number.

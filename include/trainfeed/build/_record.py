@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from trainfeed.build._json import loads
 
 __all__ = ["Filtered", "Record", "Reject", "check_reason", "cut_message"]
 
@@ -59,8 +60,7 @@ class Filtered:
         check_reason(self.reason)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One source record.
 
     Attributes:
@@ -85,7 +85,7 @@ class Record:
         return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
 
     def json(self) -> Any:
-        """Return the value parsed as JSON.
+        """Return the value parsed as JSON, as ``json.loads`` does it.
 
         Raises:
             Reject: The value is null (``null_value``) or no JSON (``not_json``).
@@ -93,6 +93,6 @@ class Record:
         if self.value is None:
             raise Reject("null_value")
         try:
-            return json.loads(self.value)
+            return loads(self.value)
         except (ValueError, RecursionError) as error:
             raise Reject("not_json", str(error)) from error

@@ -114,7 +114,7 @@ class SampleSorter:
             A table of ``SPILL_SCHEMA``, and per split the first row of every shard and the end.
         """
         keys, sources, offsets, ordinals, splits = self._columns()
-        records = self._column.concat(self._records)
+        records = self._records
         self._blocks, self._records, self._num_bytes = [], [], 0
         order = sample_order(keys, self._hashes, sources, offsets, ordinals)
         order = order[np.argsort(splits[order], kind="stable")]
@@ -126,7 +126,7 @@ class SampleSorter:
             pa.array(sources[order]),
             pa.array(offsets[order]),
             pa.array(ordinals[order]),
-            self._column.take(records, order),
+            self._column.gather(records, order),
         ]
         table = pa.Table.from_arrays(columns, schema=SPILL_SCHEMA)
         return table, self._shard_rows(keys, splits)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -46,11 +48,18 @@ class RecordColumn:
     def __init__(self, size_bytes: int | None) -> None:
         self._size = size_bytes
 
-    def take(self, records: pa.Array, order: NDArray[np.intp]) -> pa.Array:
-        """Return the records of a binary array in ``order``, as a binary array."""
+    def gather(self, parts: Sequence[pa.Array], order: NDArray[np.intp]) -> pa.Array:
+        """Return the records of binary arrays, one after another, in ``order``, as a binary array.
+
+        Args:
+            parts: Binary or large binary arrays of n records together.
+            order: Permutation of their n rows.
+        """
         if self._size is None:
-            return records.take(pa.array(order))
-        return self.wrap(self.rows(records)[order])
+            whole = pa.concat_arrays([pa.array([], pa.binary()), *map(_as_binary, parts)])
+            return whole.take(pa.array(order))
+        empty = np.empty(0, dtype=f"V{self._size}")
+        return self._wrap(np.concatenate([empty, *map(self.rows, parts)])[order])
 
     def rows(self, records: pa.Array) -> NDArray[np.void]:
         """Return records of one size as an array of voids that shares their memory."""
@@ -61,15 +70,12 @@ class RecordColumn:
         view = np.frombuffer(data if len(records) else b"", np.uint8)
         return view[start : start + len(records) * size].view(f"V{size}")
 
-    def wrap(self, rows: NDArray[np.void]) -> pa.Array:
+    def _wrap(self, rows: NDArray[np.void]) -> pa.Array:
         """Return an array of voids as a binary array that shares its memory."""
         ends = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(rows.itemsize)
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(rows)]
         return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
 
-    def concat(self, parts: list[pa.Array]) -> pa.Array:
-        """Return the records of large binary arrays one after another, as a binary array."""
-        if self._size is None:
-            return pa.concat_arrays([pa.array([], pa.large_binary()), *parts]).cast(pa.binary())
-        empty = np.empty(0, dtype=f"V{self._size}")
-        return self.wrap(np.concatenate([empty, *map(self.rows, parts)]))
+
+def _as_binary(records: pa.Array) -> pa.Array:
+    return records.cast(pa.binary())

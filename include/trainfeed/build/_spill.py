@@ -8,7 +8,7 @@ A file without it is torn. Quarantined rows and the positions of shards are kept
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -24,8 +24,6 @@ __all__ = [
     "SPILL_SCHEMA",
     "ArrowWithTrailer",
     "TrailerWriter",
-    "concat",
-    "write_with_trailer",
 ]
 
 _BATCH_ROWS: Final = 16_384
@@ -83,7 +81,7 @@ class TrailerWriter:
 
     def write(self, table: pa.Table) -> None:
         """Append rows; all tables have equal dictionaries."""
-        columns = [column.combine_chunks() for column in table.columns]
+        columns = [_single(column) for column in table.columns]
         whole = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         for number, column in enumerate(columns):
             if isinstance(column, pa.DictionaryArray):
@@ -139,15 +137,8 @@ class TrailerWriter:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-def write_with_trailer(file: BinaryIO, table: pa.Table, trailer: Mapping[str, Any]) -> None:
-    """Write ``table`` in batches of equal numbers of rows, about 8 MiB each, then ``trailer``."""
-    writer = TrailerWriter(file, table.schema)
-    writer.write(table)
-    writer.close(trailer)
-
-
 class ArrowWithTrailer:
-    """A file that ``write_with_trailer`` wrote, read by rows; every byte is verified.
+    """A file that ``TrailerWriter`` wrote, read by rows; every byte is verified.
 
     Args:
         location: The file; it is held open until ``close``.
@@ -198,6 +189,11 @@ class ArrowWithTrailer:
         batches = [self._batch(index) for index in range(len(self.trailer["batches"]))]
         return pa.Table.from_batches(batches, schema=self._reader.schema)
 
+    def iter_tables(self) -> Iterator[pa.Table]:
+        """Yield all rows, batch by batch."""
+        for index in range(len(self.trailer["batches"])):
+            yield pa.Table.from_batches([self._batch(index)])
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -230,9 +226,9 @@ class ArrowWithTrailer:
 _REMEDY: Final = "nothing was published; clear the run from preprocess on"
 
 
-def concat(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Return the rows of ``tables`` one after another, with one dictionary per column."""
-    return pa.concat_tables([schema.empty_table(), *tables]).unify_dictionaries().combine_chunks()
+def _single(column: pa.ChunkedArray) -> pa.Array:
+    # Arrow copies even a single chunk when it combines chunks.
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

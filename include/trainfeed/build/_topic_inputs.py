@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -80,8 +80,9 @@ def open_source(env: Environment, connection: str, topic: str) -> Topic:
     settings: KafkaSettings | None = env.kafka.get(connection)
     if settings is None:
         raise ConfigError(
-            f"connection {connection!r} is not defined, known are {sorted(env.kafka)}; define it,"
-            " or change source.kafka.connection in dataset.yaml"
+            f"connection {connection!r} is not defined, known are {sorted(env.kafka)}; define it"
+            " (outside of Airflow in the file that TRAINFEED_CONNECTIONS names), or change"
+            " source.kafka.connection in dataset.yaml"
         )
     return open_topic(settings, topic)
 
@@ -122,15 +123,15 @@ class TopicInputs:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
         """
         inputs = self.inputs(current)
-        landed = {source: self._is_landed(source, planned) for source, planned in inputs.items()}
         known = self._known_gaps(current)
-        return retained(self._windows, inputs, landed, known, allow_gap=allow_gap)
+        return retained(self._windows, inputs, self._is_landed, known, allow_gap=allow_gap)
 
     def _known_gaps(self, current: Manifest | None) -> list[dict[str, Any]]:
         """Return the gaps of the published version, as far as its topics are still there."""
-        if current is None or replaced_inputs(current, resolve_inputs(self._windows)):
+        inputs = resolve_inputs(self._windows)
+        if current is None or replaced_inputs(current, inputs):
             return []
-        return current.gaps
+        return [gap for gap in current.gaps if gap["source"] in inputs]
 
     def _is_landed(self, source: str, planned: PlannedInput) -> bool:
         pieces = cut({source: planned}, self._spec.resources.records_per_task)
@@ -192,7 +193,7 @@ class _Loss:
 def retained(
     windows: list[TopicWindow],
     inputs: Mapping[str, PlannedInput],
-    landed: Mapping[str, bool],
+    is_landed: Callable[[str, PlannedInput], bool],
     known: Sequence[Mapping[str, Any]],
     *,
     allow_gap: str | None,
@@ -202,7 +203,8 @@ def retained(
     Args:
         windows: The topics.
         inputs: The ranges, those of ``known`` gaps left out already.
-        landed: By source, whether complete landing files cover its range.
+        is_landed: Tells whether complete landing files cover the range of a source. It reads them
+            all, so it is asked only where the topic has lost something.
         known: Gaps of the published version.
         allow_gap: Why further loss is accepted, or None to refuse any.
 
@@ -214,7 +216,7 @@ def retained(
         loss
         for window in windows
         for source, _ in window.inputs()
-        if (loss := _loss(window, source, inputs[source], is_landed=landed[source])) is not None
+        if (loss := _loss(window, source, inputs[source], is_landed)) is not None
         and not any(gap["source"] == source and gap["end"] >= loss.end for gap in known)
     ]
     if losses and allow_gap is None:
@@ -235,10 +237,13 @@ def retained(
 
 
 def _loss(
-    window: TopicWindow, source: str, planned: PlannedInput, *, is_landed: bool
+    window: TopicWindow,
+    source: str,
+    planned: PlannedInput,
+    is_landed: Callable[[str, PlannedInput], bool],
 ) -> _Loss | None:
     log_start, _ = window.topic.log_range(planned.partition)
-    if planned.start < min(log_start, planned.end) and not is_landed:
+    if planned.start < min(log_start, planned.end) and not is_landed(source, planned):
         return _Loss(source, planned.start, min(log_start, planned.end), proven=True)
     # What has landed says nothing of records before it.
     unproven = window.start.unproven(planned.partition)

@@ -53,7 +53,8 @@ class UserFunction:
             message = f"raised {type(error).__name__}: {error}"
             remedy = "mend the function, or raise Reject for broken records"
             raise self.mistake(record, message, remedy) from error
-        if isinstance(result, Mapping):
+        # What nearly all return needs no look at abstract classes.
+        if type(result) is dict or isinstance(result, Mapping):
             return [result]
         if isinstance(result, list) and all(isinstance(sample, Mapping) for sample in result):
             return result or Filtered("empty")

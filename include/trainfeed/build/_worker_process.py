@@ -10,13 +10,21 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from trainfeed.build import _user_function
-from trainfeed.build._worker import LAST_REPORTS, PROGRESS_BYTES, STACK_SIGNAL, Job, Place
+from trainfeed.build._worker_protocol import (
+    LAST_REPORTS,
+    PROGRESS_BYTES,
+    STACK_SIGNAL,
+    Place,
+)
+from trainfeed.config import worker_environ
+
+if TYPE_CHECKING:
+    from trainfeed.build._jobs import Job
 
 __all__ = ["WorkerProcess"]
 
@@ -31,7 +39,7 @@ _STACK_S: Final = 5.0
 _STACK_BEGIN: Final = "(most recent call first):\n"
 _STACK_END: Final = b"in <module>\n"
 # Where the user's frames end, and what nobody wants to read begins.
-_OUR_FRAME: Final = f'  File "{_user_function.__file__}'
+_OUR_FRAME: Final = f'  File "{Path(__file__).with_name("_user_function.py")}'
 _READ_BYTES: Final = 64 << 10
 # Of what functions print: logged per job, and shown in an error.
 _MAX_LOGGED_BYTES: Final = 64 << 10
@@ -50,19 +58,22 @@ class WorkerProcess:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         progress = os.memfd_create("trainfeed-progress")
-        os.ftruncate(progress, PROGRESS_BYTES)
-        numbers = map(str, (theirs.fileno(), progress, os.getpid()))
-        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
-            [sys.executable, "-c", _BOOT, *numbers, *sys.path],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=(theirs.fileno(), progress),
-        )
-        theirs.close()
-        self.place = Place(progress)
-        os.close(progress)
-        self._connection = Connection(ours.detach())
+        with ExitStack() as files:
+            files.enter_context(ours)
+            files.enter_context(theirs)
+            files.callback(os.close, progress)
+            os.ftruncate(progress, PROGRESS_BYTES)
+            numbers = map(str, (theirs.fileno(), progress, os.getpid()))
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, "-c", _BOOT, *numbers, *sys.path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs.fileno(), progress),
+                env=worker_environ(),
+            )
+            self.place = Place(progress)
+            self._connection = Connection(ours.detach())
         assert self._process.stdout is not None  # noqa: S101 - for the type checker
         self._output = self._process.stdout
         os.set_blocking(self._output.fileno(), False)
@@ -92,7 +103,7 @@ class WorkerProcess:
         Raises:
             OSError: It has died.
         """
-        self._tail, self._num_printed, self._label = b"", 0, job.spec.preprocess.function
+        self._tail, self._num_printed, self._label = b"", 0, job.label
         self.is_idle = False
         self._connection.send(job)
 
@@ -110,15 +121,19 @@ class WorkerProcess:
         self.is_idle = report[0] in LAST_REPORTS
         return report
 
-    def read_output(self) -> None:
-        """Log what it has printed since the last call, up to a bound."""
+    def read_output(self) -> bool:
+        """Log what it has printed since the last call, up to a bound.
+
+        Returns:
+            Whether it may print more; else it has closed its output, or ended.
+        """
         while True:
             try:
                 data = os.read(self.output, _READ_BYTES)
             except BlockingIOError:
-                return
+                return True
             if not data:
-                return
+                return False
             self._tail = (self._tail + data)[-_MAX_SHOWN_BYTES:]
             room = _MAX_LOGGED_BYTES - self._num_printed
             self._num_printed += len(data)

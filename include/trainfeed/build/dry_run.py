@@ -53,7 +53,8 @@ def dry_run(
         as ``plan`` gives them, ``lands``, ``reads`` (per source its range; of very many sources
         the first ones), ``sources`` and ``offsets`` (how many in all), ``read_bytes`` (estimate of
         what has not landed yet, or None), ``tasks`` (per stage how many), ``shards``
-        (per split), ``publishes``, ``gaps``, ``space`` and ``seconds``.
+        (per split), ``publishes``, ``gaps``, ``space`` and ``seconds``; ``note``, when ``plan``
+        gave one.
 
     Raises:
         TrainFeedError: Whatever planning raises; a build would end the same way.
@@ -80,6 +81,7 @@ def dry_run(
         "gaps": found.gaps,
         "space": places,
         "seconds": round(time.perf_counter() - started, 3),
+        **({"note": planned["note"]} if "note" in planned else {}),
     }
 
 
@@ -89,7 +91,8 @@ def describe(report: Mapping[str, Any]) -> list[str]:
     if report["verdict"] == "identical":
         found = f"{report['generation']} is published from the same inputs"
         verdict = "a build would find it identical, read nothing and publish nothing"
-        return [f"dry run of {name}: {found}; {verdict}"]
+        notes = [report["note"]] if "note" in report else []
+        return ["; ".join([f"dry run of {name}: {found}", verdict, *notes])]
     lines = [f"dry run of {name}: nothing was written"]
     lines += [_read_line(part, lands=report["lands"]) for part in report["reads"]]
     if (more := report["sources"] - len(report["reads"])) > 0:

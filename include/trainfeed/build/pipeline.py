@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from trainfeed.build._parallel import run_units, share_of
+from trainfeed.build._engine import start_workers
+from trainfeed.build._parallel import in_worker, run_units, share_of
 from trainfeed.build._ref import PlanRef
 from trainfeed.build.check import check
 from trainfeed.build.convert import convert
@@ -57,13 +58,15 @@ def build(
 
     Returns:
         What ``publish.summary`` says of the version, ``verdict`` (built, published or identical),
-        ``source_reads`` and ``seconds`` per stage.
+        ``source_reads`` and ``seconds`` per stage; ``note``, when ``plan`` gave one.
 
     Raises:
         TrainFeedError: Whatever a stage raised; running again goes on where it stopped.
     """
     request = request or BuildRequest()
     on_stage("plan")
+    # They start while this process plans.
+    start_workers(spec.resources.processes)
     planned = plan(spec, interval, env, rebuild=request.rebuild, allow_gap=request.allow_gap)
     seconds = {"plan": planned["seconds"]}
     reads, report = 0, dict[str, Any]()
@@ -74,7 +77,8 @@ def build(
             reads += report["source_reads"]
         seconds[stage] = round(time.perf_counter() - started, 3)
     verdict = "identical" if planned["verdict"] == "identical" else report["verdict"]
-    return {**report, "verdict": verdict, "source_reads": reads, "seconds": seconds}
+    notes = {"note": planned["note"]} if "note" in planned else {}
+    return {**report, "verdict": verdict, "source_reads": reads, "seconds": seconds, **notes}
 
 
 def _stages(
@@ -82,9 +86,12 @@ def _stages(
 ) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
     """Yield every stage after ``plan``, and an iterator that runs its tasks."""
     ref = PlanRef.from_json(planned)
+    processes = spec.resources.processes
     for stage in (ingest, preprocess, convert):
         units = [item["unit"] for item in planned[stage.__name__]]
-        run = partial(stage, share_of(spec, len(units)), env, ref)
-        yield stage.__name__, run_units(run, units, spec.resources.processes)
+        # Functions run in workers anyway; what is around them is little.
+        alone = stage is preprocess or processes == 1 or len(units) == 1
+        run = partial(stage if alone else in_worker(stage), share_of(spec, len(units)), env, ref)
+        yield stage.__name__, run_units(run, units, processes)
     for last in (check, publish):
         yield last.__name__, (run(spec, env, ref) for run in [last])

@@ -16,6 +16,7 @@ from typing import Any
 from trainfeed import faults
 from trainfeed.build._closed import require_closed
 from trainfeed.build._inputs import open_inputs
+from trainfeed.build._plan_file import Plan
 from trainfeed.build._planner import Planner
 from trainfeed.build._signature import require_function
 from trainfeed.build._space import require_space
@@ -47,13 +48,15 @@ def plan(
         spec: The data set.
         interval: A tick of its schedule.
         env: Where things are.
-        rebuild: Why a published interval is built again, as the next generation.
+        rebuild: Why a published interval is built again, as the next generation. A reason counts
+            once, so that a run may be repeated.
         allow_gap: Why records that retention deleted may be missing.
         checks_space: Whether a build that will not fit is refused.
 
     Returns:
         The plan's reference, ``generation``, ``verdict`` (build or identical), ``seconds``, and
-        per stage one ``{"unit": n}`` for every task, never none.
+        per stage one ``{"unit": n}`` for every task, never none. ``note`` besides, when a rebuild
+        was asked for with the reason that the published version was built for.
 
     Raises:
         WindowOpenError: The interval has not ended and settled yet, or its folder of log files
@@ -78,6 +81,7 @@ def plan(
         verdict = "build" if found is None else "identical"
         if found is None:
             found = planner.make(source, rebuild=rebuild, allow_gap=allow_gap)
+    note = _spent_reason(found) if verdict == "identical" and rebuild is not None else {}
     faults.point("plan.after_save")
     if verdict == "build" and checks_space:
         require_space(spec, found, env)
@@ -96,15 +100,26 @@ def plan(
             )
         },
         "seconds": seconds,
+        **note,
     }
+
+
+def _spent_reason(found: Plan) -> dict[str, str]:
+    """Return what is said to whoever asks for a rebuild that took place: a reason counts once."""
+    note = (
+        f"{generation_name(found.generation)} was built for this reason already, nothing is built;"
+        " to build again give another, with the date for instance"
+    )
+    logger.warning("plan %s/%s: %s", found.dataset, found.interval["name"], note)
+    return {"note": note}
 
 
 def _probe(folder: DatasetFolder) -> None:
     """Refuse a file system, or a quota border, on which publishing would not be one rename."""
     versions = folder.path / "versions"
-    with posix.map_errors(folder.path):
-        for path in (folder.staging, versions):
-            path.mkdir(parents=True, exist_ok=True)
+    posix.make_public_dir(versions)
+    with posix.map_errors(folder.staging):
+        folder.staging.mkdir(exist_ok=True)
     posix.probe(folder.staging, into=versions)
 
 

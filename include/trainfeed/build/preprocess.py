@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import uuid
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
 from trainfeed import faults
-from trainfeed.build._account import Lateness
+from trainfeed.build._account import Lateness, require_bounded
 from trainfeed.build._deaths import explain
 from trainfeed.build._engine import Death, Limits, run_jobs
 from trainfeed.build._group import batch_bytes_of
+from trainfeed.build._jobs import FunctionJob
 from trainfeed.build._log_files import lands
 from trainfeed.build._merge import Merge, Run
 from trainfeed.build._ref import PlanRef
@@ -27,11 +29,8 @@ from trainfeed.build._spill import (
     SPILL_SCHEMA,
     ArrowWithTrailer,
     TrailerWriter,
-    concat,
-    write_with_trailer,
 )
 from trainfeed.build._stage import Stage, run_stage, unit_of
-from trainfeed.build._worker import Job
 from trainfeed.config import Environment
 from trainfeed.dataset import Ledger
 from trainfeed.errors import TrainFeedError
@@ -95,10 +94,12 @@ def _run(stage: Stage, ranges: list[int], target: Location) -> list[dict[str, An
     """Share the ranges out among workers; return what they have made, in order of ranges."""
     resources = stage.spec.resources
     shares = _shares(stage, ranges, resources.processes)
+    # Functions share a process with it: none needs to know how to reach a cluster.
+    env = replace(stage.env, kafka={})
     jobs = [
-        Job(
+        FunctionJob(
             spec=stage.spec,
-            env=stage.env,
+            env=env,
             ref=stage.plan.ref(),
             ranges=share,
             limit_bytes=resources.memory_bytes // len(shares),
@@ -127,17 +128,27 @@ def _shares(stage: Stage, ranges: list[int], processes: int) -> list[list[int]]:
 
 
 def _settle_quarantine(stage: Stage, unit: int, parts: list[dict[str, Any]]) -> None:
-    """Give the quarantined records of all parts, which follow one another, their file."""
+    """Give the quarantined records of all parts, which follow one another, their file.
+
+    Raises:
+        MemoryLimitError: Together there are too many, as there would be in one part.
+    """
+    raw_bytes = sum(part["raw_bytes"] for part in parts)
+    require_bounded(raw_bytes, stage.spec.resources.quarantine_bytes)
     target = stage.quarantine_file(unit)
     if len(parts) == 1:
         (stage.spill / parts[0]["quarantine"]).replace(target)
         return
-    tables = []
+    target.write_atomic(lambda file: _write_quarantine(stage, parts, file))
+
+
+def _write_quarantine(stage: Stage, parts: list[dict[str, Any]], file: BinaryIO) -> None:
+    writer = TrailerWriter(file, QUARANTINE_SCHEMA, batch_bytes=batch_bytes_of(stage))
     for part in parts:
-        with closing(ArrowWithTrailer(stage.spill / part["quarantine"])) as file:
-            tables.append(file.read_all())
-    table = concat(tables, QUARANTINE_SCHEMA)
-    target.write_atomic(lambda file: write_with_trailer(file, table, {}))
+        with closing(ArrowWithTrailer(stage.spill / part["quarantine"])) as rows:
+            for table in rows.iter_tables():
+                writer.write(table)
+    writer.close({})
 
 
 def _settle_spill(stage: Stage, unit: int, parts: list[dict[str, Any]], ledger: Ledger) -> None:

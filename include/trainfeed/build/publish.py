@@ -1,7 +1,8 @@
 """Stage ``publish``: one rename makes the version visible, completely or not at all.
 
-Everything before the rename can be repeated; nothing after it can turn success into failure. The
-steps are those of docs/adr/0003: manifest, seal, verify, commit, barrier, pointer.
+Everything before the rename can be repeated, and so can the barrier behind it; nothing after that
+can turn success into failure. The steps are those of docs/adr/0003: manifest, seal, verify, commit,
+barrier, pointer.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import faults
-from trainfeed.build._assemble import assemble
+from trainfeed.build._assemble import assemble, checked_content
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._stage import Stage, run_stage
 from trainfeed.config import Environment
@@ -53,7 +54,10 @@ def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]
     report = run_stage("publish", (spec, env, ref), _publish)
     stage = Stage.open(spec, env, ref)
     version = Version.open(stage.version_path)
+    _confirm(stage)
     _point(version)
+    if report["verdict"] == "published":
+        _require_equal(stage, version)
     _clean(stage)
     return {**report, **summary(version)}
 
@@ -84,8 +88,8 @@ def _publish(stage: Stage) -> dict[str, Any]:
     _seal(staged)
     Version.open(staged).verify()
     faults.point("publish.after_verify")
-    version = _commit(stage, staged)
-    return {"verdict": "built", "version": version.name}
+    verdict = _commit(stage, staged)
+    return {"verdict": verdict, "version": Version.open(stage.version_path).name}
 
 
 def _seal(staged: Path) -> None:
@@ -97,44 +101,54 @@ def _seal(staged: Path) -> None:
         posix.sync_dir(folder)
 
 
-def _commit(stage: Stage, staged: Path) -> Version:
+def _commit(stage: Stage, staged: Path) -> str:
+    """Rename the staged version; return the verdict: ``published`` when somebody was faster."""
     target = stage.version_path
-    target.parent.mkdir(parents=True, exist_ok=True)
+    posix.make_public_dir(target.parent)
     posix.sync_dir(target.parent.parent)
     faults.point("publish.before_rename")
     try:
         posix.rename_directory(staged, target)
-    except ConflictError:
-        return _adopt(stage, staged)
+    except ConflictError as error:
+        if stage.published() is None:
+            raise ConflictError(
+                f"{target} exists but holds no manifest; nothing was changed; look into it, move it"
+                " away, and retry"
+            ) from error
+        return "published"
     faults.point("publish.after_rename")
+    return "built"
+
+
+def _confirm(stage: Stage) -> None:
+    """Make the commit durable, whoever made it: a try that was killed may not have come to it."""
     try:
-        posix.sync_dir(target.parent)
+        posix.sync_dir(stage.version_path.parent)
         posix.sync_dir(stage.folder.staging)
     except (StorageError, OSError) as error:
         raise CommitUnknownError(
-            f"{target} was renamed into place, but the file system did not confirm it: {error};"
-            " nothing was deleted; retry this task: it looks before it acts"
+            f"{stage.version_path} was renamed into place, but the file system did not confirm it:"
+            f" {error}; nothing was deleted; retry this task: it looks before it acts"
         ) from error
-    return Version.open(target)
 
 
-def _adopt(stage: Stage, staged: Path) -> Version:
-    """Somebody published this generation first: take theirs if it is what ours would be."""
-    published = stage.published()
-    if published is None:
-        raise ConflictError(
-            f"{stage.version_path} exists but holds no manifest; nothing was changed; look into it,"
-            " move it away, and retry"
-        )
-    ours = Version.open(staged)
-    if published.manifest.content_digest != ours.manifest.content_digest:
-        raise NonDeterminismError(
-            f"{published.path} has content {published.manifest.content_digest}, this run made"
-            f" {ours.manifest.content_digest} from the same fingerprint, in {staged}; the published"
-            " version stays; make preprocessing a pure function of record and lookups"
-        )
-    posix.remove_tree(staged)
-    return published
+def _require_equal(stage: Stage, version: Version) -> None:
+    """Compare a version that was there already with what ``check`` let through in this run."""
+    try:
+        ours = checked_content(stage)
+    except TrainFeedError as error:
+        # As a rule there is none: work files go when their plan is published.
+        logger.info("%s is not compared with this run: %s", version.path, error)
+        return
+    if ours == version.manifest.content_digest:
+        return
+    # Said once: to whoever comes next, the interval is published.
+    stage.verdict_file.delete()
+    raise NonDeterminismError(
+        f"{version.path} has content {version.manifest.content_digest}, this run made {ours} from"
+        f" the same fingerprint, its work files are in {stage.spill.uri}; the published version"
+        " stays; make preprocessing a pure function of record and lookups"
+    )
 
 
 def _point(version: Version) -> None:
@@ -143,7 +157,8 @@ def _point(version: Version) -> None:
     try:
         with posix.file_lock(version.path.parent / ".lock"):
             if _pointed(pointer) < version.manifest.generation:
-                posix.replace_file(pointer, f"{version.path.name}\n".encode())
+                name = f"{version.path.name}\n".encode()
+                posix.replace_file(pointer, name, is_public=True)
     except (TrainFeedError, OSError, UnicodeDecodeError) as error:
         logger.warning("%s was not updated, the next run will: %s", pointer, error)
 

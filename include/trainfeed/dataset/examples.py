@@ -18,7 +18,7 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from trainfeed.errors import ChecksumError, FormatError, SampleShapeError, TruncatedError
-from trainfeed.paths import write_all
+from trainfeed.paths import path_of, write_all
 from trainfeed.recordio import MAX_RAW_BYTES, ChunkFraming, ChunkInfo, ChunkLimits
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.tfrecord import ExampleCodec, TFRecordWriter, iter_records
@@ -136,8 +136,9 @@ class ExampleRunWriter:
     def _stored(self, framing: memoryview, num_records: int) -> memoryview:
         buffer = io.BytesIO()
         writer = TFRecordWriter(buffer)
-        for sample in _samples(self._typed.decode_columns(framing, num_records)):
-            writer.write(self._examples.encode(sample))
+        columns = self._typed.decode_columns(framing, num_records)
+        for record in self._examples.encode_columns(columns):
+            writer.write(record)
         writer.close()
         return buffer.getbuffer()
 
@@ -160,14 +161,18 @@ class ExampleRunDecoder:
             TruncatedError: The file ends before the run does.
             FormatError: It is not the run of the index.
         """
-        file.seek(run.offset_bytes)
-        stored = file.read(run.stored_bytes)
-        if len(stored) < run.stored_bytes:
-            raise TruncatedError(
-                f"expected {run.stored_bytes} bytes of records, the file has {len(stored)}",
-                offset_bytes=run.offset_bytes,
-            )
-        return self.framing(run, stored)
+        try:
+            file.seek(run.offset_bytes)
+            stored = file.read(run.stored_bytes)
+            if len(stored) < run.stored_bytes:
+                raise TruncatedError(
+                    f"expected {run.stored_bytes} bytes of records, the file has {len(stored)}",
+                    offset_bytes=run.offset_bytes,
+                )
+            return self.framing(run, stored)
+        except FormatError as error:
+            error.path = path_of(file)
+            raise
 
     def framing(
         self, run: ExampleRun, stored: bytes | memoryview, *, verify: bool = True

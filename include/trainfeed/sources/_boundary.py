@@ -163,8 +163,7 @@ class _Scan:
         return IngestError(
             f"{span}: {self.limit} records were scanned for the first one stamped from"
             f" {self.earliest_ms} to {self.latest_ms} ms, and none was found; nothing was written;"
-            " build an earlier interval first, whose boundary shortens the scan, or raise"
-            f" scan_limit (now {self.limit})"
+            " build an earlier interval first, whose boundary shortens the scan"
         )
 
 

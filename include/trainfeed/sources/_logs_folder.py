@@ -64,13 +64,16 @@ def list_logs(folder: Location) -> list[FileInfo]:
     return _logs_of(folder.list(), folder)
 
 
-def find_logs(folder: Location, rule: CompleteRule, now: datetime) -> list[LogFile]:
+def find_logs(
+    folder: Location, rule: CompleteRule, now: datetime, *, checksums: bool = True
+) -> list[LogFile]:
     """Return the log files of a complete folder by name.
 
     Args:
         folder: The folder of an interval.
         rule: When it is complete.
         now: Aware UTC time.
+        checksums: Whether to ask for them, which takes longest; whoever only waits needs none.
 
     Raises:
         WindowOpenError: It is not complete yet; with ``ready_at`` where time alone decides.
@@ -89,10 +92,10 @@ def find_logs(folder: Location, rule: CompleteRule, now: datetime) -> list[LogFi
         raise _incomplete(folder, "the folder is not there") from error
     infos = _logs_of(listing, folder)
     compressions = [compression_of(info.name, (folder / info.name).uri) for info in infos]
-    checksums = _closed_checksums(folder, listing, infos, rule)
+    known = _closed_checksums(folder, listing, infos, rule, asks=checksums)
     return [
         LogFile(info, compression, checksum)
-        for info, compression, checksum in zip(infos, compressions, checksums, strict=True)
+        for info, compression, checksum in zip(infos, compressions, known, strict=True)
     ]
 
 
@@ -138,11 +141,18 @@ def _require_stable(
 
 
 def _closed_checksums(
-    folder: Location, listing: list[FileInfo], infos: list[FileInfo], rule: CompleteRule
+    folder: Location,
+    listing: list[FileInfo],
+    infos: list[FileInfo],
+    rule: CompleteRule,
+    *,
+    asks: bool,
 ) -> list[str | None]:
     try:
         _require_closed(folder, infos, rule)
-        checksums = _ask(lambda info: (folder / info.name).checksum(), infos)
+        checksums: list[str | None] = [None] * len(infos)
+        if asks:
+            checksums = _ask(lambda info: (folder / info.name).checksum(), infos)
         if folder.list() == listing:
             return checksums
     except NotFoundError:

@@ -133,7 +133,7 @@ def functions(data, tmp_path_factory):
 
 def outcome(function, found, lookups):
     try:
-        result = function(Record(*(getattr(found, n) for n in Record.__slots__)), lookups)
+        result = function(Record(*found), lookups)
     except Reject as reject:
         return reject.reason, reject.message
     if isinstance(result, Filtered):

@@ -121,12 +121,8 @@ def test_another_content_under_an_equal_fingerprint_is_refused(project):
     with pytest.raises(ConflictError, match="holds no manifest"):
         publish(project.spec, project.env, ref)
     (project.path / "kept").rename(project.folder.version("2024-03-01", 1) / "MANIFEST.json")
-    from trainfeed.build._stage import Stage
-    from trainfeed.build.publish import _adopt
-
-    stage = Stage.open(project.spec, project.env, ref)
     with pytest.raises(NonDeterminismError, match="pure function"):
-        _adopt(stage, project.folder.staged(ref.plan_id))
+        publish(project.spec, project.env, ref)
 
 
 def test_a_version_of_another_fingerprint_under_the_planned_number_is_a_conflict(project):
@@ -159,6 +155,36 @@ def test_an_open_window_says_from_when_it_can_be_planned(project):
         project.build(yesterday)
     assert caught.value.ready_at > datetime.now(UTC)
     assert not project.folder.path.exists()
+
+
+@pytest.mark.parametrize("name", [".ipynb_checkpoints", ".cache"])
+def test_code_in_hidden_folders_is_not_code_of_the_data_set(project, name):
+    project.build()
+    hidden = project.env.datasets / "clicks" / name
+    hidden.mkdir()
+    (hidden / "preprocess-checkpoint.py").write_text("import nothing_of_the_kind\n")
+    assert project.build()["verdict"] == "identical"
+
+
+def test_a_package_without_a_file_of_its_own_is_installed_all_the_same(project, monkeypatch):
+    home = project.path / "site-packages"
+    (home / "spread" / "inner").mkdir(parents=True)
+    (home / "spread" / "inner" / "__init__.py").write_text("X = 1\n")
+    monkeypatch.syspath_prepend(str(home))
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(home))
+    project.edit("def clicks", "import spread.inner\n\n\ndef clicks", "preprocess.py")
+    assert plan(project.spec, project.interval(), project.env)["verdict"] == "build"
+
+
+def test_a_package_that_is_partly_elsewhere_is_refused(project, monkeypatch):
+    homes = [project.path / "site-packages", project.path / "elsewhere"]
+    for home in homes:
+        (home / "scattered").mkdir(parents=True)
+        monkeypatch.syspath_prepend(str(home))
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(homes[0]))
+    project.edit("def clicks", "import scattered\n\n\ndef clicks", "preprocess.py")
+    with pytest.raises(ConfigError, match="missing from the code digest"):
+        plan(project.spec, project.interval(), project.env)
 
 
 def test_code_from_outside_the_folder_is_refused(project):

@@ -1,5 +1,6 @@
 """The pool of worker processes: reused, replaced, gone with their parent, harmless to a fork."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from pathlib import Path
 
 
 def clicks(record, lookups):
-    Path(os.environ["MARK"], str(os.getpid())).touch()
+    Path("MARK", str(os.getpid())).touch()
     while True:
         pass
 """
@@ -101,10 +102,65 @@ def test_an_error_in_one_of_many_tasks_ends_them_all(project):
     assert workers() == set()
 
 
+def test_a_function_that_closes_its_output_keeps_nobody_busy(project, monkeypatch):
+    silence = "nothing = os.open(os.devnull, os.O_WRONLY)\n"
+    silence += "    os.dup2(nothing, 1)\n    os.dup2(nothing, 2)\n    time.sleep(0.02)"
+    project.edit("from trainfeed", "import os\nimport time\n\nfrom trainfeed", "preprocess.py")
+    project.edit("row = record.json()", f"{silence}\n    row = record.json()", "preprocess.py")
+    looks, read_output = [], _engine.WorkerProcess.read_output
+
+    def noted(worker):
+        looks.append(worker)
+        return read_output(worker)
+
+    monkeypatch.setattr(_engine.WorkerProcess, "read_output", noted)
+    project.build()
+    project.build("2024-03-02")
+    # About one for each report of a worker, and one for each time that it has no output any more.
+    assert len(looks) < 30
+
+
+def test_workers_that_were_started_before_one_could_not_be_are_not_lost(monkeypatch):
+    new_worker, started = _engine._new_worker, []
+
+    def scarce():
+        if started:
+            raise OSError(errno.EAGAIN, "no more processes")
+        started.append(new_worker())
+        return started[0]
+
+    monkeypatch.setattr(_engine, "_new_worker", scarce)
+    with pytest.raises(OSError, match="no more processes"), _engine._leased(2):
+        pass
+    assert _engine._busy == set()
+    assert _engine._idle == started
+    _engine.stop_workers()
+    started.clear()
+    with pytest.raises(OSError, match="no more processes"):
+        _engine.start_workers(2)
+    assert _engine._idle == started
+
+
+def open_files():
+    return sorted(Path("/proc/self/fd").iterdir())
+
+
+def test_a_worker_that_could_not_be_started_leaves_no_file_open(monkeypatch):
+    def refused(*_, **__):
+        raise OSError(errno.EAGAIN, "no more processes")
+
+    monkeypatch.setattr("subprocess.Popen", refused)
+    before = open_files()
+    with pytest.raises(OSError, match="no more processes"):
+        _engine.WorkerProcess()
+    assert open_files() == before
+
+
 def build_in_a_process(project, tmp_path):
-    (project.env.datasets / "clicks" / "preprocess.py").write_text(SLOW)
     mark = tmp_path / "mark"
     mark.mkdir()
+    code = SLOW.replace("MARK", str(mark))
+    (project.env.datasets / "clicks" / "preprocess.py").write_text(code)
     process = subprocess.Popen(
         [sys.executable, "-m", "trainfeed", "build", "clicks", "--interval", "2024-03-01"],
         env={
@@ -114,7 +170,6 @@ def build_in_a_process(project, tmp_path):
             "TRAINFEED_WORK": project.env.work,
             "TRAINFEED_KAFKA": f"recorded:{project.path / 'recorded'}",
             "TRAINFEED_DATASETS": str(project.env.datasets),
-            "MARK": str(mark),
         },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -42,6 +42,8 @@ POINTS = [
 ]
 # Only there when samples exceed the memory: killed at in test_external_sort.py.
 EXTERNAL_POINTS = ["preprocess.after_merged_block"]
+# Killed at in test_retention.py.
+PRUNE_POINTS = ["prune.after_mark", "prune.after_rename"]
 
 
 def command(project, fault=None):
@@ -117,4 +119,4 @@ def test_every_point_of_the_stages_is_killed_at():
     source = "".join(path.read_text() for path in (ROOT / "include/trainfeed/build").glob("*.py"))
     named = set(re.findall(r'faults\.point\("([^"]+)"\)', source))
     started = {f"{stage}.start" for stage in re.findall(r'run_stage\(\s*"(\w+)"', source)}
-    assert named | started == {*POINTS, *EXTERNAL_POINTS}
+    assert named | started == {*POINTS, *EXTERNAL_POINTS, *PRUNE_POINTS}

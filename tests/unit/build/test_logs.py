@@ -254,6 +254,8 @@ def test_what_changed_between_plan_and_ingest_is_named(project, happen, message,
     happen(project)
     with pytest.raises(SourceReplacedError, match=f"{message}.*nothing was published; start"):
         ingest(*where, 0)
+    assert not project.folder.interval(DAY).exists()
+    assert not (project.path / "landing").exists()
 
 
 @pytest.mark.parametrize(
@@ -337,6 +339,19 @@ def test_a_line_that_is_too_long_is_named(project):
     project.edit("split_bytes: 64MiB", "max_line_bytes: 15B")
     with pytest.raises(FormatError, match=r"at most 15 bytes.*max_line_bytes.*at byte"):
         project.build()
+    assert not project.folder.interval(DAY).exists()
+    project.edit("max_line_bytes: 15B", "split_bytes: 64MiB")
+    assert project.build()["samples"] == 175
+
+
+def test_a_compression_that_is_not_read_stops_the_plan_until_it_is_hidden(project):
+    odd = project.logs / "part-4.bz2"
+    odd.write_bytes(b"BZh9")
+    with pytest.raises(FormatError, match=r"one of \.gz, \.zst, got 'part-4\.bz2'.*hide it"):
+        project.build()
+    assert list(project.folder.path.rglob("*.json")) == []
+    odd.rename(odd.with_name("_part-4.bz2"))
+    assert project.build()["samples"] == 175
 
 
 def test_a_connection_that_is_not_defined_is_named(project):

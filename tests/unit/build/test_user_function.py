@@ -1,6 +1,7 @@
 """What a preprocessing function can do wrong: one error that names it, the place, and a remedy."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,7 @@ def misbehave(project):
 
     yield misbehave
     assert not project.folder.interval("2024-03-01").exists()
+    assert len(list(Path(project.env.landing).rglob("*.arrow"))) == 1
     assert _engine._busy == set()
 
 
@@ -125,6 +127,18 @@ def test_a_build_goes_on_after_all_that(misbehave, project):
     code = "def clicks(record, lookups):" + GOOD
     (other.env.datasets / "clicks" / "preprocess.py").write_text(code)
     assert other.build()["samples"] == 20
+
+
+@pytest.mark.parametrize("what", ["raise ValueError('odd')", "os._exit(1)"])
+def test_a_mended_function_builds_from_what_has_landed(project, what):
+    code = f"import os\n\n\ndef clicks(record, lookups):\n{FIFTH}"
+    module = project.env.datasets / "clicks" / "preprocess.py"
+    module.write_text(f"{code}{what}{GOOD}")
+    with pytest.raises(PreprocessError):
+        project.build()
+    module.write_text(f"{code}pass{GOOD}")
+    report = project.build()
+    assert (report["verdict"], report["source_reads"], report["samples"]) == ("built", 0, 183)
 
 
 def test_batches_are_told_with_their_offsets(project):

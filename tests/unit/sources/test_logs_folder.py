@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -168,3 +169,15 @@ def test_other_names_are_names(folder, name):
     fill(folder, name, "_SUCCESS")
     (file,) = find(folder)
     assert file.info.name == name
+
+
+def test_whoever_only_waits_asks_for_no_checksums(folder, monkeypatch):
+    fill(folder, "a.txt", "b.txt", "_SUCCESS")
+    monkeypatch.setattr(LocalFileSystem, "checksum", lambda _, path: f"CRC:{Path(path).name}")
+    location = Location.parse(str(folder))
+    assert [file.checksum for file in find_logs(location, MARKED, NOW, checksums=False)] == [
+        None,
+        None,
+    ]
+    asked = [file.checksum for file in find_logs(location, MARKED, NOW)]
+    assert asked == ["CRC:a.txt", "CRC:b.txt"]

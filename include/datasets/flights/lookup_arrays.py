@@ -1,0 +1,71 @@
+"""What departures are joined with, as arrays: many rows are found at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .categories import buckets_of
+from .lookups import NO_PLANE, NO_WEATHER, plane_by_tail, weather_by_hour
+
+__all__ = ["LookupArrays", "plane_arrays", "weather_arrays"]
+
+
+class LookupArrays(NamedTuple):
+    """A lookup as arrays: a row per entry, and a last one for what is not in it.
+
+    Attributes:
+        places: Key to row.
+        buckets: Place in ``indices`` to bucket per row.
+        values: Floats per row, shape (rows, n).
+        classes: Number of the wind's class per row.
+        names: What these numbers stand for.
+    """
+
+    places: Mapping[Any, int]
+    buckets: Mapping[int, NDArray[np.int32]]
+    values: NDArray[np.float64]
+    classes: NDArray[np.int64]
+    names: list[str]
+
+    def rows(self, keys: tuple[NDArray[Any], list[Any]]) -> NDArray[np.int64]:
+        """Return the row of every key, given as codes and what they stand for."""
+        last, get = len(self.places), self.places.get
+        rows = np.array([get(key, last) for key in keys[1]], dtype=np.int64)
+        found: NDArray[np.int64] = rows[keys[0]]
+        return found
+
+
+def weather_arrays(table: pa.Table) -> LookupArrays:
+    """Return the weather by airport and hour."""
+    by_hour = weather_by_hour(table)
+    found = [*by_hour.values(), NO_WEATHER]
+    names = sorted({w.wind for w in found})
+    return LookupArrays(
+        {key: row for row, key in enumerate(by_hour)},
+        {18: buckets_of(18, [w.sight for w in found]), 19: buckets_of(19, [w.rain for w in found])},
+        np.array([w.values for w in found]),
+        np.array([names.index(w.wind) for w in found]),
+        names,
+    )
+
+
+def plane_arrays(table: pa.Table) -> LookupArrays:
+    """Return aircraft by tail number."""
+    by_tail = plane_by_tail(table)
+    found = [*by_tail.values(), NO_PLANE]
+    return LookupArrays(
+        {key: row for row, key in enumerate(by_tail)},
+        {
+            14: buckets_of(14, [plane.model for plane in found]),
+            15: buckets_of(15, [plane.manufacturer for plane in found]),
+            16: buckets_of(16, [plane.engine for plane in found]),
+        },
+        np.array([(np.nan if p.built is None else p.built, p.seats) for p in found]),
+        np.zeros(len(found), dtype=np.int64),
+        [],
+    )

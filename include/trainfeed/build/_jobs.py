@@ -1,0 +1,133 @@
+"""What worker processes are given to do: run a function over ranges, or a whole task of a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from trainfeed.build._group import Group
+from trainfeed.build._ref import PlanRef
+from trainfeed.build._stage import Stage
+from trainfeed.build._user_function import UserFunction
+from trainfeed.build._worker_protocol import Place
+from trainfeed.config import Environment
+from trainfeed.spec import DatasetSpec
+from trainfeed.storage import Location, posix
+
+__all__ = ["Desk", "FunctionJob", "Job", "StageJob"]
+
+_Run = Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]]
+
+
+@dataclass
+class Desk:
+    """What a worker has at hand, from one job to the next.
+
+    Attributes:
+        place: Where it says where it is.
+        on_piece: Called with the number of every range that is done.
+        functions: The function of the last job, by what it depends on.
+    """
+
+    place: Place
+    on_piece: Callable[[int], object]
+    functions: dict[Any, UserFunction] = field(default_factory=dict)
+
+
+class Job(Protocol):
+    """A piece of work that travels to a worker by pickle."""
+
+    @property
+    def label(self) -> str:
+        """What is said of it in logs."""
+
+    def run(self, desk: Desk) -> dict[str, Any]:
+        """Do it, and return what was made.
+
+        Raises:
+            TrainFeedError: The parent raises it as its own.
+        """
+
+
+@dataclass(frozen=True)
+class FunctionJob:
+    """Run the preprocessing function over ranges of a plan.
+
+    Attributes:
+        spec: The data set.
+        env: Where things are.
+        ref: The plan.
+        ranges: Indices into the plan's ranges.
+        limit_bytes: Memory that the samples of a run may take.
+        target: URI that the names of the files it writes begin with.
+    """
+
+    spec: DatasetSpec
+    env: Environment
+    ref: PlanRef
+    ranges: list[int]
+    limit_bytes: int
+    target: str
+
+    @property
+    def label(self) -> str:
+        """The function."""
+        return self.spec.preprocess.function
+
+    def run(self, desk: Desk) -> dict[str, Any]:
+        """Return ``runs``, ``quarantine`` and ``account``, as ``Group.finish`` does."""
+        stage = Stage.open(self.spec, self.env, self.ref)
+        stage.check_code()
+        with posix.map_errors(stage.folder.path):
+            group = Group(
+                stage,
+                _function(stage, desk.functions),
+                self.limit_bytes,
+                target=Location.parse(self.target),
+                progress=desk.place,
+            )
+            for index in self.ranges:
+                desk.place.begin(index)
+                group.process(stage.plan.ranges[index])
+                desk.on_piece(index)
+            return group.finish(self.ranges)
+
+
+@dataclass(frozen=True)
+class StageJob:
+    """Run one task of a stage that calls no function of the user.
+
+    Attributes:
+        stage: The stage, a function of a module.
+        spec: The data set.
+        env: Where things are.
+        ref: The plan.
+        unit: The task.
+    """
+
+    stage: _Run
+    spec: DatasetSpec
+    env: Environment
+    ref: PlanRef
+    unit: int
+
+    @property
+    def label(self) -> str:
+        """Stage and task."""
+        return f"{self.stage.__name__} {self.unit}"
+
+    def run(self, desk: Desk) -> dict[str, Any]:  # noqa: ARG002 - a job's signature
+        """Return what the stage reports."""
+        return self.stage(self.spec, self.env, self.ref, self.unit)
+
+
+def _function(stage: Stage, functions: dict[Any, UserFunction]) -> UserFunction:
+    """Return the function, the one of the last job when code and lookups are the same."""
+    plan = stage.plan
+    lookups = tuple(sorted(plan.lookups.items()))
+    key = (str(stage.spec.folder), plan.code["digest"], stage.spec.preprocess.function, lookups)
+    if key not in functions:
+        functions.clear()
+        functions[key] = UserFunction(stage.spec, plan.lookups)
+    return functions[key]

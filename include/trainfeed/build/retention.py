@@ -1,0 +1,148 @@
+"""Superseded generations: which ones a data set no longer keeps, and how they are removed.
+
+The only thing that ever removes a version, and nobody calls it but a person. The newest generation
+of an interval stays whatever its age, so does the one that CURRENT names, and so do those that a
+training has begun with and not finished. A reader that holds another one gets an error that names
+the shard.
+
+A removal is a mark, ``g0001.removed``, one rename into ``_trash``, and the deletion. After a kill
+at any line the next call goes on: the mark alone makes the generation unreadable, and its number is
+never used again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from trainfeed import faults
+from trainfeed.dataset import canonical
+from trainfeed.dataset.files import read_plain_file
+from trainfeed.dataset.layout import DatasetFolder, generation_name
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.spec import DatasetSpec
+from trainfeed.storage import posix
+
+__all__ = ["Removal", "prune"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A generation that was removed, or would be.
+
+    Attributes:
+        interval: Name of its interval.
+        generation: Its number.
+        num_bytes: What its files take.
+        published: When it was published.
+    """
+
+    interval: str
+    generation: int
+    num_bytes: int
+    published: datetime
+
+
+def prune(spec: DatasetSpec, root: Path, *, dry_run: bool = False) -> list[Removal]:
+    """Remove the generations that ``retention`` in dataset.yaml does not keep.
+
+    Args:
+        spec: The data set.
+        root: The publication root.
+        dry_run: Whether to remove nothing.
+
+    Returns:
+        What was removed, or would be, by interval and generation.
+
+    Raises:
+        StorageError: The file system refused. What was removed is removed.
+    """
+    folder = DatasetFolder(root, spec.name)
+    pinned = set(_pinned(folder))
+    removals = []
+    for interval in folder.intervals():
+        for generation in _superseded(spec, folder, interval):
+            if (interval, generation) in pinned:
+                logger.info("a training reads %s/%s: kept", interval, generation_name(generation))
+                continue
+            removals.append(_removal(folder, interval, generation))
+            if not dry_run:
+                _remove(folder, interval, generation)
+        if not dry_run:
+            _finish(folder, interval)
+    return removals
+
+
+def _superseded(spec: DatasetSpec, folder: DatasetFolder, interval: str) -> list[int]:
+    """Return the generations of an interval that are beyond what is kept."""
+    beyond = folder.generations(interval)[: -spec.retention.keep_generations]
+    readable = folder.readable_generation(interval)
+    days = spec.retention.keep_days
+    if days is not None:
+        before = datetime.now(UTC) - timedelta(days=days)
+        beyond = [each for each in beyond if _published(folder, interval, each) < before]
+    return [each for each in beyond if each != readable]
+
+
+def _pinned(folder: DatasetFolder) -> Iterator[tuple[str, int]]:
+    """Yield interval and generation of what trainings read that have no result yet."""
+    for job in folder.path.glob("training/*/*/job.json"):
+        if (job.parent / "result.json").exists():
+            continue
+        try:
+            versions = canonical.loads(read_plain_file(job), path=str(job))["versions"]
+            yield from ((each["interval"], int(each["generation"][1:])) for each in versions)
+        except (FormatError, NotFoundError, KeyError, TypeError, ValueError) as error:
+            logger.warning("%s pins nothing, no rank could read it: %s", job, error)
+
+
+def _removal(folder: DatasetFolder, interval: str, generation: int) -> Removal:
+    path = folder.version(interval, generation)
+    with posix.map_errors(path):
+        sizes = [file.lstat().st_size for file in path.rglob("*") if file.is_file()]
+    return Removal(interval, generation, sum(sizes), _published(folder, interval, generation))
+
+
+def _published(folder: DatasetFolder, interval: str, generation: int) -> datetime:
+    """Return when the folder got its last entry: nothing changes it after the rename."""
+    path = folder.version(interval, generation)
+    with posix.map_errors(path):
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+def _remove(folder: DatasetFolder, interval: str, generation: int) -> None:
+    mark = _mark(folder, interval, generation)
+    account: dict[str, Any] = {"at": datetime.now(UTC).isoformat(), "uid": os.geteuid()}
+    posix.create_exclusive(mark, canonical.dumps(account))
+    logger.warning("removed %s by retention", folder.version(interval, generation))
+    faults.point("prune.after_mark")
+
+
+def _finish(folder: DatasetFolder, interval: str) -> None:
+    """Delete the files of what is marked, also where an earlier call was killed."""
+    trash = folder.path / "_trash"
+    for generation in range(1, folder.last_generation(interval) + 1):
+        path = folder.version(interval, generation)
+        if not path.exists() or not _mark(folder, interval, generation).exists():
+            continue
+        with posix.map_errors(trash):
+            trash.mkdir(exist_ok=True)
+        moved = trash / uuid.uuid4().hex
+        try:
+            posix.rename_directory(path, moved)
+        except NotFoundError:
+            continue  # somebody else does the same
+        faults.point("prune.after_rename")
+        posix.remove_tree(moved)
+
+
+def _mark(folder: DatasetFolder, interval: str, generation: int) -> Path:
+    return folder.interval(interval) / f"{generation_name(generation)}.removed"
