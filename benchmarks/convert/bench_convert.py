@@ -7,7 +7,7 @@ the peak of the process as the kernel counts it, the block of the data included 
 time is given for our code (user) and for the kernel (system) apart: writing into the page cache of
 a shared machine costs the kernel anything between 0.3 and 3 s per GB, whoever writes.
 
-    python benchmarks/convert/bench_convert.py --folder /tmp --times 80 --runs 7
+    PYTHONPATH=include python benchmarks/convert/bench_convert.py --folder /tmp --times 80 --runs 7
 """
 
 from __future__ import annotations
@@ -105,6 +105,8 @@ def main() -> None:
     if options.one:
         print(json.dumps(run(options.one, options.folder, options.times)))
         return
+    if options.times < 10 or options.times % 10:
+        parser.error(f"expected --times to be a multiple of 10, got {options.times}")
     found: dict[str, list[dict[str, float]]] = {"write": [], "convert": [], "convert tenth": []}
     for _ in range(options.runs):
         for what in ("write", "convert"):

@@ -46,7 +46,7 @@ def cases(folder: Path, a: SetA, b: SetB) -> dict[str, dict[str, Case]]:
             for name in ("LZ4", "ZSTD")
         },
         "A random lists of 128": _random(folder / "a.NONE", len(a.labels)),
-        "A write": _write(folder / "write", a, records),
+        "A write": _write(folder / "written", a, records),
         "B sequential": {
             "trainfeed, mapped": _read_b(folder / "b", mapped=True),
             "trainfeed, pread": _read_b(folder / "b"),

@@ -119,7 +119,12 @@ def example(data: bytes) -> None:
 
 
 def tfrecord(data: bytes) -> None:
-    """A TFRecord file; its index counts what its reader reads."""
+    """A TFRecord file; what is read and what is dropped are all of it, and its index says so."""
+    report, skip = DamageReport(), DamagePolicy.skip_chunk(max=1000)
+    options = {"compression": "", "max_record_bytes": _MAX_RAW_BYTES}
+    kept = list(iter_records(io.BytesIO(data), on_damage=skip, report=report, **options))
+    assert sum(map(len, kept)) + 16 * len(kept) + report.num_bytes == len(data)
+    assert report.dropped or kept == list(iter_records(io.BytesIO(data), **options))
     records = list(iter_records(io.BytesIO(data), max_record_bytes=_MAX_RAW_BYTES))
     with contextlib.suppress(TrainFeedError):
         found = TFRecordIndex.load(io.BytesIO(data))
@@ -142,6 +147,7 @@ def _require_batch_agrees(
             return None
         return [np.asarray(row).tobytes() if not isinstance(row, bytes) else row for row in column]
 
+    _require_encoder_agrees(data, fields)
     alone = parsed([data])
     other = encode_example({"f": np.ones(2, np.float32), "i": np.arange(3), "b": b"b"})
     for batch in ([data] * 20, [data, *[other] * 7], [data + b"\x78\x01"] + [data] * 5):
@@ -149,6 +155,17 @@ def _require_batch_agrees(
         assert (found is None) == (alone is None)
         if found is not None and alone is not None:
             assert found[0] == alone[0]
+
+
+def _require_encoder_agrees(
+    data: bytes, fields: dict[str, tuple[str, tuple[int | None, ...]]]
+) -> None:
+    codec = ExampleCodec(fields)
+    try:
+        columns = codec.decode_records([data] * 3)
+    except TrainFeedError:
+        return
+    assert codec.encode_columns(columns) == [codec.encode(codec.decode(data))] * 3
 
 
 def _require_same(a: object, b: object) -> None:

@@ -6,13 +6,14 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from trainfeed.build._engine import Death, Limits, rest_workers, run_jobs, stop_workers
 from trainfeed.build._jobs import StageJob
 from trainfeed.build._ref import PlanRef
-from trainfeed.config import Environment
+from trainfeed.config import Environment, KafkaSettings
 from trainfeed.errors import EngineError
 from trainfeed.spec import DatasetSpec, ResourceSpec
 
@@ -58,7 +59,7 @@ def in_worker(
     """Return ``stage`` as it runs in a worker process: threads would wait for each other.
 
     Args:
-        stage: A stage that calls no function of the user; it can be pickled.
+        stage: A stage that calls no function of the user and reads no cluster; it can be pickled.
     """
     return partial(_run_in_worker, stage)
 
@@ -70,7 +71,8 @@ def _run_in_worker(
     ref: PlanRef,
     unit: int,
 ) -> dict[str, Any]:
-    job = StageJob(stage, spec, env, ref, unit)
+    recorded = {name: KafkaSettings(recorded=kafka.recorded) for name, kafka in env.kafka.items()}
+    job = StageJob(stage, spec, replace(env, kafka=recorded), ref, unit)
     try:
         (report,) = run_jobs([job], _NO_LIMITS, str)
     except Death as death:

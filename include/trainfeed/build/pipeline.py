@@ -89,9 +89,17 @@ def _stages(
     processes = spec.resources.processes
     for stage in (ingest, preprocess, convert):
         units = [item["unit"] for item in planned[stage.__name__]]
-        # Functions run in workers anyway; what is around them is little.
-        alone = stage is preprocess or processes == 1 or len(units) == 1
+        # Functions run in workers anyway; what is around them is little. Credentials of a cluster
+        # stay in this process: functions run in the same workers later.
+        stays = stage is preprocess or (stage is ingest and not _is_recorded(spec, env))
+        alone = stays or processes == 1 or len(units) == 1
         run = partial(stage if alone else in_worker(stage), share_of(spec, len(units)), env, ref)
         yield stage.__name__, run_units(run, units, processes)
     for last in (check, publish):
         yield last.__name__, (run(spec, env, ref) for run in [last])
+
+
+def _is_recorded(spec: DatasetSpec, env: Environment) -> bool:
+    """Return whether no cluster is read."""
+    settings = [env.kafka.get(source.connection) for source in spec.source.kafka]
+    return all(each is not None and each.recorded is not None for each in settings)

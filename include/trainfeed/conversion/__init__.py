@@ -26,7 +26,7 @@ from trainfeed.conversion._names import MAX_SHARDS, ShardName, shard_name
 from trainfeed.conversion._options import ConvertOptions, FileFormat
 from trainfeed.conversion._plan import ConversionRequest
 from trainfeed.conversion._publication import finish_publication
-from trainfeed.conversion._repair import RepairReport, repair_file
+from trainfeed.conversion._repair import RepairReport, repair_file, repair_in_place
 from trainfeed.conversion._roots import Roots
 from trainfeed.conversion._shards import ShardInfo
 from trainfeed.conversion._sidecar import load_schema
@@ -97,6 +97,7 @@ __all__ = [
     "read_json_lines",
     "read_sparse",
     "repair_file",
+    "repair_in_place",
     "scatter_files",
     "shard_name",
     "transcode",

@@ -80,8 +80,7 @@ def convert(  # noqa: PLR0913 (four say what, three how; the rest is in options)
     encode = record_encoder(target.encoding, schema, target.shard_format.file_format)
 
     def read(runs: RunBuilder) -> None:
-        for sample in reader():
-            runs.add(encode(sample))
+        runs.add_all(encode(reader()))
 
     return target.fill(read, options)
 

@@ -127,8 +127,7 @@ def add_file(runs: RunBuilder, file: SampleFile, target: Target) -> None:
             runs.add_all(encoder.encode(block))
     else:
         encode = record_encoder(target.encoding, target.schema, container)
-        for sample in file.samples():
-            runs.add(encode(sample))
+        runs.add_all(encode(file.samples()))
 
 
 def _described(file: SampleFile) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import BinaryIO, Final, NamedTuple
 from trainfeed.dataset.canonical import MAX_BYTES as MAX_JSON_BYTES
 from trainfeed.dataset.files import open_plain_file
 from trainfeed.errors import FormatError
+from trainfeed.paths import open_regular
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["MAX_LINE_BYTES", "Line", "iter_lines", "open_input", "read_small"]
@@ -30,19 +29,8 @@ def open_input(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         FormatError: A folder, a pipe or a device has it.
         StorageError: The file system refused or failed.
     """
-    with map_errors(path):
-        try:
-            # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                raise _not_plain(path) from error
-            raise
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise _not_plain(path)
-        with os.fdopen(descriptor, "rb", buffering=_BUFFER_BYTES) as file:
-            yield file
+    with map_errors(path), open_regular(path, buffering=_BUFFER_BYTES) as file:
+        yield file
 
 
 def read_small(path: Path) -> bytes:
@@ -87,9 +75,3 @@ def iter_lines(file: BinaryIO, *, max_line_bytes: int = MAX_LINE_BYTES) -> Itera
             data = file.readline(_BUFFER_BYTES)
             offset_bytes += len(data)
         yield Line(number, start, None)
-
-
-def _not_plain(path: str | os.PathLike[str]) -> FormatError:
-    return FormatError(
-        "expected a regular file, got a folder, a pipe or a device", path=str(Path(path))
-    )

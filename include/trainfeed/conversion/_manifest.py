@@ -21,6 +21,7 @@ from trainfeed.conversion._names import ShardName, shard_name
 from trainfeed.conversion._options import ShardFormat
 from trainfeed.conversion._shards import ShardInfo
 from trainfeed.dataset import canonical
+from trainfeed.dataset.sealed import require_intact, seal
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import map_errors
@@ -29,7 +30,18 @@ __all__ = ["Encoding", "ShardManifest", "is_shard_of", "manifest_name"]
 
 _FORMAT: Final = "trainfeed-shards/1"
 _KEYS: Final = frozenset(
-    {"format", "prefix", "seed", "samples", "encoding", "schema", "files", "shards", "num_shards"}
+    {
+        "format",
+        "prefix",
+        "seed",
+        "samples",
+        "encoding",
+        "schema",
+        "files",
+        "shards",
+        "num_shards",
+        "digest",
+    }
 )
 _BLOCK_BYTES: Final = 1 << 20
 
@@ -82,7 +94,7 @@ class ShardManifest:
         return sum(shard.num_bytes for shard in self.shards)
 
     def dump(self) -> bytes:
-        """Return the file's content: one shard a line."""
+        """Return the file's content: one shard a line, and a digest of all that in the last one."""
         head = {
             "format": _FORMAT,
             "prefix": self.prefix,
@@ -95,7 +107,7 @@ class ShardManifest:
         }
         lines = [json.dumps(shard.to_json()) for shard in self.shards]
         text = json.dumps(head, indent=1)[:-2] + ',\n "shards": [\n'
-        return (text + ",\n".join(f"  {line}" for line in lines) + "\n ]\n}\n").encode()
+        return seal((text + ",\n".join(f"  {line}" for line in lines) + "\n ]\n}\n").encode())
 
     @classmethod
     def load(cls, folder: Path, prefix: str) -> ShardManifest:
@@ -103,7 +115,8 @@ class ShardManifest:
 
         Raises:
             NotFoundError: There is none: the set is not complete, or no conversion made it.
-            FormatError: It is damaged.
+            ChecksumError: It is not the one that was written.
+            FormatError: It is no manifest of shards.
         """
         path = folder / manifest_name(prefix)
         try:
@@ -114,6 +127,7 @@ class ShardManifest:
                 " folder; convert again, which also finishes an interrupted publication"
             ) from error
         value = canonical.loads(data, path=str(path))
+        require_intact(data, path=str(path))
         try:
             manifest = cls._from_json(value)
         except FormatError as error:

@@ -6,8 +6,9 @@ the same record in both, and so are bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,16 @@ from trainfeed.tfrecord import ExampleCodec
 
 __all__ = ["ArrayEncoder", "Decode", "Encode", "record_decoder", "record_encoder"]
 
-Encode: TypeAlias = Callable[[Any], bytes]
+Encode: TypeAlias = Callable[[Iterable[Any]], Iterator[bytes]]
 Decode: TypeAlias = Callable[[bytes], Any]
+
+_LENGTH: Final = np.dtype("<u4")
+# Typed records that become Examples together: fewer cost more calls.
+_BATCH_BYTES: Final = 1 << 18
 
 
 def record_encoder(encoding: Encoding, schema: Schema | None, file_format: FileFormat) -> Encode:
-    """Return what makes records of samples.
+    """Return what makes records of samples, in their order; it may be some samples ahead.
 
     Typed samples are mappings from field to value, or tuples in the order of the fields.
 
@@ -33,15 +38,15 @@ def record_encoder(encoding: Encoding, schema: Schema | None, file_format: FileF
         ConfigError: The samples are typed and there is no schema.
     """
     if encoding is Encoding.BYTES:
-        return _as_bytes
+        return partial(map, _as_bytes)
     if encoding is Encoding.VALUE:
-        return ValueCodec().encode
+        return partial(map, ValueCodec().encode)
     typed, names = TypedCodec(_required(schema)), _required(schema).names
+    encode: Encode = partial(map, lambda sample: typed.encode(_mapping(names, sample)))
     if file_format is FileFormat.RECORDIO:
-        return lambda sample: typed.encode(_mapping(names, sample))
-    examples = ExampleCodec(typed.schema)
-    # By way of a typed record, which gives every value the dtype and shape of its field.
-    return lambda sample: examples.encode(typed.decode(typed.encode(_mapping(names, sample))))
+        return encode
+    # By way of typed records, which give every value the dtype and shape of its field.
+    return lambda samples: _examples(typed, encode(samples))
 
 
 def record_decoder(encoding: Encoding, schema: Schema | None, file_format: FileFormat) -> Decode:
@@ -91,8 +96,10 @@ class ArrayEncoder:
         rows = self._rows(block)
         if self._examples is None:
             return rows
-        encode, decode = self._examples.encode, self._typed.decode
-        return [encode(decode(row.tobytes())) for row in rows]
+        framed = np.empty(len(rows), [("length", _LENGTH), ("record", rows.dtype)])
+        framed["length"], framed["record"] = rows.itemsize, rows
+        columns = self._typed.decode_records(framed.view(np.uint8).data, len(rows))
+        return self._examples.encode_columns(columns)
 
     def _rows(self, block: NDArray[Any] | Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         if not isinstance(block, np.ndarray):
@@ -103,6 +110,26 @@ class ArrayEncoder:
                 f"expected blocks of {expected}, shape (n,), got {block.dtype} {block.shape}"
             )
         return block
+
+
+def _examples(typed: TypedCodec, records: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield typed records as Examples."""
+    codec = ExampleCodec(typed.schema)
+    parts: list[bytes] = []
+    num_bytes = 0
+    for record in records:
+        parts += (len(record).to_bytes(_LENGTH.itemsize, "little"), record)
+        num_bytes += len(record) + _LENGTH.itemsize
+        if num_bytes >= _BATCH_BYTES:
+            yield from _examples_of(typed, codec, parts)
+            parts, num_bytes = [], 0
+    yield from _examples_of(typed, codec, parts)
+
+
+def _examples_of(typed: TypedCodec, codec: ExampleCodec, parts: list[bytes]) -> list[bytes]:
+    """Return typed records, each behind its length, as Examples."""
+    framing = memoryview(b"".join(parts))
+    return codec.encode_columns(typed.decode_columns(framing, len(parts) // 2))
 
 
 def _as_bytes(record: Any) -> bytes:

@@ -10,15 +10,20 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from trainfeed.conversion._input import open_input
+from trainfeed.conversion._manifest import Encoding
+from trainfeed.conversion._sidecar import known_encoding, write_sidecar
 from trainfeed.conversion._sniff import Format
-from trainfeed.errors import ConfigError, FormatError
+from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
+from trainfeed.errors import ConfigError
 from trainfeed.paths import NewFile, write_all
-from trainfeed.recordio import ChunkBuffers, DamagePolicy, DamageReport, DroppedRange, iter_chunks
+from trainfeed.recordio import ChunkBuffers, iter_chunks
+from trainfeed.storage.posix import map_errors, sync_dir
 from trainfeed.tfrecord import TFRecordWriter, iter_records
 
-__all__ = ["RepairReport", "repair_file"]
+__all__ = ["RepairReport", "repair_file", "repair_in_place"]
 
 _COPY_BYTES: Final = 1 << 20
+_SKIP: Final = DamagePolicy.skip_chunk(max=sys.maxsize)
 
 
 @dataclass(frozen=True)
@@ -39,28 +44,57 @@ class RepairReport:
 def repair_file(path: Path, output: Path, file_format: Format) -> RepairReport:
     """Write what is whole of a file to a new one.
 
-    Of RecordIO every whole chunk is copied, byte for byte. A TFRecord file has no marks to find the
-    next record by: it is kept up to the first damage.
+    Of RecordIO every whole chunk is copied, byte for byte, of TFRecord every whole record; see
+    ``DamagePolicy.skip_chunk`` for how they are found. A compressed TFRecord file is kept up to its
+    first damage, and the new file is not compressed. What is known of the records of the old file
+    is written beside the new one.
 
     Raises:
         ConflictError: The new name is taken.
         ConfigError: The format is neither of the two.
-        FormatError: The file is in another layout of RecordIO.
+        FormatError: The file is in another layout of RecordIO, or made so that looking for whole
+            parts would take too long; or what is beside it, or its set's manifest, is damaged.
     """
-    if file_format not in {Format.RECORDIO, Format.TFRECORD}:
-        raise ConfigError(f"expected RecordIO or TFRecord to repair, got {file_format}")
+    encoding, schema = known_encoding(path)
     with _new_file(output) as file:
-        if file_format is Format.RECORDIO:
-            return _repair_recordio(path, file)
+        report = _repair(path, file, file_format)
+        if encoding is not Encoding.BYTES:
+            write_sidecar(output, encoding, schema)
+    return report
+
+
+def repair_in_place(path: Path, file_format: Format) -> RepairReport:
+    """Let what is whole of a file take its place; see ``repair_file``.
+
+    What is beside the file stays as it is. The new file is ``<file>.repaired`` until it is whole.
+
+    Raises:
+        ConflictError: There is such a file.
+        ConfigError: The format is neither of the two.
+        FormatError: As for ``repair_file``.
+    """
+    new = path.with_name(f"{path.name}.repaired")
+    with _new_file(new) as file:
+        report = _repair(path, file, file_format)
+    with map_errors(path):
+        new.replace(path)
+    sync_dir(path.absolute().parent)
+    return report
+
+
+def _repair(path: Path, file: BinaryIO, file_format: Format) -> RepairReport:
+    if file_format is Format.RECORDIO:
+        return _repair_recordio(path, file)
+    if file_format is Format.TFRECORD:
         return _repair_tfrecord(path, file)
+    raise ConfigError(f"expected RecordIO or TFRecord to repair, got {file_format}")
 
 
 def _repair_recordio(path: Path, file: BinaryIO) -> RepairReport:
     report = DamageReport()
     num_chunks = num_records = 0
-    policy = DamagePolicy.skip_chunk(max=sys.maxsize)
     with open_input(path) as source:
-        for info, _ in iter_chunks(path, buffers=ChunkBuffers(), on_damage=policy, report=report):
+        for info, _ in iter_chunks(path, buffers=ChunkBuffers(), on_damage=_SKIP, report=report):
             source.seek(info.offset_bytes)
             left = info.end_bytes - info.offset_bytes
             while left:
@@ -72,16 +106,11 @@ def _repair_recordio(path: Path, file: BinaryIO) -> RepairReport:
 
 
 def _repair_tfrecord(path: Path, file: BinaryIO) -> RepairReport:
-    dropped: tuple[DroppedRange, ...] = ()
+    report = DamageReport()
     with TFRecordWriter(file) as writer:
-        try:
-            for record in iter_records(path):
-                writer.write(record)
-        except FormatError as error:
-            end = path.stat().st_size
-            start = error.offset_bytes or 0
-            dropped = (DroppedRange(str(path), start, end, None, str(error.args[0])),)
-    return RepairReport(writer.num_records, 0, dropped)
+        for record in iter_records(path, on_damage=_SKIP, report=report):
+            writer.write(record)
+    return RepairReport(writer.num_records, 0, tuple(report.dropped))
 
 
 @contextmanager

@@ -140,7 +140,7 @@ def _write_records(
         records = source.records()
     else:
         encode = record_encoder(source.encoding, source.schema, container)
-        records = map(encode, source.samples())
+        records = encode(source.samples())
     count = 0
     with _new_file(path) as file:
         with shard_format.open_sink(file) as sink:

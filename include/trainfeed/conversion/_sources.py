@@ -22,10 +22,12 @@ from trainfeed.conversion._text_files import read_csv, read_json_lines
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import expand_paths
 from trainfeed.recordio import RecordIndex, RecordScanner
-from trainfeed.samples import Schema
-from trainfeed.tfrecord import TFRecordReader
+from trainfeed.samples import SampleReader, Schema
+from trainfeed.tfrecord import ExampleCodec, TFRecordReader
 
 __all__ = ["SampleFile", "SourceOptions", "open_sample_file", "paths_of"]
+
+_BLOCK_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -121,11 +123,23 @@ def _open_records(path: Path, file_format: Format, options: SourceOptions) -> Sa
         schema,
         encoding,
         samples,
-        None,
+        partial(_record_blocks, path, schema, container) if schema and schema.is_fixed else None,
         num_samples,
         records if options.schema is None else None,
         container,
     )
+
+
+def _record_blocks(
+    path: Path, schema: Schema, container: FileFormat
+) -> Iterator[Mapping[str, Any]]:
+    num_samples = max(_BLOCK_BYTES // schema.record_dtype.itemsize, 1)
+    if container is FileFormat.RECORDIO:
+        yield from SampleReader([path], schema).iter_batches(num_samples)
+        return
+    codec = ExampleCodec(schema)
+    for records in TFRecordReader([path]).iter_batches(num_samples):
+        yield codec.decode_records(records)
 
 
 def _open_table(

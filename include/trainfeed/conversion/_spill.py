@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Final, Self
 
 import numpy as np
@@ -158,12 +157,7 @@ class Spill:
         """Return the spill itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the file."""
         self.close()
 

@@ -87,9 +87,8 @@ def _feed_blocks(source: BlockReader, feeding: Mapping[str, int | str]) -> Reade
 
 def _columns(batch: Sequence[Sample], number: int) -> dict[Any, list[Any]]:
     if not isinstance(batch, list | tuple) or not batch:
-        raise SampleShapeError(
-            f"batch {number}: expected a list of samples, got {type(batch).__name__}"
-        )
+        found = "an empty one" if isinstance(batch, list | tuple) else type(batch).__name__
+        raise SampleShapeError(f"batch {number}: expected a list of samples, got {found}")
     first = batch[0]
     if isinstance(first, Mapping):
         for i, sample in enumerate(batch):

@@ -186,10 +186,10 @@ class TypedRecords:
     ) -> NDArray[np.int64]:
         """Return where the variable fields start, and where the last ends, shape (n, v + 1)."""
         # Beyond the buffer in any case; the sums below then stay far from 64 bits.
-        if (wrong := (counts > buffer_bytes // self._item_bytes).any(axis=1)).any():
+        if (too_many := counts > buffer_bytes // self._item_bytes).any():
             raise FormatError(
-                f"record {int(wrong.argmax())} of the chunk announces more values than the chunk"
-                " can hold"
+                f"record {int(too_many.any(axis=1).argmax())} of the chunk announces more values"
+                " than the chunk can hold"
             )
         ends = np.empty((len(counts), len(self._variable) + 1), np.int64)
         ends[:, 0] = places[:, 0] + self._head.itemsize

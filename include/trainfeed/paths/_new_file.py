@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+import weakref
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +17,9 @@ __all__ = ["NewFile", "write_all"]
 
 class NewFile:
     """A file that gets its name when it is complete, and only if nobody has the name.
+
+    What is dropped without either of ``commit`` and ``abandon`` is abandoned, at the latest when
+    the interpreter ends; only a process that is killed leaves ``<name>.<hex>.tmp``.
 
     Attributes:
         file: Where to write, until ``commit`` or ``abandon``; unbuffered.
@@ -31,9 +35,10 @@ class NewFile:
             raise ConflictError(f"{self._path} exists; choose another name, or delete it first")
         with os_errors(str(self._partial)):
             self.file: BinaryIO = self._partial.open("xb", buffering=0)
+        self._drop = weakref.finalize(self, _drop, self.file, self._partial, os.getpid())
 
     def commit(self) -> None:
-        """Make the bytes durable and give them their name.
+        """Make the bytes durable and give them their name; that lasts when the folder is synced.
 
         Raises:
             ConflictError: The name was taken meanwhile; the bytes are dropped.
@@ -49,8 +54,16 @@ class NewFile:
 
     def abandon(self) -> None:
         """Drop what has no name yet; safe to call twice."""
-        self.file.close()
-        self._partial.unlink(missing_ok=True)
+        self._drop()
+
+
+def _drop(file: BinaryIO, partial: Path, pid: int) -> None:
+    try:
+        file.close()
+    finally:
+        # A forked child drops its copies of what its parent still writes.
+        if os.getpid() == pid:
+            partial.unlink(missing_ok=True)
 
 
 def write_all(file: BinaryIO, data: bytes | memoryview) -> None:

@@ -1,14 +1,15 @@
 """Record files: bytes to bytes, no cluster, no schema."""
 
+from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
 from trainfeed.recordio._access import RandomAccess
-from trainfeed.recordio._ahead import BufferPool, ChunkPlace, read_chunks
+from trainfeed.recordio._ahead import BufferPool, ChunkPlace, decode_chunks, read_chunks
 from trainfeed.recordio._append import RecordAppender
 from trainfeed.recordio._chunk import ChunkBuffers, decode_payload, read_chunk
-from trainfeed.recordio._damage import DamagePolicy, DamageReport, DroppedRange
 from trainfeed.recordio._files import MappedFile, ReadableFile
+from trainfeed.recordio._filling import ChunkFraming, ChunkLimits
 from trainfeed.recordio._fluid import FluidScanner
 from trainfeed.recordio._format import MAX_RAW_BYTES, ChunkInfo, Codec
-from trainfeed.recordio._framing import ChunkFraming, ChunkLimits, record_bounds, split_records
+from trainfeed.recordio._framing import record_bounds, split_records
 from trainfeed.recordio._index import RangeScanner, RecordIndex
 from trainfeed.recordio._scanner import RecordScanner
 from trainfeed.recordio._verify import verify_shard
@@ -36,6 +37,7 @@ __all__ = [
     "RecordIndex",
     "RecordScanner",
     "RecordWriter",
+    "decode_chunks",
     "decode_payload",
     "iter_chunks",
     "read_chunk",

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from queue import SimpleQueue
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from trainfeed.errors import ConfigError
+from trainfeed.paths import path_of
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader
 from trainfeed.recordio._files import ReadableFile, open_source
 from trainfeed.recordio._format import MAX_RAW_BYTES, ChunkInfo, located
 
-__all__ = ["BufferPool", "ChunkPlace", "read_chunks"]
+__all__ = ["BufferPool", "ChunkPlace", "decode_chunks", "read_chunks"]
+
+_T = TypeVar("_T")
 
 # How many chunks per thread may be decoded before they are asked for.
 _AHEAD: Final = 2
@@ -32,6 +35,10 @@ class ChunkPlace(NamedTuple):
     file: ReadableFile
     info: ChunkInfo
     number: int | None = None
+
+    def located(self) -> AbstractContextManager[None]:
+        """Add file, byte offset and chunk number to the format errors of a block."""
+        return located(path_of(self.file), self.info.offset_bytes, self.number)
 
 
 class BufferPool:
@@ -86,22 +93,76 @@ def read_chunks(
         FormatError: A file and its index differ, or a chunk is larger than allowed.
         ConfigError: ``threads`` is below 1.
     """
+    lent = (pool or BufferPool()) if lend else None
+
+    def read(
+        desk: _Desk, _number: int, place: ChunkPlace
+    ) -> tuple[ChunkPlace, memoryview, ChunkBuffers]:
+        buffers = lent.take() if lent else ChunkBuffers()
+        return place, desk.read(place, buffers), buffers
+
+    for place, framing, buffers in _each(places, read, threads, max_raw_bytes):
+        yield place, framing
+        if lent:
+            lent.give(buffers)
+
+
+def decode_chunks(
+    places: Iterable[ChunkPlace],
+    decode: Callable[[int, memoryview], _T],
+    *,
+    threads: int = 1,
+    max_raw_bytes: int = MAX_RAW_BYTES,
+    pool: BufferPool | None = None,
+) -> Iterator[_T]:
+    """Read the chunks that indexes describe, and decode each in the thread that has read it.
+
+    Args:
+        places: As for ``read_chunks``.
+        decode: Makes something of a framing; the number says which of ``places`` it is of.
+        threads: As for ``read_chunks``; ``decode`` is called by all of them.
+        max_raw_bytes: As for ``read_chunks``.
+        pool: Where the memory of framings comes from, and goes to as soon as ``decode`` returns;
+            with None every framing has memory of its own, for what looks into it.
+
+    Yields:
+        What ``decode`` has made of each chunk, in the order of ``places``.
+
+    Raises:
+        TruncatedError: A file ends inside a chunk.
+        ChecksumError: A payload is damaged.
+        FormatError: A file and its index differ, or a chunk is larger than allowed.
+        ConfigError: ``threads`` is below 1.
+    """
+
+    def work(desk: _Desk, number: int, place: ChunkPlace) -> _T:
+        buffers = pool.take() if pool else ChunkBuffers()
+        decoded = decode(number, desk.read(place, buffers))
+        if pool:
+            pool.give(buffers)
+        return decoded
+
+    return _each(places, work, threads, max_raw_bytes)
+
+
+def _each(
+    places: Iterable[ChunkPlace],
+    work: Callable[[_Desk, int, ChunkPlace], _T],
+    threads: int,
+    max_raw_bytes: int,
+) -> Iterator[_T]:
+    """Yield what ``work`` gives for each place, in their order."""
     if threads < 1:
         raise ConfigError(f"expected at least 1 thread, got {threads}")
     with ExitStack() as closing:
         desks = [_Desk(max_raw_bytes) for _ in range(threads)]
         for desk in desks:
             closing.callback(desk.close)
-        lent = (pool or BufferPool()) if lend else None
         if threads == 1:
-            buffers = lent.take() if lent else None
-            for place in places:
-                yield place, desks[0].read(place, buffers or ChunkBuffers())
-            if lent and buffers:
-                lent.give(buffers)
+            yield from (work(desks[0], number, place) for number, place in enumerate(places))
         else:
             executor = closing.enter_context(ThreadPoolExecutor(threads, "chunks"))
-            yield from _Ahead(executor, desks, lent).iterate(places)
+            yield from _Ahead(executor, desks, work).iterate(places)
 
 
 class _Desk:
@@ -128,51 +189,40 @@ class _Desk:
         self._closing.close()
 
 
-class _Ahead:
-    """Keeps threads busy with the chunks that come next.
-
-    A thread takes a desk and buffers; the desk goes back when the chunk is decoded, the buffers
-    when the caller asks for the chunk after it.
-    """
+class _Ahead(Generic[_T]):
+    """Keeps threads busy with the chunks that come next; each takes a desk while it works."""
 
     def __init__(
-        self, executor: ThreadPoolExecutor, desks: list[_Desk], pool: BufferPool | None
+        self,
+        executor: ThreadPoolExecutor,
+        desks: list[_Desk],
+        work: Callable[[_Desk, int, ChunkPlace], _T],
     ) -> None:
         self._executor = executor
-        self._pool = pool
+        self._work = work
         self._num_ahead = _AHEAD * len(desks)
         self._desks: SimpleQueue[_Desk] = SimpleQueue()
         for desk in desks:
             self._desks.put(desk)
 
-    def iterate(self, places: Iterable[ChunkPlace]) -> Iterator[tuple[ChunkPlace, memoryview]]:
-        """Yield chunks and framings in order."""
-        pending: deque[tuple[ChunkPlace, ChunkBuffers, Future[memoryview]]] = deque()
+    def iterate(self, places: Iterable[ChunkPlace]) -> Iterator[_T]:
+        """Yield what was made of the chunks, in order."""
+        pending: deque[Future[_T]] = deque()
         try:
-            for place in places:
-                buffers = self._pool.take() if self._pool else ChunkBuffers()
-                future = self._executor.submit(self._decode, place, buffers)
-                pending.append((place, buffers, future))
+            for number, place in enumerate(places):
+                pending.append(self._executor.submit(self._do, number, place))
                 if len(pending) > self._num_ahead:
-                    yield from self._first_of(pending)
+                    yield pending.popleft().result()
             while pending:
-                yield from self._first_of(pending)
+                yield pending.popleft().result()
         finally:
-            for _, _, future in pending:
+            for future in pending:
                 future.cancel()
 
-    def _first_of(
-        self, pending: deque[tuple[ChunkPlace, ChunkBuffers, Future[memoryview]]]
-    ) -> Iterator[tuple[ChunkPlace, memoryview]]:
-        place, buffers, future = pending.popleft()
-        yield place, future.result()
-        if self._pool:
-            self._pool.give(buffers)
-
-    def _decode(self, place: ChunkPlace, buffers: ChunkBuffers) -> memoryview:
+    def _do(self, number: int, place: ChunkPlace) -> _T:
         # There are as many desks as threads, so one is always free.
         desk = self._desks.get_nowait()
         try:
-            return desk.read(place, buffers)
+            return self._work(desk, number, place)
         finally:
             self._desks.put(desk)

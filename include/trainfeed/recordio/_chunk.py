@@ -8,7 +8,13 @@ import numpy as np
 from isal import isal_zlib
 
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError, UnsupportedCodecError
-from trainfeed.recordio._codecs import Payload, compress, decompress_into, raw_bytes_of
+from trainfeed.recordio._codecs import (
+    Payload,
+    compress,
+    decompress,
+    decompress_into,
+    raw_bytes_of,
+)
 from trainfeed.recordio._files import ReadableFile, Source, open_source
 from trainfeed.recordio._foreign import refuse_foreign_layout
 from trainfeed.recordio._format import (
@@ -108,11 +114,8 @@ class ChunkReader:
     def read_known(self, info: ChunkInfo) -> memoryview:
         """Read the chunk that ``info`` describes, in one go."""
         data = self._fetch(info.offset_bytes, HEADER_BYTES + info.stored_bytes)
-        expected = Header(info.crc32, info.codec, info.stored_bytes, info.num_records)
-        if data[:HEADER_BYTES] != expected.dump():
-            found = Header.parse(data[:HEADER_BYTES])
-            raise FormatError(f"expected the chunk of the index, {expected}, found {found}")
-        framing = self._decode(expected, data[HEADER_BYTES:])
+        _require_header(info, data)
+        framing = self._decode(info, data[HEADER_BYTES:])
         if len(framing) != info.raw_bytes:
             raise FormatError(
                 f"expected {info.raw_bytes} bytes of framing as in the index, got {len(framing)}"
@@ -139,7 +142,7 @@ class ChunkReader:
             raise TruncatedError(f"expected {num_bytes} bytes of a chunk, the file has {got}")
         return out
 
-    def _decode(self, header: Header, payload: memoryview) -> memoryview:
+    def _decode(self, header: Header | ChunkInfo, payload: memoryview) -> memoryview:
         # The checksum first: damaged bytes never reach a decompressor.
         if (crc32 := isal_zlib.crc32(payload)) != header.crc32:
             raise ChecksumError(f"expected CRC-32 {header.crc32:#010x}, got {crc32:#010x}")
@@ -147,9 +150,7 @@ class ChunkReader:
         check_sizes(header.num_records, raw_bytes, self._max_raw_bytes)
         if header.codec is Codec.NONE:
             return payload
-        framing = self._buffers.raw(raw_bytes)
-        decompress_into(header.codec, payload, framing)
-        return framing
+        return decompress(header.codec, payload, raw_bytes, self._buffers.raw)
 
 
 def read_chunk(
@@ -200,10 +201,7 @@ def decode_payload(
         ChecksumError: The payload is damaged.
         FormatError: What was read and ``info`` differ.
     """
-    expected = Header(info.crc32, info.codec, info.stored_bytes, info.num_records)
-    if header[:HEADER_BYTES] != expected.dump():
-        found = Header.parse(bytes(header[:HEADER_BYTES]))
-        raise FormatError(f"expected the chunk of the index, {expected}, found {found}")
+    _require_header(info, header)
     if verify and (crc32 := isal_zlib.crc32(payload)) != info.crc32:
         raise ChecksumError(f"expected CRC-32 {info.crc32:#010x}, got {crc32:#010x}")
     if (raw_bytes := raw_bytes_of(info.codec, payload)) != info.raw_bytes:
@@ -214,6 +212,12 @@ def decode_payload(
         return payload
     decompress_into(info.codec, payload, out)
     return out
+
+
+def _require_header(info: ChunkInfo, data: Payload) -> None:
+    if data[:HEADER_BYTES] != info.header:
+        expected, found = Header.parse(info.header), Header.parse(bytes(data[:HEADER_BYTES]))
+        raise FormatError(f"expected the chunk of the index, {expected}, found {found}")
 
 
 def read_header(source: Source, offset_bytes: int, end_bytes: int) -> Header:

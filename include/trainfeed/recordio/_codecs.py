@@ -17,19 +17,23 @@ from isal import isal_zlib
 
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.recordio._format import Codec
+from trainfeed.recordio._snappy import snappy_raw_bytes
 from trainfeed.recordio._zstd import zstd_content_bytes, zstd_frame_bytes
 
-__all__ = ["Payload", "compress", "decompress_into", "raw_bytes_of", "resolve_level"]
+__all__ = [
+    "Payload",
+    "compress",
+    "decompress",
+    "decompress_into",
+    "raw_bytes_of",
+    "resolve_level",
+]
 
 _GZIP_WINDOW_BITS: Final = 31
 _GZIP_OVERHEAD_BYTES: Final = 18
 _U32: Final = Struct("<I")
 # The library's stub declares an instance where there is a class.
 _INFLATE_ERROR: Final[type[Exception]] = isal_zlib.error  # type: ignore[assignment]
-
-_SNAPPY_IDENTIFIER: Final = b"\xff\x06\x00\x00sNaPpY"
-_SNAPPY_SKIPPABLE: Final = 0x80  # this type of frame and all above carry no data
-_VARINT_MAX_BYTES: Final = 5
 
 _Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -53,6 +57,8 @@ class _Coder:
         raw_bytes: The size that a payload announces.
         decompress_into: Fills memory of the announced size; returns how much it filled.
         max_ratio: No payload decompresses to more than this multiple of its size.
+        decompress: Payload and announced size to memory of its own, of that size, where that is
+            faster; None where it is not.
         levels: What the user may choose from.
         default_level: Used when the user does not choose.
     """
@@ -61,6 +67,7 @@ class _Coder:
     raw_bytes: Callable[[Payload], int]
     decompress_into: Callable[[memoryview, memoryview], int]
     max_ratio: int
+    decompress: Callable[[memoryview, int], memoryview] | None = None
     levels: range = range(0)
     default_level: int = 0
 
@@ -105,6 +112,27 @@ def raw_bytes_of(codec: Codec, payload: Payload) -> int:
     return num_bytes
 
 
+def decompress(
+    codec: Codec, payload: memoryview, num_bytes: int, memory: Callable[[int], memoryview]
+) -> memoryview:
+    """Decompress a payload to exactly the announced size.
+
+    Args:
+        codec: How it is compressed.
+        payload: As stored.
+        num_bytes: The announced size.
+        memory: Gives memory for so many bytes; not used by codecs that bring their own.
+
+    Raises:
+        FormatError: The payload is damaged, or yields another number of bytes.
+    """
+    if (decompress := _CODERS[codec].decompress) is not None:
+        return decompress(payload, num_bytes)
+    out = memory(num_bytes)
+    decompress_into(codec, payload, out)
+    return out
+
+
 def decompress_into(codec: Codec, payload: memoryview, out: memoryview) -> None:
     """Decompress a payload into ``out``, which has exactly the announced size.
 
@@ -128,40 +156,6 @@ def _store(framing: _Buffer, _level: int) -> _Buffer:
 def _copy(payload: memoryview, out: memoryview) -> int:
     out[:] = payload
     return len(payload)
-
-
-def _snappy_raw_bytes(payload: Payload) -> int:
-    """Add up what the frames of the stream announce."""
-    if bytes(payload[:10]) != _SNAPPY_IDENTIFIER:
-        raise FormatError("expected a snappy stream, its identifier is missing")
-    total = position = 0
-    while position < len(payload):
-        head = bytes(payload[position : position + 8 + _VARINT_MAX_BYTES])
-        frame_bytes = int.from_bytes(head[1:4], "little")
-        if len(head) < 4 or position + 4 + frame_bytes > len(payload):
-            raise FormatError(f"snappy frame at byte {position} of the payload runs past its end")
-        if head[0] < _SNAPPY_SKIPPABLE:
-            total += _snappy_block_bytes(head[: 4 + frame_bytes], frame_bytes)
-        position += 4 + frame_bytes
-    return total
-
-
-def _snappy_block_bytes(head: bytes, frame_bytes: int) -> int:
-    """Return the raw size of one data frame: type, length and checksum take 8 bytes of it."""
-    if head[0] == 0x00:
-        return _varint(head[8:])
-    if head[0] == 0x01 and frame_bytes >= 4:
-        return frame_bytes - 4
-    raise FormatError(f"snappy frame of unknown type {head[0]:#04x}, or without checksum")
-
-
-def _varint(data: bytes) -> int:
-    value = 0
-    for index, byte in enumerate(data):
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return value
-    raise FormatError("snappy block announces no size")
 
 
 def _gzip_compress(framing: _Buffer, level: int) -> bytes:
@@ -206,10 +200,25 @@ def _zstd_compress(framing: _Buffer, level: int) -> _Buffer:
     return memoryview(cramjam.zstd.compress(framing, level=level))
 
 
-def _zstd_decompress_into(payload: memoryview, out: memoryview) -> int:
+def _zstd_decompress(payload: memoryview, num_bytes: int) -> memoryview:
+    """Decompress in one step: the way into given memory is a stream's, and a tenth slower."""
+    _require_one_frame(payload)
+    import pyarrow as pa
+
+    try:
+        return memoryview(pa.decompress(payload, num_bytes, "zstd")).cast("B")
+    except (OSError, pa.ArrowException) as error:
+        raise FormatError(f"zstd payload does not decompress: {error}") from error
+
+
+def _require_one_frame(payload: memoryview) -> None:
     # The library would go on with a second frame, or skip one, and nobody would notice.
     if (num_bytes := zstd_frame_bytes(payload)) != len(payload):
         raise FormatError(f"{len(payload) - num_bytes} bytes follow the zstd frame")
+
+
+def _zstd_decompress_into(payload: memoryview, out: memoryview) -> int:
+    _require_one_frame(payload)
     return cramjam.zstd.decompress_into(payload, out)
 
 
@@ -218,7 +227,7 @@ def _zstd_decompress_into(payload: memoryview, out: memoryview) -> int:
 _CODERS: Final = {
     Codec.NONE: _Coder(_store, len, _copy, max_ratio=1),
     Codec.SNAPPY: _Coder(
-        _snappy_compress, _snappy_raw_bytes, cramjam.snappy.decompress_into, max_ratio=22
+        _snappy_compress, snappy_raw_bytes, cramjam.snappy.decompress_into, max_ratio=22
     ),
     Codec.GZIP: _Coder(
         _gzip_compress,
@@ -236,6 +245,7 @@ _CODERS: Final = {
         zstd_content_bytes,
         _zstd_decompress_into,
         max_ratio=32768,
+        decompress=_zstd_decompress,
         levels=range(1, 23),
         default_level=1,
     ),

@@ -16,11 +16,12 @@ is taken for it, and that ``num_records`` records end exactly where the framing 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from struct import Struct
+from types import TracebackType
 from typing import Final, NamedTuple
 
 from trainfeed.errors import BadMagicError, FormatError, UnsupportedCodecError
@@ -83,6 +84,11 @@ class ChunkInfo:
         """Where the next chunk starts."""
         return self.offset_bytes + HEADER_BYTES + self.stored_bytes
 
+    @cached_property
+    def header(self) -> bytes:
+        """What the file must hold before the payload, ``HEADER_BYTES`` bytes."""
+        return Header(self.crc32, self.codec, self.stored_bytes, self.num_records).dump()
+
 
 class Header(NamedTuple):
     """The words of a chunk's header after the magic."""
@@ -124,8 +130,9 @@ def _codec(number: int) -> Codec:
         ) from None
 
 
-@contextmanager
-def located(path: str | None, offset_bytes: int, number: int | None = None) -> Iterator[None]:
+def located(
+    path: str | None, offset_bytes: int, number: int | None = None
+) -> AbstractContextManager[None]:
     """Add file, byte offset and chunk number to the format errors of a block.
 
     Args:
@@ -133,11 +140,26 @@ def located(path: str | None, offset_bytes: int, number: int | None = None) -> I
         offset_bytes: Start of the chunk in the file.
         number: Number of the chunk in the file, from 0; None when unknown.
     """
-    try:
-        yield
-    except FormatError as error:
-        if error.offset_bytes is None:
-            error.path, error.offset_bytes = path, offset_bytes
-            if number is not None:
-                error.args = (f"chunk {number}: {error.args[0]}",)
-        raise
+    return _Located(path, offset_bytes, number)
+
+
+class _Located(AbstractContextManager[None]):
+    """A class, because it is entered for every chunk, and a generator costs several times more."""
+
+    __slots__ = ("_number", "_offset_bytes", "_path")
+
+    def __init__(self, path: str | None, offset_bytes: int, number: int | None) -> None:
+        self._path = path
+        self._offset_bytes = offset_bytes
+        self._number = number
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, FormatError) and error.offset_bytes is None:
+            error.path, error.offset_bytes = self._path, self._offset_bytes
+            if self._number is not None:
+                error.args = (f"chunk {self._number}: {error.args[0]}",)

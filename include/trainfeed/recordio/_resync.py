@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from isal import isal_zlib
 
+from trainfeed.damage import SearchBudget
 from trainfeed.errors import FormatError
 from trainfeed.recordio._chunk import ChunkReader
 from trainfeed.recordio._files import Source
@@ -23,11 +24,6 @@ __all__ = ["Gap", "Resync"]
 _MAGIC_BYTES: Final = LENGTH.pack(MAGIC)
 _WORDS: Final = Struct("<5I")
 _WINDOW_BYTES: Final = 1 << 20
-# A file can be made of magics, each of which starts a search. What reading may cost above that of
-# an intact file: this multiple of it, and this much for small files.
-_MAX_WORK_RATIO: Final = 64
-_MIN_WORK_BYTES: Final = 1 << 30
-_CANDIDATE_WORK_BYTES: Final = 4096
 
 
 class Gap(NamedTuple):
@@ -69,7 +65,7 @@ class Resync:
         self._source = source
         self._reader = reader
         self.end_bytes = end_bytes
-        self._work_bytes = _MIN_WORK_BYTES + _MAX_WORK_RATIO * end_bytes
+        self._budget = SearchBudget(end_bytes, "chunk")
 
     def starts_chunk(self, offset_bytes: int) -> bool:
         """Return whether a magic is here, or the part of one that is left of the file."""
@@ -119,7 +115,7 @@ class Resync:
             FormatError: The bytes are made so that the search would take too long.
         """
         for candidate in self._iter_magics(offset_bytes + 1, self.end_bytes):
-            self._spend(_CANDIDATE_WORK_BYTES)
+            self._budget.spend_candidate()
             if self._is_chunk(candidate):
                 return candidate
         return self.end_bytes
@@ -173,12 +169,12 @@ class Resync:
             while place >= 0:
                 yield start_bytes + place
                 place = window.find(_MAGIC_BYTES, place + 1)
-            self._spend(len(window))
+            self._budget.spend(len(window))
             # The last bytes again: a magic may begin in this window and end in the next one.
             start_bytes += max(len(window), len(_MAGIC_BYTES)) - len(_MAGIC_BYTES) + 1
 
     def _crc32(self, start_bytes: int, stop_bytes: int, value: int = 0) -> int:
-        self._spend(stop_bytes - start_bytes)
+        self._budget.spend(stop_bytes - start_bytes)
         while start_bytes < stop_bytes:
             data = self._read(start_bytes, min(_WINDOW_BYTES, stop_bytes - start_bytes))
             if not data:
@@ -194,11 +190,3 @@ class Resync:
     def _read(self, offset_bytes: int, num_bytes: int) -> bytes:
         data = bytearray(num_bytes)
         return bytes(data[: self._source.read_into(offset_bytes, memoryview(data))])
-
-    def _spend(self, num_bytes: int) -> None:
-        self._work_bytes -= num_bytes
-        if self._work_bytes < 0:
-            raise FormatError(
-                "expected damage here and there, got more places that look like a chunk than can"
-                " be tried; cut the file, or restore it"
-            )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from trainfeed.damage import DamagePolicy, DamageReport
 from trainfeed.paths import FilePath, expand_paths
 from trainfeed.recordio._chunk import ChunkBuffers
-from trainfeed.recordio._damage import DamagePolicy, DamageReport
 from trainfeed.recordio._format import MAX_RAW_BYTES, located
 from trainfeed.recordio._framing import iter_records, record_bounds
 from trainfeed.recordio._walk import iter_chunks

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trainfeed.errors import ConfigError, FormatError, TruncatedError
+from trainfeed.damage import DamageMode, DamagePolicy, DamageReport, DroppedRange
+from trainfeed.errors import ConfigError, FormatError
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader
-from trainfeed.recordio._damage import DamageMode, DamagePolicy, DamageReport, DroppedRange
 from trainfeed.recordio._files import ReadableFile, Source, open_source
 from trainfeed.recordio._foreign import foreign_layout
 from trainfeed.recordio._format import MAX_RAW_BYTES, ChunkInfo, located
@@ -65,7 +65,7 @@ def iter_chunks(
             try:
                 with located(source.path, offset_bytes, number):
                     info, framing = reader.read(offset_bytes, end_bytes)
-                    if on_damage.mode is DamageMode.SKIP_CHUNK:
+                    if on_damage.skips:
                         record_bounds(framing, info.num_records)
             except FormatError as error:
                 offset_bytes = drops.drop(offset_bytes, error)
@@ -94,14 +94,10 @@ class _Drops:
         is_unclear = type(error) is FormatError
         if is_unclear and foreign_layout(self._source, offset_bytes, self._resync.end_bytes):
             raise error
-        skips = self._policy.mode is DamageMode.SKIP_CHUNK
-        if skips:
-            self._require_allowance(error)
-        elif not isinstance(error, TruncatedError):
-            raise error
+        self._policy.require_drop(error, self._report)
         with located(self._source.path, offset_bytes):
             gap = self._resync.gap_at(offset_bytes)
-        if not (skips or self._resync.is_torn(offset_bytes, gap)):
+        if not (self._policy.skips or self._resync.is_torn(offset_bytes, gap)):
             raise error
         num_records = None if is_unclear else gap.num_records
         reason = str(error.args[0])
@@ -109,12 +105,3 @@ class _Drops:
             DroppedRange(self._source.path, offset_bytes, gap.end_bytes, num_records, reason)
         )
         return gap.end_bytes
-
-    def _require_allowance(self, error: FormatError) -> None:
-        num_dropped = len(self._report.dropped)
-        if num_dropped >= self._policy.max_dropped:
-            allowance = (
-                f"{num_dropped} ranges were dropped before, {self._policy.max_dropped} may be"
-            )
-            error.args = (f"{error.args[0]}; {allowance}",)
-            raise error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trainfeed.samples._columns import records_of_columns
 from trainfeed.samples._decoder import SampleDecoder, Value
 from trainfeed.samples._encoder import SampleEncoder
+from trainfeed.samples._memory import ColumnMemory
 from trainfeed.samples._schema import Schema
 from trainfeed.samples._variable import VariableDecoder
 
@@ -141,16 +142,27 @@ class TypedCodec:
         """
         return self._decoder.columns_of(records)
 
-    def iter_columns(
-        self, records: NDArray[np.void], bounds: Iterable[tuple[int, int]]
-    ) -> Iterator[dict[str, NDArray[Any]]]:
-        """Yield what ``columns_of`` gives for parts of the records, for less.
+    def iter_batches(
+        self,
+        records: NDArray[np.void],
+        num_samples: int,
+        memory: ColumnMemory,
+        *,
+        num_missing: int = 0,
+    ) -> Iterator[tuple[dict[str, NDArray[Any]], int]]:
+        """Cut records into batches, for less than ``columns_of`` takes for each.
 
         Args:
             records: As ``view_records`` gave them, shape ``(n,)``.
-            bounds: Start and end of each part.
+            num_samples: Samples of a batch; divides those of a block of ``memory``, unless that
+                holds all of ``records``.
+            memory: Where the columns are put; what nobody looks at any more is used again.
+            num_missing: Samples of the first batch where that is a smaller one; 0 where it is not.
+
+        Yields:
+            What ``columns_of`` gives for ``num_samples`` records, fewer at the end, and how many.
 
         Raises:
             FormatError: A presence bit is set that belongs to no field.
         """
-        return self._decoder.iter_columns(records, bounds)
+        return self._decoder.iter_batches(records, num_samples, memory, num_missing=num_missing)

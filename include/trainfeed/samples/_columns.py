@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import SampleShapeError
+from trainfeed.samples._memory import items_dtype
 from trainfeed.samples._schema import PRESENCE, Field, Schema
 from trainfeed.samples._values import as_array, refuse
 
@@ -18,14 +19,20 @@ __all__ = ["common_length", "present_rows", "records_of_columns"]
 def records_of_columns(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.void]:
     """Return records as a structured array; see ``TypedCodec.encode_columns``."""
     num_samples = common_length(schema.names, columns)
-    records = np.zeros(num_samples, schema.record_dtype)
+    # Every byte of a record is written below, but for fields that are absent.
+    new = np.zeros if schema.optional else np.empty
+    records = new(num_samples, schema.record_dtype)
+    items = records.view(items_dtype(schema))
     bit = 0
     for field in schema:
         column = columns.get(field.name)
         if not field.optional:
             if column is None:
                 raise SampleShapeError(f"field {field.name!r}: expected {field}, got no column")
-            records[field.name] = as_array(field, column, num_samples)
+            values = as_array(field, column, num_samples)
+            if (target := items[field.name]).dtype.kind == "V":
+                values = np.ndarray(num_samples, target.dtype, values)
+            target[...] = values
             continue
         rows = present_rows(field, column, num_samples)
         records[PRESENCE][:, bit // 8] |= rows.astype(np.uint8) << bit % 8

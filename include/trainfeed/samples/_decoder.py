@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
+from trainfeed.samples._memory import ColumnMemory, items_dtype
 from trainfeed.samples._schema import PRESENCE, Field, Schema
 
 __all__ = [
@@ -25,7 +26,6 @@ __all__ = [
 Value: TypeAlias = NDArray[Any] | bytes | str | None
 
 _LENGTH: Final = "_length"
-_FEW_BYTES: Final = 32  # of a value: up to these numpy copies it as it is
 _STRAY_BIT: Final = "a presence bit is set beyond those of the optional fields"
 
 
@@ -54,7 +54,7 @@ class SampleDecoder:
             place.name for place in self._places if place.offset_bytes % place.dtype.itemsize
         ]
         self._counts = struct.Struct(f"<{fixed_bytes}x{len(self._variable)}I")
-        self._items = _items_dtype(schema)
+        self._items = items_dtype(schema)
         self._framed = np.dtype([(_LENGTH, "<u4"), ("fixed", schema.fixed_dtype)])
 
     def decode(self, record: bytes | memoryview) -> dict[str, Value]:
@@ -107,25 +107,40 @@ class SampleDecoder:
         Raises:
             FormatError: A presence bit is set that belongs to no field.
         """
-        return next(self.iter_columns(records, [(0, len(records))]))
+        items = records.view(self._items)
+        return self._masked(
+            {field.name: _column(items[field.name], field) for field in self._fixed}, records
+        )
 
-    def iter_columns(
-        self, records: NDArray[np.void], bounds: Iterable[tuple[int, int]]
-    ) -> Iterator[dict[str, NDArray[Any]]]:
-        """Yield the same for parts of the records: what lies between bounds.
+    def iter_batches(
+        self,
+        records: NDArray[np.void],
+        num_samples: int,
+        memory: ColumnMemory,
+        *,
+        num_missing: int = 0,
+    ) -> Iterator[tuple[dict[str, NDArray[Any]], int]]:
+        """Yield the same cut into batches; see ``TypedCodec.iter_batches``.
 
         Raises:
             FormatError: A presence bit is set that belongs to no field.
         """
         items = records.view(self._items)
-        fields = [(field, items[field.name]) for field in self._fixed]
-        for start, end in bounds:
-            columns = {field.name: _column(values[start:end], field) for field, values in fields}
+        fields = [items[field.name] for field in self._fixed]
+        for start, end in _part_bounds(len(records), memory.num_samples, num_missing):
+            # A part is as much as stays in the processor's cache until it is copied.
+            block, size = memory.take(), end - start
+            for target, values in zip(block.items, fields, strict=True):
+                target[:size] = values[start:end]
+            columns = block.columns
             if self._optional:
-                bits = presence_bits(records[start:end], len(self._optional))
-                for i, field in enumerate(self._optional):
-                    columns[field.name] = masked_where_absent(columns[field.name], bits[:, i])
-            yield columns
+                # Arrays of their own: the block counts those, and not what a mask wraps.
+                columns = {name: column[:size] for name, column in columns.items()}
+                columns = self._masked(columns, records[start:end])
+            for first in range(0, size, num_samples):
+                last = min(first + num_samples, size)
+                yield {name: column[first:last] for name, column in columns.items()}, last - first
+            memory.give(block)
 
     def view_records(self, framing: memoryview, num_records: int) -> NDArray[np.void]:
         """Return all records of a chunk without copying them, for schemas of fixed size.
@@ -145,13 +160,22 @@ class SampleDecoder:
                 f" {len(framing)} bytes with the lengths"
             )
         # numpy takes no empty buffer.
-        rows = np.frombuffer(framing if num_records else bytes(1), np.uint8)
-        framed = rows[: len(framing)].view(self._framed)
+        framed = np.frombuffer(framing, self._framed) if num_records else np.empty(0, self._framed)
         self._check_lengths(framed[_LENGTH])
         fixed: NDArray[np.void] = framed["fixed"]
         for place in self._booleans:
             require_booleans(place.name, fixed[place.name].view(np.uint8))
         return fixed
+
+    def _masked(
+        self, columns: dict[str, NDArray[Any]], records: NDArray[np.void]
+    ) -> dict[str, NDArray[Any]]:
+        """Mask the optional fields where they are absent."""
+        if self._optional:
+            bits = presence_bits(records, len(self._optional))
+            for i, field in enumerate(self._optional):
+                columns[field.name] = masked_where_absent(columns[field.name], bits[:, i])
+        return columns
 
     def _variable_values(
         self, record: bytes | memoryview, counts: tuple[int, ...]
@@ -182,7 +206,7 @@ class SampleDecoder:
 
     def _check_lengths(self, lengths: NDArray[np.uint32]) -> None:
         expected = self._counts.size
-        if np.any(lengths != expected):
+        if (lengths != expected).any():
             first = int(np.argmax(lengths != expected))
             raise FormatError(
                 f"record {first} of the chunk has {lengths[first]} bytes, the schema's have"
@@ -190,27 +214,22 @@ class SampleDecoder:
             )
 
 
-def _items_dtype(schema: Schema) -> np.dtype[np.void]:
-    """Return the layout of records with each large field as one item of bytes.
-
-    Rows of a field are copied fastest that way.
-    """
-    dtype = schema.fixed_dtype
-    names = dtype.names or ()
-    return np.dtype(
-        [
-            (name, dtype[name] if dtype[name].itemsize < _FEW_BYTES else f"V{dtype[name].itemsize}")
-            for name in names
-        ]
-    )
-
-
 def _column(values: NDArray[Any], field: Field) -> NDArray[Any]:
-    """Return the values of a field, as ``_items_dtype`` has them, in memory of their own."""
+    """Return the values of a field, as ``items_dtype`` has them, in memory of their own."""
     column = values.copy()
     if column.dtype is field.values_dtype or column.dtype.kind != "V":
         return column
     return column.view(field.values_dtype).reshape(len(values), *field.item_shape)
+
+
+def _part_bounds(
+    num_records: int, part_records: int, num_missing: int
+) -> Iterator[tuple[int, int]]:
+    """Yield start and end of parts, of which the first has ``num_missing`` if those are any."""
+    start, end = 0, num_missing or part_records
+    while start < num_records:
+        yield start, min(end, num_records)
+        start, end = end, end + part_records
 
 
 def _place(field: Field, schema: Schema) -> _Place:

@@ -1,4 +1,4 @@
-"""Pickled samples of old files, behind a switch: the only module that knows pickle.
+"""Pickled samples of old files, behind a switch: nothing else reads a stored sample as a pickle.
 
 Reading a pickle runs what it says. The unpickler here finds nothing but the classes of plain values
 and numpy arrays, which leaves no function to run; still, a pickle made to harm may take all memory,

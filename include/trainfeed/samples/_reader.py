@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import FilePath, expand_paths, path_of
+from trainfeed.damage import DamagePolicy, DamageReport
+from trainfeed.errors import ConfigError
+from trainfeed.paths import FilePath, expand_paths
 from trainfeed.recordio import (
     MAX_RAW_BYTES,
     BufferPool,
@@ -19,15 +20,22 @@ from trainfeed.recordio import (
     MappedFile,
     ReadableFile,
     RecordIndex,
+    decode_chunks,
+    iter_chunks,
     read_chunks,
 )
 from trainfeed.samples._codec import TypedCodec
+from trainfeed.samples._memory import ColumnMemory
 from trainfeed.samples._schema import Schema
 
 __all__ = ["SampleReader"]
 
 # What is copied at once. Larger blocks leave the processor's cache, smaller ones cost more calls.
 _BLOCK_BYTES: Final = 1 << 18
+# The same where several threads copy: each copy that is longer lets the others run meanwhile.
+_SHARED_BLOCK_BYTES: Final = 1 << 20
+
+_STRICT: Final = DamagePolicy.strict()
 
 _Columns = dict[str, NDArray[Any]]
 
@@ -35,8 +43,8 @@ _Columns = dict[str, NDArray[Any]]
 class SampleReader:
     """The samples of record files as batches of arrays, in order, again and again.
 
-    Strict: the first thing that is wrong with a file ends the iteration with an error. The headers
-    of all files are read once, when they are first needed.
+    Strict unless told otherwise: the first thing that is wrong with a file ends the iteration with
+    an error. The headers of all files are read once, when they are first needed.
 
     Args:
         paths: As for ``trainfeed.recordio.RecordScanner``.
@@ -77,16 +85,31 @@ class SampleReader:
         self._copy = copy
         self._max_raw_bytes = max_raw_bytes
         self._pool = BufferPool()
+        self._memory: ColumnMemory | None = None
 
     @property
     def num_samples(self) -> int:
-        """How many samples the files hold."""
+        """How many samples the files hold, by their headers: a damaged one is an error."""
         return sum(place.info.num_records for place in self._places)
 
-    def iter_batches(self, num_samples: int) -> Iterator[_Columns]:
+    def iter_batches(
+        self,
+        num_samples: int,
+        *,
+        on_damage: DamagePolicy = _STRICT,
+        report: DamageReport | None = None,
+    ) -> Iterator[_Columns]:
         """Read all files in batches of ``num_samples``, the last one smaller.
 
         Batches go across chunks and files. Fastest where chunks hold a multiple of ``num_samples``.
+
+        Args:
+            num_samples: Samples of a batch.
+            on_damage: What to do about damage; unless it is strict, one thread reads the files from
+                their first byte to the last. A whole chunk of other records than samples of the
+                schema is always an error.
+            report: Gets what is dropped; needed unless ``on_damage`` is strict. What is in it
+                already counts for the most that may be dropped.
 
         Yields:
             Field to array of shape ``(num_samples, *field.shape)``, contiguous and the caller's
@@ -99,91 +122,112 @@ class SampleReader:
             ChecksumError: A payload is damaged.
             UnsupportedCodecError: This version has no codec of a chunk.
             FormatError: A chunk does not hold what it promises, or is larger than allowed.
+            ConfigError: There is no ``report`` for what ``on_damage`` lets pass.
         """
         if num_samples < 1:
             raise ValueError(f"expected batches of at least 1 sample, got {num_samples}")
         left: list[_Columns] = []
         num_left = 0
-        for block, num_rows in self._blocks(num_samples):
+        strict = on_damage == _STRICT
+        pieces = self._pieces(num_samples) if strict else self._whole_pieces(on_damage, report)
+        for columns, num_rows in pieces:
+            if num_rows == num_samples and not left:
+                yield columns
+                continue
             start = 0
-            if num_left:
-                start = min(num_samples - num_left, num_rows)
-                left.append(_rows(block, 0, start))
-                num_left += start
-                if num_left < num_samples:
-                    continue
-                yield _joined(left)
-                left, num_left = [], 0
-            end = num_rows - (num_rows - start) % num_samples
-            for first in range(start, end, num_samples):
-                yield _rows(block, first, first + num_samples)
-            if end < num_rows:
-                left, num_left = [_rows(block, end, num_rows)], num_rows - end
+            while start < num_rows:
+                end = min(start + num_samples - num_left, num_rows)
+                left.append(_rows(columns, start, end))
+                num_left, start = num_left + end - start, end
+                if num_left == num_samples:
+                    yield _joined(left)
+                    left, num_left = [], 0
         if left:
             yield _joined(left)
 
     @cached_property
+    def _files(self) -> list[ReadableFile]:
+        return [MappedFile(path) if self._mapped else path for path in self.paths]
+
+    @cached_property
     def _places(self) -> list[ChunkPlace]:
-        files: list[ReadableFile] = [
-            MappedFile(path) if self._mapped else path for path in self.paths
-        ]
         return [
             ChunkPlace(file, info, number)
-            for file in files
+            for file in self._files
             for number, info in enumerate(RecordIndex.load(file).chunks)
         ]
 
-    def _blocks(self, batch_size: int) -> Iterator[tuple[_Columns, int]]:
+    def _pieces(self, batch_size: int) -> Iterator[tuple[_Columns, int]]:
         """Yield columns in memory of their own, and how many samples they hold."""
-        codec, is_fixed = self._codec, self.schema.is_fixed
-        num_done = 0
-        for place, framing in read_chunks(
+        memory = self._memory_for(batch_size) if self.schema.is_fixed else None
+        if self._threads == 1:
+            chunks = read_chunks(
+                self._places,
+                lend=self._lends,
+                max_raw_bytes=self._max_raw_bytes,
+                pool=self._pool,
+            )
+            for number, (_, framing) in enumerate(chunks):
+                yield from self._decode(number, framing, batch_size, memory)
+            return
+        for pieces in decode_chunks(
             self._places,
+            lambda number, framing: list(self._decode(number, framing, batch_size, memory)),
             threads=self._threads,
-            lend=is_fixed or self._copy,
             max_raw_bytes=self._max_raw_bytes,
-            pool=self._pool,
+            pool=self._pool if self._lends else None,
         ):
-            num_records = place.info.num_records
-            with _located(place):
-                if is_fixed:
-                    records = codec.view_records(framing, num_records)
-                    bounds = _bounds(records, batch_size, -num_done % batch_size)
-                    for columns, (start, end) in zip(
-                        codec.iter_columns(records, bounds), bounds, strict=True
-                    ):
-                        yield columns, end - start
-                else:
-                    columns = codec.decode_columns(framing, num_records, copy=self._copy)
-                    yield columns, num_records
-            num_done += num_records
+            yield from pieces
 
+    def _whole_pieces(
+        self, on_damage: DamagePolicy, report: DamageReport | None
+    ) -> Iterator[tuple[_Columns, int]]:
+        """Yield the same of the chunks that are whole."""
+        limit, copy = self._max_raw_bytes, self._copy
+        for file in self._files:
+            chunks = iter_chunks(file, max_raw_bytes=limit, on_damage=on_damage, report=report)
+            for number, (info, framing) in enumerate(chunks):
+                with ChunkPlace(file, info, number).located():
+                    columns = self._codec.decode_columns(framing, info.num_records, copy=copy)
+                yield columns, info.num_records
 
-def _bounds(records: NDArray[np.void], batch_size: int, num_missing: int) -> list[tuple[int, int]]:
-    """Cut a chunk's records where batches end, some batches at once.
+    def _decode(
+        self, number: int, framing: memoryview, batch_size: int, memory: ColumnMemory | None
+    ) -> Iterator[tuple[_Columns, int]]:
+        """Yield the same of the chunk with a number."""
+        place = self._places[number]
+        num_records = place.info.num_records
+        with place.located():
+            if memory is None:
+                yield self._codec.decode_columns(framing, num_records, copy=self._copy), num_records
+                return
+            records = self._codec.view_records(framing, num_records)
+            num_missing = -self._starts[number] % batch_size
+            yield from self._codec.iter_batches(
+                records, batch_size, memory, num_missing=num_missing
+            )
 
-    Args:
-        records: Shape ``(n,)``.
-        batch_size: Records per batch.
-        num_missing: How many the batch lacks that the chunk before has begun.
-    """
-    block_size = max(_BLOCK_BYTES // (batch_size * records.itemsize), 1) * batch_size
-    starts = list(range(num_missing, len(records), block_size))
-    if num_missing and len(records):
-        starts.insert(0, 0)
-    return list(zip(starts, [*starts[1:], len(records)], strict=True))
+    @property
+    def _lends(self) -> bool:
+        """Whether nothing that is given out looks into a framing."""
+        return self._copy or self.schema.is_fixed
 
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Numbers of the first samples of the chunks."""
+        return list(accumulate((place.info.num_records for place in self._places), initial=0))
 
-@contextmanager
-def _located(place: ChunkPlace) -> Iterator[None]:
-    """Add file and byte offset to what is wrong with the samples of a chunk."""
-    try:
-        yield
-    except FormatError as error:
-        if error.offset_bytes is None:
-            error.path, error.offset_bytes = path_of(place.file), place.info.offset_bytes
-            error.args = (f"chunk {place.number}: {error.args[0]}",)
-        raise
+    def _memory_for(self, batch_size: int) -> ColumnMemory:
+        """Return memory for blocks of some batches, the same one from pass to pass."""
+        record_bytes = self.schema.record_dtype.itemsize
+        block_bytes = _BLOCK_BYTES if self._threads == 1 else _SHARED_BLOCK_BYTES
+        num_samples = max(block_bytes // (batch_size * record_bytes), 1) * batch_size
+        # No chunk that is accepted holds more, whatever the batch, and whatever a header says.
+        longest = max((place.info.num_records for place in self._places), default=0)
+        num_samples = max(min(num_samples, longest, self._max_raw_bytes // record_bytes), 1)
+        if self._memory is None or self._memory.num_samples != num_samples:
+            self._memory = ColumnMemory(list(self.schema), num_samples)
+        return self._memory
 
 
 def _rows(columns: _Columns, start: int, end: int) -> _Columns:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
@@ -51,26 +51,26 @@ class VariableDecoder:
         Raises:
             FormatError: The framing does not hold ``num_records`` records of this schema.
         """
-        bounds = np.frombuffer(record_bounds(framing, num_records), np.uint64).astype(np.int64)
+        bounds = np.frombuffer(record_bounds(framing, num_records), np.int64)
         starts, ends = bounds[:-1] + _LENGTH_BYTES, bounds[1:]
         heads = self._heads(framing, starts, ends)
-        present = self._present(heads["fixed"])
-        columns = {field.name: heads["fixed"][field.name].copy() for field in self._fixed}
+        fixed, counts = heads["fixed"], heads["counts"]
+        present = self._present(fixed)
+        columns = {field.name: fixed[field.name].copy() for field in self._fixed}
         for field in self._fixed:
             if field.dtype == "bool":
                 require_booleans(field.name, columns[field.name].view(np.uint8))
             if field.optional:
                 columns[field.name] = masked_where_absent(columns[field.name], present[field.name])
-        starts += self._head.itemsize
-        for field, counts in zip(self._variable, heads["counts"].T, strict=True):
-            after = starts + _num_bytes(field, counts, len(framing))
-            _require_within(after, ends)
-            columns[field.name] = _values(
-                field, framing, (starts, after), present.get(field.name), copy=copy
-            )
-            starts = after
-        if np.any(starts != ends):
-            raise _wrong_length(starts, ends)
+        # Where the values of the variable fields lie: each where the one before it ends.
+        places = [starts + self._head.itemsize]
+        for i, field in enumerate(self._variable):
+            places.append(places[-1] + _num_bytes(field, counts[:, i], len(framing)))
+        # No count is negative, so the others lie within the record if the last ends with it.
+        if (places[-1] != ends).any():
+            raise _wrong_length(places[-1], ends)
+        for field, place in zip(self._variable, pairwise(places), strict=True):
+            columns[field.name] = _values(field, framing, place, present.get(field.name), copy=copy)
         return {name: columns[name] for name in self._names}
 
     def _heads(self, framing: memoryview, starts: _Ints, ends: _Ints) -> NDArray[np.void]:
@@ -78,15 +78,17 @@ class VariableDecoder:
         num_bytes = self._head.itemsize
         if not len(starts):
             return np.empty(0, self._head)
-        if np.any(short := ends - starts < num_bytes):
+        if (short := ends - starts < num_bytes).any():
             first = int(np.argmax(short))
             raise FormatError(
                 f"record {first} of the chunk: expected at least {num_bytes} bytes, got"
                 f" {ends[first] - starts[first]}"
             )
-        flat = np.frombuffer(framing, np.uint8)
-        rows = as_strided(flat, (len(flat) - num_bytes + 1, num_bytes), (1, 1), writeable=False)
-        return rows[starts].view(self._head)[:, 0]
+        # An item starts at every byte, and those at the starts are picked.
+        items: NDArray[np.void] = np.ndarray(
+            len(framing) - num_bytes + 1, f"V{num_bytes}", framing, strides=(1,)
+        )
+        return items[starts].view(self._head)
 
     def _present(self, fixed: NDArray[np.void]) -> dict[str, NDArray[np.bool_]]:
         if not self._optional:
@@ -98,14 +100,9 @@ class VariableDecoder:
 def _num_bytes(field: Field, counts: NDArray[np.uint32], framing_bytes: int) -> _Ints:
     item_bytes = math.prod(field.item_shape) * field.values_dtype.itemsize
     # Beyond the framing in any case; the products below then stay far from 64 bits.
-    if np.any(counts > framing_bytes // item_bytes):
+    if (counts > framing_bytes // item_bytes).any():
         raise FormatError(f"field {field.name!r} announces more values than the chunk can hold")
     return counts.astype(np.int64) * item_bytes
-
-
-def _require_within(after: _Ints, ends: _Ints) -> None:
-    if np.any(after > ends):
-        raise _wrong_length(after, ends)
 
 
 def _wrong_length(found: _Ints, ends: _Ints) -> FormatError:
@@ -125,15 +122,13 @@ def _values(
     copy: bool,
 ) -> NDArray[Any]:
     starts, ends = bounds
-    convert: Callable[[memoryview], Any] = memoryview
-    if copy or field.dtype != "bytes":
-
-        def convert(data: memoryview) -> Any:
-            return variable_value(field, data)
-
-    values = np.empty(len(starts), object)
-    for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        values[i] = convert(framing[start:end])
+    parts: Iterator[Any] = map(framing.__getitem__, map(slice, starts.tolist(), ends.tolist()))
+    if copy and field.dtype == "bytes":
+        parts = map(bytes, parts)
+    elif field.dtype != "bytes":
+        parts = (variable_value(field, part) for part in parts)
+    # Not from a list: numpy would look into what it takes for sequences.
+    values = np.fromiter(parts, object, len(starts))
     if present is not None:
         if np.any(starts[~present] != ends[~present]):
             raise FormatError(f"field {field.name!r} is absent and holds values")

@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.errors import ConfigError, FormatError
+from trainfeed.errors import ConfigError, FormatError, SampleShapeError
 from trainfeed.tfrecord._features import Kind
 from trainfeed.tfrecord._wire import MAX_VARINT_BYTES, decode_varints
 
@@ -153,8 +153,18 @@ class Column:
             arrays[i] = rows[edges[i] : edges[i + 1]].copy()
         return arrays
 
+    def accepts(self, shape: tuple[int, ...]) -> bool:
+        """Return whether numbers of a record may have a shape."""
+        if self.is_fixed:
+            return shape == self.item_shape
+        return len(shape) == len(self.shape) and shape[1:] == self.item_shape
+
+    def mismatch(self, got: str) -> SampleShapeError:
+        """Return the error that says what was expected of a sample."""
+        return SampleShapeError(self.refuse(got).args[0])
+
     def refuse(self, got: str) -> FormatError:
-        """Return the error that says what was expected."""
+        """Return the error that says what was expected of a record."""
         shape = f" {tuple('n' if length is None else length for length in self.shape)}"
         dtype = ("str" if self.is_str else "bytes") if self.is_text else self.dtype.name
         return FormatError(

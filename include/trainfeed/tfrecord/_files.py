@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from trainfeed.errors import FormatError
-from trainfeed.paths import FilePath, os_errors
+from trainfeed.paths import FilePath, open_regular, os_errors
 
-__all__ = ["open_file"]
+__all__ = ["open_file", "read_at"]
 
 
 @contextmanager
@@ -26,12 +24,20 @@ def open_file(file: FilePath | BinaryIO) -> Iterator[BinaryIO]:
     if not isinstance(file, str | os.PathLike):
         yield file
         return
-    path = os.fspath(file)
-    with os_errors(path):
-        # Without O_NONBLOCK, opening a FIFO would wait for somebody to write to it.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise FormatError("expected a regular file, got a folder, a pipe or a device", path=path)
-    with os.fdopen(fd, "rb", buffering=0) as opened:
+    with open_regular(file, buffering=0) as opened:
         yield opened
+
+
+def read_at(file: BinaryIO, offset_bytes: int, num_bytes: int, path: str | None) -> bytes:
+    """Return bytes of a seekable file, fewer at its end only; moves its position.
+
+    Raises:
+        StorageError: The file refused to give them.
+    """
+    pieces, left_bytes = [], num_bytes
+    with os_errors(path):
+        file.seek(offset_bytes)
+        while left_bytes and (piece := file.read(left_bytes)):
+            pieces.append(piece)
+            left_bytes -= len(piece)
+    return b"".join(pieces)

@@ -24,6 +24,7 @@ from trainfeed.errors import ChecksumError, ConfigError, FormatError
 
 __all__ = [
     "CHECKSUM",
+    "HEADER",
     "HEADER_BYTES",
     "LENGTH",
     "MAX_RECORD_BYTES",
@@ -33,13 +34,14 @@ __all__ = [
     "masked",
     "masked_array",
     "pack_header",
+    "unmasked",
     "unpack_header",
 ]
 
 CHECKSUM: Final = Struct("<I")
 LENGTH: Final = Struct("<Q")
-_HEADER: Final = Struct("<QI")
-HEADER_BYTES: Final = _HEADER.size
+HEADER: Final = Struct("<QI")
+HEADER_BYTES: Final = HEADER.size
 
 # What a reader takes memory for unless told otherwise, the same as for RecordIO.
 MAX_RECORD_BYTES: Final = 64 << 20
@@ -71,9 +73,15 @@ def masked(checksum: int) -> int:
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def masked_array(checksums: Sequence[int]) -> NDArray[np.uint32]:
-    """Return many of them, shape ``(n,)``."""
-    values: NDArray[np.uint32] = np.array(checksums, np.uint32)
+def unmasked(stored: int) -> int:
+    """Return the CRC-32C that files hold as ``stored``."""
+    rotated = (stored - 0xA282EAD8) & 0xFFFFFFFF
+    return (rotated >> 17 | rotated << 15) & 0xFFFFFFFF
+
+
+def masked_array(checksums: Sequence[int] | NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return many checksums, shape ``(n,)``, as files hold them."""
+    values: NDArray[np.uint32] = np.asarray(checksums, np.uint32)
     rotated: NDArray[np.uint32] = np.bitwise_or(values >> 15, values << 17)
     return rotated + np.uint32(0xA282EAD8)
 
@@ -95,7 +103,7 @@ def unpack_header(header: bytes, max_record_bytes: int) -> int:
         ChecksumError: The header is damaged, or no record starts here.
         FormatError: The record is longer than allowed.
     """
-    num_bytes, stored = _HEADER.unpack(header)
+    num_bytes, stored = HEADER.unpack(header)
     computed = masked(crc32c(header[: LENGTH.size]))
     if computed != stored:
         raise ChecksumError(
@@ -113,5 +121,5 @@ def has_valid_header(head: bytes) -> bool:
     """Return whether a file that starts with ``head`` starts with a record."""
     if len(head) < HEADER_BYTES:
         return False
-    stored = _HEADER.unpack_from(head)[1]
+    stored = HEADER.unpack_from(head)[1]
     return bool(masked(crc32c(head[: LENGTH.size])) == stored)

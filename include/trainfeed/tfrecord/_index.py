@@ -6,7 +6,6 @@ import operator
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from types import TracebackType
 from typing import BinaryIO, Final, Self, SupportsIndex
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, TruncatedError
 from trainfeed.paths import FilePath, os_errors, path_of
-from trainfeed.tfrecord._files import open_file
+from trainfeed.tfrecord._files import open_file, read_at
 from trainfeed.tfrecord._format import (
     CHECKSUM,
     HEADER_BYTES,
@@ -163,12 +162,7 @@ class TFRecordAccess:
         """Return the object itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the file."""
         self.close()
 
@@ -179,7 +173,7 @@ class TFRecordAccess:
                 f" {num_bytes}; raise max_record_bytes if the file can be trusted"
             )
         whole_bytes = HEADER_BYTES + num_bytes + CHECKSUM.size
-        data = _read_at(file, offset_bytes, whole_bytes, self._path)
+        data = read_at(file, offset_bytes, whole_bytes, self._path)
         if len(data) < whole_bytes:
             raise TruncatedError(f"expected a record of {whole_bytes} bytes, got {len(data)}")
         if unpack_header(data[:HEADER_BYTES], self._max_record_bytes) != num_bytes:
@@ -244,7 +238,7 @@ def _walk(file: BinaryIO, path: str | None) -> Iterator[tuple[int, int]]:
             place = offset_bytes - window_bytes
             header = window[place : place + HEADER_BYTES]
             if len(header) < HEADER_BYTES:
-                window = _read_at(file, offset_bytes, _WINDOW_BYTES, path)
+                window = read_at(file, offset_bytes, _WINDOW_BYTES, path)
                 window_bytes, header = offset_bytes, window[:HEADER_BYTES]
                 if not number:
                     _require_plain(header)
@@ -278,14 +272,3 @@ def _require_plain(head: bytes) -> None:
             f"expected a file without compression, this one is {compression}; read it with"
             " TFRecordReader, or write it anew without"
         )
-
-
-def _read_at(file: BinaryIO, offset_bytes: int, num_bytes: int, path: str | None) -> bytes:
-    """Return bytes of a file, fewer at its end only."""
-    pieces, left_bytes = [], num_bytes
-    with os_errors(path):
-        file.seek(offset_bytes)
-        while left_bytes and (piece := file.read(left_bytes)):
-            pieces.append(piece)
-            left_bytes -= len(piece)
-    return b"".join(pieces)

@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
-from trainfeed.errors import FormatError, TruncatedError
+from trainfeed.damage import DamageMode, DamagePolicy, DamageReport
+from trainfeed.errors import ConfigError
 from trainfeed.paths import FilePath, expand_paths, path_of
 from trainfeed.tfrecord._files import open_file
-from trainfeed.tfrecord._format import (
-    CHECKSUM,
-    HEADER_BYTES,
-    MAX_RECORD_BYTES,
-    Compression,
-    compression_named,
-    unpack_header,
-)
-from trainfeed.tfrecord._runs import next_run
-from trainfeed.tfrecord._streams import BLOCK_BYTES, Stream, open_stream
+from trainfeed.tfrecord._format import MAX_RECORD_BYTES, Compression, compression_named
+from trainfeed.tfrecord._walk import ReadOptions, iter_runs
 
 __all__ = ["TFRecordReader", "iter_records"]
+
+_STRICT: Final = DamagePolicy.strict()
 
 
 class TFRecordReader:
     """The records of files, one after another; can be iterated again.
 
-    Strict: the first thing that is wrong with a file ends the iteration with an error.
+    Strict unless told otherwise: the first thing that is wrong with a file ends the iteration with
+    an error. Under another policy a compressed file is still lost from its first damage on, and
+    counted as one range.
 
     Args:
         paths: Files, or several separated by commas, or a list of such. Each part of a text may be
             a glob, whose matches are sorted by name; path objects are taken as they are.
         compression: ``""``, ``"GZIP"`` or ``"ZLIB"``; None finds out for each file.
         max_record_bytes: Refuse a longer record.
-        tolerate_truncated_tail: Go on with the next file where one ends inside a record, or inside
-            its compressed data.
+        on_damage: What to do about damage, None for strict. What it lets pass is counted over all
+            files.
 
     Attributes:
         paths: The files.
-        truncated: The truncations that the latest iteration has gone past, in the order of files;
-            each says where its file was left.
+        report: What the iteration that was started last has dropped so far.
 
     Raises:
         NotFoundError: A part matches no file; names the part.
@@ -51,13 +47,15 @@ class TFRecordReader:
         *,
         compression: Compression | str | None = None,
         max_record_bytes: int = MAX_RECORD_BYTES,
-        tolerate_truncated_tail: bool = False,
+        on_damage: DamagePolicy | None = None,
     ) -> None:
         self.paths = expand_paths(paths)
-        self.truncated: list[TruncatedError] = []
-        self._compression = None if compression is None else compression_named(compression)
-        self._max_record_bytes = max_record_bytes
-        self._tolerate = tolerate_truncated_tail
+        self.report = DamageReport()
+        self._options = ReadOptions(
+            compression=None if compression is None else compression_named(compression),
+            max_record_bytes=max_record_bytes,
+            on_damage=on_damage or DamagePolicy.strict(),
+        )
 
     def __iter__(self) -> Iterator[bytes]:
         """Read all files.
@@ -95,15 +93,10 @@ class TFRecordReader:
             yield batch
 
     def _iter_runs(self) -> Iterator[list[bytes]]:
-        self.truncated = []
+        report = self.report = DamageReport()
         for path in self.paths:
-            try:
-                with open_file(path) as opened:
-                    yield from _iter_runs(opened, self._compression, self._max_record_bytes, path)
-            except TruncatedError as error:
-                if not self._tolerate:
-                    raise
-                self.truncated.append(error)
+            with open_file(path) as opened:
+                yield from iter_runs(opened, path, self._options, report)
 
 
 def iter_records(
@@ -111,13 +104,19 @@ def iter_records(
     *,
     compression: Compression | str | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
+    on_damage: DamagePolicy = _STRICT,
+    report: DamageReport | None = None,
 ) -> Iterator[bytes]:
     """Read a file record by record, in memory for the longest of them.
 
     Args:
-        file: A path, or a binary file, which is read from its position on and stays open.
+        file: A path, or a binary file, which is read from its position on and stays open; it must
+            be seekable unless ``on_damage`` is strict.
         compression: ``""``, ``"GZIP"`` or ``"ZLIB"``; None finds out.
         max_record_bytes: Refuse a longer record.
+        on_damage: What to do about damage; see ``TFRecordReader``.
+        report: Gets what is dropped; needed unless ``on_damage`` is strict. What is in it already
+            counts for the most that may be dropped.
 
     Yields:
         Each record, its checksum verified.
@@ -127,57 +126,17 @@ def iter_records(
         ChecksumError: A length or a record is damaged.
         FormatError: A record is longer than allowed, or the file does not inflate. All three name
             the file and where the record starts; in a compressed file inflated bytes are counted.
+        ConfigError: There is no ``report`` for what ``on_damage`` lets pass.
     """
-    kind = None if compression is None else compression_named(compression)
+    if report is None:
+        if on_damage.mode is not DamageMode.STRICT:
+            raise ConfigError("expected a report for what is dropped, got None; pass report=")
+        report = DamageReport()
+    options = ReadOptions(
+        compression=None if compression is None else compression_named(compression),
+        max_record_bytes=max_record_bytes,
+        on_damage=on_damage,
+    )
     with open_file(file) as opened:
-        for records in _iter_runs(opened, kind, max_record_bytes, path_of(file)):
+        for records in iter_runs(opened, path_of(file), options, report):
             yield from records
-
-
-def _iter_runs(
-    file: BinaryIO, compression: Compression | None, max_record_bytes: int, path: str | None
-) -> Iterator[list[bytes]]:
-    """Yield the records of a file, as many at once as lie in one block."""
-    block, offset_bytes, start, number = b"", 0, 0, 0
-    known_header, num_bytes, need_bytes = b"", 0, HEADER_BYTES
-    try:
-        stream = open_stream(file, compression)
-        while block := _refill(stream, block, need_bytes):
-            start, need_bytes = 0, HEADER_BYTES
-            while len(header := block[start : start + HEADER_BYTES]) == HEADER_BYTES:
-                # Records of one length have one header, so most need no second look.
-                if header != known_header:
-                    num_bytes = unpack_header(header, max_record_bytes)
-                    known_header = header
-                stride = HEADER_BYTES + num_bytes + CHECKSUM.size
-                if start + stride > len(block):
-                    need_bytes = stride
-                    break
-                run = next_run(block, start, stride, max_record_bytes)
-                yield run.records
-                start, number = start + run.num_bytes, number + len(run.records)
-                run.require_whole()
-            block = block[start:]
-            offset_bytes, start = offset_bytes + start, 0
-    except FormatError as error:
-        error.path, error.offset_bytes = path, offset_bytes + start
-        error.args = (f"record {number}: {error.args[0]}",)
-        raise
-
-
-def _refill(stream: Stream, block: bytes, need_bytes: int) -> bytes:
-    """Return ``block`` and what follows it, at least ``need_bytes``; nothing at the end.
-
-    Memory is taken for bytes that are there, not for bytes that a length speaks of.
-    """
-    pieces, have_bytes = [block], len(block)
-    while have_bytes < need_bytes:
-        piece = stream.read(BLOCK_BYTES)
-        if not piece:
-            break
-        pieces.append(piece)
-        have_bytes += len(piece)
-    if 0 < have_bytes < need_bytes:
-        what = "a header" if need_bytes == HEADER_BYTES else "a record"
-        raise TruncatedError(f"expected {what} of {need_bytes} bytes, the file has {have_bytes}")
-    return b"".join(pieces)

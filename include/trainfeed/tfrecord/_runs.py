@@ -28,28 +28,20 @@ class Run:
     Attributes:
         records: Those before the first damaged one.
         num_bytes: What they take in the block.
+        damage: What is wrong with the next one, None if all are whole.
     """
 
     def __init__(self, records: list[bytes], stored: list[int], num_bytes: Sequence[int]) -> None:
-        self._damage: ChecksumError | None = None
+        self.damage: ChecksumError | None = None
         computed = _checksums(records)
         if computed != stored:
             first = [a == b for a, b in zip(computed, stored, strict=True)].index(False)
-            self._damage = ChecksumError(
+            self.damage = ChecksumError(
                 f"expected masked CRC-32C {stored[first]:#010x}, got {computed[first]:#010x}"
             )
             del records[first:]
         self.records = records
         self.num_bytes = sum(num_bytes[: len(records)])
-
-    def require_whole(self) -> None:
-        """Complain about the first damaged record.
-
-        Raises:
-            ChecksumError: There is one.
-        """
-        if self._damage is not None:
-            raise self._damage
 
 
 def next_run(block: bytes, start: int, stride: int, max_record_bytes: int) -> Run:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, TypeAlias
+import math
+from collections.abc import Iterable, Mapping, Set
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.errors import FormatError, SampleShapeError
+from trainfeed.errors import SampleShapeError
 from trainfeed.tfrecord._columns import Column, Fields, columns_of
+from trainfeed.tfrecord._encode import encode_batch
 from trainfeed.tfrecord._features import (
     Kind,
     feature_message,
@@ -21,6 +23,9 @@ from trainfeed.tfrecord._parse import BatchParser, parse_row
 from trainfeed.tfrecord._values import packed_floats, packed_integers
 
 __all__ = ["ExampleCodec"]
+
+# What is encoded at once: more leaves the processor's cache, less costs more calls.
+_BLOCK_BYTES: Final = 1 << 20
 
 _Value: TypeAlias = NDArray[Any] | bytes | str | None
 
@@ -46,6 +51,8 @@ class ExampleCodec:
             (column, column.name.encode())
             for column in sorted(self._columns, key=lambda column: key_order(column.name))
         ]
+        row_bytes = sum(map(_work_bytes, self._columns))
+        self._block_records = max(_BLOCK_BYTES // max(row_bytes, 1), 1)
 
     def encode(self, sample: Mapping[str, Any]) -> bytes:
         """Return the record of a sample.
@@ -57,18 +64,43 @@ class ExampleCodec:
         Raises:
             SampleShapeError: A field is missing or unknown, or has another shape or type.
         """
-        if unknown := sample.keys() - self._names:
-            raise SampleShapeError(
-                f"expected the fields {sorted(self._names)}, got also {sorted(unknown)}"
-            )
+        self._require_known(sample.keys())
         entries = []
         for column, key in self._sorted:
             value = sample.get(column.name)
             if value is not None:
                 entries.append((key, feature_message(column.kind, [_content(column, value)])))
             elif not column.optional:
-                _refuse(column, "nothing")
+                raise column.mismatch("nothing")
         return message_field(1, map_message(entries))
+
+    def encode_columns(self, columns: Mapping[str, NDArray[Any]]) -> list[bytes]:
+        """Return the records of many samples, those that ``encode`` gives one by one.
+
+        Args:
+            columns: Field to array of shape ``(n, *shape)``, as ``decode_records`` and
+                ``trainfeed.samples.TypedCodec.decode_columns`` give it: of objects for bytes, str
+                and shapes that vary; masked, or None, where an optional field is absent. An
+                optional field may be missing.
+
+        Raises:
+            SampleShapeError: A field is missing or unknown, has another shape or type, or other
+                fields have more values.
+        """
+        self._require_known(columns.keys())
+        for column in self._columns:
+            if column.name not in columns and not column.optional:
+                raise column.mismatch("nothing")
+        lengths = {len(column) for column in columns.values()}
+        if len(lengths) > 1:
+            raise SampleShapeError(f"expected columns of one length, got {sorted(lengths)}")
+        records: list[bytes] = []
+        num_records = max(lengths, default=0)
+        for start in range(0, num_records, self._block_records):
+            end = min(start + self._block_records, num_records)
+            block = {name: column[start:end] for name, column in columns.items()}
+            records += encode_batch(self._sorted, block, end - start)
+        return records
 
     def decode(self, record: bytes | bytearray | memoryview) -> dict[str, _Value]:
         """Return the sample of a record, in memory of its own.
@@ -96,13 +128,25 @@ class ExampleCodec:
         """
         return self._parser.parse(records)
 
+    def _require_known(self, names: Set[str]) -> None:
+        if unknown := names - self._names:
+            raise SampleShapeError(
+                f"expected the fields {sorted(self._names)}, got also {sorted(unknown)}"
+            )
+
+
+def _work_bytes(column: Column) -> int:
+    """Return about how much memory encoding a column takes for each record."""
+    value_bytes = 16 if column.kind is Kind.INT64 else column.dtype.itemsize
+    return value_bytes * math.prod(column.item_shape)
+
 
 def _content(column: Column, value: Any) -> bytes:
     if column.is_text:
         return _text_content(column, value)
     array = np.asarray(value)
-    if array.dtype != column.dtype or not _has_shape(column, array):
-        _refuse(column, f"{array.dtype} {array.shape}")
+    if array.dtype != column.dtype or not column.accepts(array.shape):
+        raise column.mismatch(f"{array.dtype} {array.shape}")
     if column.in_bytes:
         return array.astype(column.dtype, copy=False).tobytes()
     return packed_floats(array) if column.kind is Kind.FLOAT else packed_integers(array)
@@ -113,21 +157,10 @@ def _text_content(column: Column, value: Any) -> bytes:
         try:
             return value.encode()
         except UnicodeEncodeError as error:
-            _refuse(column, str(error))
+            raise column.mismatch(str(error)) from error
     if column.is_str or not isinstance(value, bytes | bytearray | memoryview):
-        _refuse(column, f"a {type(value).__name__}")
+        raise column.mismatch(f"a {type(value).__name__}")
     return bytes(value)
-
-
-def _has_shape(column: Column, array: NDArray[Any]) -> bool:
-    if column.is_fixed:
-        return array.shape == column.item_shape
-    return array.ndim == len(column.shape) and array.shape[1:] == column.item_shape
-
-
-def _refuse(column: Column, got: str) -> NoReturn:
-    refusal: FormatError = column.refuse(got)
-    raise SampleShapeError(refusal.args[0])
 
 
 def _without_row(column: Column, values: NDArray[Any] | None) -> _Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, ClassVar, Final, Protocol
 
 from isal import isal_zlib
 
@@ -26,7 +26,13 @@ _INFLATE_ERROR: Final[type[Exception]] = isal_zlib.error  # type: ignore[assignm
 
 
 class Stream(Protocol):
-    """Bytes, one after another."""
+    """Bytes, one after another.
+
+    Attributes:
+        is_plain: They are those of the file.
+    """
+
+    is_plain: ClassVar[bool]
 
     def read(self, num_bytes: int) -> bytes:
         """Return up to ``num_bytes``, none at the end only."""
@@ -46,6 +52,8 @@ def open_stream(file: BinaryIO, compression: Compression | None) -> Stream:
 
 
 class _RawStream:
+    is_plain: ClassVar = True
+
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._path = path_of(file)
@@ -69,6 +77,8 @@ class _RawStream:
 
 
 class _InflatedStream:
+    is_plain: ClassVar = False
+
     def __init__(self, stream: Stream, compression: Compression) -> None:
         self._stream = stream
         self._compression = compression

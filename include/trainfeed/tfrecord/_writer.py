@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zlib
-from types import TracebackType
 from typing import BinaryIO, Final, Self
 
 from crc32c import crc32c
@@ -114,12 +113,7 @@ class TFRecordWriter:
         """Return the writer itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close after success, drop the file after an exception."""
         if kind is None:
             self.close()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainfeed.build import _engine, preprocess
+from trainfeed.build import _engine, _parallel, pipeline, preprocess
 from trainfeed.config import KafkaSettings
 
 LOOKS = """
@@ -68,6 +68,30 @@ def test_no_kafka_settings_travel_to_the_processes_of_functions(project, monkeyp
     monkeypatch.setattr(preprocess, "run_jobs", noted)
     replace(project, env=env).build()
     assert [dict(job.env.kafka) for job in seen] == [{}]
+
+
+def test_no_kafka_settings_travel_to_processes_that_take_other_tasks(project, monkeypatch):
+    settings = KafkaSettings(
+        {"sasl.password": "canary"}, project.env.kafka["kafka_default"].recorded
+    )
+    env = replace(project.env, kafka={"kafka_default": settings})
+    project.edit("seed: 7", "seed: 7\nresources: {processes: 2, records_per_task: 50}")
+    run_jobs, seen = _parallel.run_jobs, []
+
+    def noted(jobs, *rest):
+        seen.extend(jobs)
+        return run_jobs(jobs, *rest)
+
+    monkeypatch.setattr(_parallel, "run_jobs", noted)
+    replace(project, env=env).build()
+    assert {job.label.split()[0] for job in seen} == {"ingest", "convert"}
+    assert all(job.env.kafka["kafka_default"].client == {} for job in seen)
+
+
+def test_a_cluster_is_read_by_the_process_that_has_its_settings(project):
+    assert pipeline._is_recorded(project.spec, project.env)
+    env = replace(project.env, kafka={"kafka_default": KafkaSettings({"bootstrap.servers": "b:1"})})
+    assert not pipeline._is_recorded(project.spec, env)
 
 
 @pytest.mark.parametrize("name", ["HADOOP_USER_NAME", "HADOOP_CONF_DIR", "KRB5CCNAME"])

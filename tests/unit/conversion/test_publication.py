@@ -19,6 +19,7 @@ from trainfeed.conversion import (
     finish_publication,
     shard_name,
 )
+from trainfeed.dataset.sealed import seal
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
 
 # Before it the old set is there, from it on the new one is decided.
@@ -223,7 +224,7 @@ def test_without_a_manifest_the_error_says_what_to_do(out):
 
 
 DAMAGE = {
-    "no JSON": lambda _: "{",
+    "no JSON": lambda _: "{,",
     "another format": lambda value: json.dumps(value | {"format": "x"}),
     "another prefix": lambda value: json.dumps(value | {"prefix": "q"}),
     "a missing key": lambda value: json.dumps({k: v for k, v in value.items() if k != "seed"}),
@@ -242,7 +243,10 @@ DAMAGE = {
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_manifest_is_a_format_error(out, manifest, damage):
     path = out / "p.shards.json"
-    path.write_text(damage(json.loads(path.read_text())))
+    value = json.loads(path.read_text())
+    del value["digest"]
+    # A digest of the damaged one, which is checked before what is in it.
+    path.write_bytes(seal(damage(value).removesuffix("}").encode()))
     with pytest.raises(FormatError) as caught:
         ShardManifest.load(out, "p")
     assert caught.value.path == str(path)

@@ -93,7 +93,7 @@ def test_pythons_integers_may_stand_beside_floats():
         ),
         ([{"a": 1}, {}], "batch 5, sample 1: expected the fields .'a'. like sample 0, got"),
         ([{"a": 1}, (1,)], "batch 5, sample 1: expected the fields .'a'. like sample 0, got tuple"),
-        ([], "batch 5: expected a list of samples"),
+        ([], "batch 5: expected a list of samples, got an empty one"),
         (7, "batch 5: expected a list of samples, got int"),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,46 @@ def test_abandoned_file_leaves_nothing(tmp_path):
     new.abandon()
     new.abandon()
     assert names_in(tmp_path) == []
+
+
+def test_a_file_that_is_dropped_leaves_nothing(tmp_path):
+    new = NewFile(tmp_path / "a")
+    write_all(new.file, b"bytes")
+    assert len(names_in(tmp_path)) == 1
+    del new
+    assert names_in(tmp_path) == []
+
+
+AT_THE_END = """
+import sys
+from trainfeed.paths import NewFile
+
+new = NewFile(sys.argv[1])
+new.file.write(b"bytes")
+"""
+
+IN_A_CHILD = """
+import os
+
+child = os.fork()
+if not child:
+    del new
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+new.commit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "left"), [(AT_THE_END, []), (AT_THE_END + IN_A_CHILD, ["a"])], ids=["end", "child"]
+)
+def test_an_interpreter_that_ends_drops_its_own_file_and_a_child_that_of_nobody(
+    tmp_path, code, left
+):
+    include = str(Path(__file__).parents[3] / "include")
+    command = [sys.executable, "-c", code, str(tmp_path / "a")]
+    subprocess.run(command, env={"PYTHONPATH": include}, check=True)
+    assert names_in(tmp_path) == left
 
 
 def test_name_that_is_taken_is_kept(tmp_path):

@@ -17,12 +17,14 @@ from trainfeed.errors import (
     TruncatedError,
 )
 from trainfeed.recordio import (
+    BufferPool,
     ChunkPlace,
     Codec,
     MappedFile,
     RandomAccess,
     RecordIndex,
     RecordWriter,
+    decode_chunks,
     iter_chunks,
     read_chunk,
     read_chunks,
@@ -64,6 +66,32 @@ def test_chunks_come_in_their_order(path, threads, lend, mapped):
     assert records_of(read_chunks(places, threads=threads, lend=lend)) == RECORDS
     backwards = [place for place, _ in read_chunks(places[::-1], threads=threads)]
     assert backwards == places[::-1]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("pool", [None, BufferPool()], ids=["own", "pool"])
+def test_chunks_are_decoded_in_their_order(path, threads, pool):
+    places = places_of(path)
+    records = decode_chunks(
+        places,
+        lambda number, framing: records_of([(places[number], framing)]),
+        threads=threads,
+        pool=pool,
+    )
+    assert [record for of_chunk in records for record in of_chunk] == RECORDS
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_decoding_raises_comes_in_order(path, threads):
+    def decode(number, _framing):
+        if number == 2:
+            raise FormatError("no sample")
+        return number
+
+    decoded = decode_chunks(places_of(path), decode, threads=threads)
+    assert [next(decoded), next(decoded)] == [0, 1]
+    with pytest.raises(FormatError, match="no sample"):
+        next(decoded)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

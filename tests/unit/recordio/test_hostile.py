@@ -10,6 +10,7 @@ import zlib
 from typing import Any
 
 import cramjam
+import pyarrow  # noqa: F401 (the first decompression would import it, which takes memory)
 import pytest
 
 from trainfeed.errors import FormatError
@@ -82,6 +83,8 @@ HOSTILE = {
         snappy_stream((0x00, b"\0\0\0\0\xff\xff\xff\xff\x0f" + bytes(8))), 1, Codec.SNAPPY,
     ),
     "snappy of a wrong checksum": (snappy_stream((0x01, bytes(8))), 1, Codec.SNAPPY),
+    "snappy of frames to skip": (snappy_stream(*[(0xFE, b"")] * 65), 0, Codec.SNAPPY),
+    "snappy of frames without data": (snappy_stream(*[(0x01, bytes(4))] * 65), 0, Codec.SNAPPY),
 }  # fmt: skip
 for size in EXTREMES:
     HOSTILE[f"{size} records"] = (b"\0" * 400, size, Codec.NONE)
@@ -132,6 +135,36 @@ def test_index_refuses_more_records_than_fit(chunk):
     for size in EXTREMES:
         with pytest.raises(FormatError, match=f"{size} records cannot be in 8 bytes"):
             RecordIndex.load(io.BytesIO(chunk(bytes(8), size)))
+
+
+class Counted(io.BytesIO):
+    """Counts how often, and how much, it is read."""
+
+    num_reads = num_bytes = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.num_reads, self.num_bytes = self.num_reads + 1, self.num_bytes + len(data)
+        return data
+
+
+def test_index_does_not_read_every_small_snappy_frame_by_itself(chunk):
+    """RD-04: 4 MiB of hostile frames took as many reads as there were frames."""
+    frame = (0x01, bytes(4) + b"x")
+    file = Counted(chunk(snappy_stream(*[frame] * 40_000), 1, Codec.SNAPPY))
+    assert RecordIndex.load(file).chunks[0].raw_bytes == 40_000
+    assert file.num_reads < 20
+    skips = Counted(chunk(snappy_stream(*[(0xFE, b"")] * 40_000), 0, Codec.SNAPPY))
+    with pytest.raises(FormatError, match="snappy frames without data"):
+        RecordIndex.load(skips)
+    assert skips.num_bytes < 1 << 17
+
+
+def test_index_reads_little_of_large_snappy_frames(chunk):
+    payload = bytes(cramjam.snappy.compress(random.Random(3).randbytes(4 << 20)))
+    file = Counted(chunk(payload, 1, Codec.SNAPPY))
+    assert RecordIndex.load(file).chunks[0].raw_bytes == 4 << 20
+    assert file.num_bytes < 4096
 
 
 def test_index_refuses_a_frame_with_dictionary(chunk):

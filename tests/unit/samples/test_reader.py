@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from trainfeed.damage import DamagePolicy, DamageReport
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError, StorageError
 from trainfeed.recordio import Codec, RecordIndex, RecordWriter
 from trainfeed.samples import Field, SampleReader, Schema, TypedCodec
@@ -144,6 +145,32 @@ def test_arrays_are_contiguous_and_the_callers_own(tmp_path):
         assert next(iter(SampleReader(path, FIXED).iter_batches(9)))["image"][3, 0, 0] == 3
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_memory_is_used_again_only_when_nobody_looks_at_it(tmp_path, threads):
+    path = write(tmp_path / "a", FIXED, range(500), max_chunk_bytes=300)
+    reader = SampleReader(path, FIXED, threads=threads)
+    kept, seen = [], set()
+    for number, batch in enumerate(reader.iter_batches(10)):
+        seen.add(batch["image"].__array_interface__["data"][0])
+        if number % 7 == 0:
+            # A slice, what a mask wraps, a buffer: each keeps the memory alive.
+            kept.append(
+                (number, batch["label"][3:], batch["extra"].data, memoryview(batch["flag"]))
+            )
+    assert len(seen) < 50
+    for number, labels, extra, flags in kept:
+        start = 10 * number
+        assert labels.tolist() == list(range(start + 3, start + 10))
+        assert extra[0].tolist() == ([0, 0] if start % 4 else [start, -start])
+        assert flags.tolist() == [i % 3 == 0 for i in range(start, start + 10)]
+
+
+def test_batches_may_be_larger_than_everything(tmp_path):
+    path = write(tmp_path / "a", FIXED, range(300), quantum_records=64)
+    (batch,) = SampleReader(path, FIXED).iter_batches(1 << 40)
+    require_samples([batch], FIXED, range(300))
+
+
 def test_bytes_that_are_not_copied_are_views(tmp_path, codec):
     path = write(tmp_path / "a", VARIABLE, range(100), codec)
     batches = SampleReader(path, VARIABLE, copy=False).iter_batches(40)
@@ -265,3 +292,67 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, what, mapped):
         path.symlink_to("/dev/zero")
     with pytest.raises(StorageError):
         list(SampleReader(path, FIXED, mapped=mapped).iter_batches(3))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_chunks_without_records_count_as_none(tmp_path, schema, codec, threads, mapped):
+    data = write(tmp_path / "a", schema, range(30), codec).read_bytes()
+    empty = struct.pack("<5I", 0x01020304, 0, 0, 0, 0)
+    (tmp_path / "b").write_bytes(empty * 2 + data + empty + data + empty)
+    (tmp_path / "c").write_bytes(empty)
+    paths = [tmp_path / "c", tmp_path / "b"]
+    for num_samples in (1, 7, 30, 100):
+        reader = SampleReader(paths, schema, threads=threads, mapped=mapped)
+        batches = list(reader.iter_batches(num_samples))
+        require_samples(batches, schema, [*range(30), *range(30)])
+    assert reader.num_samples == 60
+    assert list(SampleReader(tmp_path / "c", schema, threads=threads).iter_batches(5)) == []
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_whole_chunks_are_read_where_damage_may_be_skipped(tmp_path, schema, codec, mapped):
+    paths = [write(tmp_path / name, schema, range(300), codec) for name in "ab"]
+    starts = [chunk.offset_bytes for chunk in RecordIndex.load(paths[0]).chunks]
+    firsts = np.cumsum([0] + [chunk.num_records for chunk in RecordIndex.load(paths[0]).chunks])
+    data = bytearray(paths[0].read_bytes())
+    data[starts[1] + 30] ^= 1
+    data[starts[3] + 13] ^= 1
+    paths[0].write_bytes(data[:-1])
+    lost = [range(firsts[i], firsts[i + 1]) for i in (1, 3, len(starts) - 1)]
+    kept = [i for i in range(300) if not any(i in part for part in lost)]
+    reader = SampleReader(paths, schema, mapped=mapped, copy=False)
+    for num_samples in (7, 300):
+        report = DamageReport()
+        skip = DamagePolicy.skip_chunk(max=3)
+        batches = list(reader.iter_batches(num_samples, on_damage=skip, report=report))
+        require_samples(batches, schema, [*kept, *range(300)])
+        assert {len(batch["label"]) for batch in batches[:-1]} == {num_samples}
+        dropped = [(part.path, part.start_bytes) for part in report.dropped]
+        assert dropped == [(str(paths[0]), starts[i]) for i in (1, 3, len(starts) - 1)]
+    with pytest.raises(FormatError):
+        list(reader.iter_batches(7))
+    skip = DamagePolicy.skip_chunk(max=2)
+    with pytest.raises(FormatError, match="2 ranges were dropped before, 2 may be"):
+        list(reader.iter_batches(7, on_damage=skip, report=DamageReport()))
+
+
+def test_torn_tail_may_be_tolerated_and_is_counted(tmp_path, schema):
+    path = write(tmp_path / "a", schema, range(300))
+    last = RecordIndex.load(path).chunks[-1]
+    path.write_bytes(path.read_bytes()[:-5])
+    tolerant, report = DamagePolicy.tolerate_truncated_tail(), DamageReport()
+    batches = SampleReader(path, schema).iter_batches(50, on_damage=tolerant, report=report)
+    require_samples(batches, schema, range(300 - last.num_records))
+    assert report.num_records == last.num_records
+    with pytest.raises(ConfigError, match="pass report="):
+        next(SampleReader(path, schema).iter_batches(5, on_damage=tolerant))
+
+
+def test_whole_chunk_of_other_records_is_an_error_under_every_policy(tmp_path):
+    with RecordWriter(tmp_path / "a") as writer:
+        writer.write(b"no sample")
+    reader, skip = SampleReader(tmp_path / "a", FIXED), DamagePolicy.skip_chunk(max=9)
+    with pytest.raises(FormatError) as caught:
+        list(reader.iter_batches(5, on_damage=skip, report=DamageReport()))
+    assert caught.value.offset_bytes == 0

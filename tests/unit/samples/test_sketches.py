@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from trainfeed.samples import Field, Schema, Statistics
+from trainfeed.samples._sketches import byte_counts, byte_values
 
 RANDOM = np.random.default_rng(7)
 
@@ -47,6 +48,15 @@ def test_quantiles_are_within_a_sixteenth(dtype, values):
     for share, found in entry(taken(schema_of(dtype), values))["quantiles"].items():
         exact = float(np.quantile(values, float(share), method="inverted_cdf"))
         assert abs(found - exact) <= abs(exact) / 16 + 1e-300, (share, found, exact)
+
+
+@pytest.mark.parametrize("num", [0, 1, 5, (1 << 17) - 1, 1 << 17, (1 << 17) + 1, (1 << 20) + 3])
+@pytest.mark.parametrize("dtype", ["u1", "i1"])
+def test_bytes_are_counted_the_same_in_pairs_as_one_by_one(num, dtype):
+    numbers = np.random.default_rng(num).integers(0, 256, num + 1).astype("u1").view(dtype)[1:]
+    numbers[: num // 3] = 0
+    expected = [int(np.count_nonzero(numbers == value)) for value in byte_values(numbers.dtype)]
+    assert byte_counts(numbers).tolist() == expected
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "bool"])

@@ -9,9 +9,12 @@ import zlib
 
 import pytest
 
+from trainfeed.damage import DamagePolicy
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
 from trainfeed.tfrecord import MAX_RECORD_BYTES, TFRecordReader, iter_records
 
+TAIL = DamagePolicy.tolerate_truncated_tail()
+HEADER_BYTES = 12
 RECORDS = [b"hello", b"", b"x" * 30, b"y" * 30]
 WINDOW_BITS = {"GZIP": 31, "ZLIB": 15}
 TRAILER_BYTES = {"GZIP": 8, "ZLIB": 4}
@@ -69,19 +72,20 @@ def test_every_prefix_is_truncated(tmp_path, framed):
     for size in range(len(data) + 1):
         path.write_bytes(data[:size])
         num_whole = sum(end <= size for end in ends) - 1
-        tolerant = TFRecordReader(path, tolerate_truncated_tail=True)
+        tolerant = TFRecordReader(path, on_damage=TAIL)
         assert list(tolerant) == RECORDS[:num_whole]
         if size in ends:
             assert list(TFRecordReader(path)) == RECORDS[:num_whole]
-            assert tolerant.truncated == []
+            assert tolerant.report.dropped == []
             continue
         with pytest.raises(
             TruncatedError, match=f"the file has {size - ends[num_whole]}"
         ) as caught:
             list(TFRecordReader(path))
         assert caught.value.offset_bytes == ends[num_whole]
-        assert [error.offset_bytes for error in tolerant.truncated] == [ends[num_whole]]
-        assert [error.path for error in tolerant.truncated] == [str(path)]
+        (torn,) = tolerant.report.dropped
+        assert (torn.path, torn.start_bytes, torn.end_bytes) == (str(path), ends[num_whole], size)
+        assert torn.num_records == (1 if size - ends[num_whole] >= HEADER_BYTES else None)
 
 
 @pytest.mark.parametrize("kind", WINDOW_BITS)
@@ -90,10 +94,10 @@ def test_every_prefix_of_a_compressed_file_is_truncated(tmp_path, framed, kind):
     path = tmp_path / "prefix.tfrecord"
     for size in range(1, len(data)):
         path.write_bytes(data[:size])
-        tolerant = TFRecordReader(path, compression=kind, tolerate_truncated_tail=True)
+        tolerant = TFRecordReader(path, compression=kind, on_damage=TAIL)
         got = list(tolerant)
         assert got == RECORDS[: len(got)]
-        assert len(tolerant.truncated) == 1
+        assert tolerant.report.num_chunks == 1
         with pytest.raises(TruncatedError):
             list(TFRecordReader(path))
         with pytest.raises(TruncatedError):
@@ -104,10 +108,10 @@ def test_tolerance_goes_on_with_the_next_file_and_forgives_nothing_else(tmp_path
     whole = framed(*RECORDS)
     (tmp_path / "a").write_bytes(whole[:-1])
     (tmp_path / "b").write_bytes(whole)
-    reader = TFRecordReader(f"{tmp_path}/*", tolerate_truncated_tail=True)
+    reader = TFRecordReader(f"{tmp_path}/*", on_damage=TAIL)
     for _ in range(2):
         assert list(reader) == RECORDS[:-1] + RECORDS
-        assert [error.path for error in reader.truncated] == [f"{tmp_path}/a"]
+        assert [torn.path for torn in reader.report.dropped] == [f"{tmp_path}/a"]
     (tmp_path / "a").write_bytes(whole[:-1] + b"?")
     with pytest.raises(ChecksumError):
         list(reader)

@@ -165,6 +165,20 @@ def test_many_records_are_parsed_like_one_by_one(data):
                 assert same(column[i], sample[field.name])
 
 
+@given(st.data())
+def test_many_samples_are_encoded_like_one_by_one(data):
+    schema = data.draw(schemas())
+    typed, codec = TypedCodec(schema), ExampleCodec(schema)
+    some = data.draw(st.lists(samples_of(schema), min_size=1, max_size=3))
+    chosen = data.draw(st.lists(st.sampled_from(some), max_size=16))
+    records = list(map(codec.encode, chosen))
+    assert codec.encode_columns(codec.decode_records(records)) == records
+    framing = b"".join(
+        len(record).to_bytes(4, "little") + record for record in map(typed.encode, chosen)
+    )
+    assert codec.encode_columns(typed.decode_columns(memoryview(framing), len(chosen))) == records
+
+
 def check_fixed(field, column, i, value):
     assert column.dtype == field.dtype
     assert column.shape[1:] == field.shape

@@ -1,0 +1,244 @@
+"""A chunk that is being filled: records with their lengths, up to its limits."""
+
+from __future__ import annotations
+
+import io
+from itertools import repeat
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import FormatError
+from trainfeed.recordio._format import LENGTH
+
+__all__ = ["ChunkFraming", "ChunkLimits"]
+
+# Records up to this size are small: 256 of them fit the default chunk of 1 MiB.
+_SMALL_RECORD_BYTES: Final = 4096
+
+
+class ChunkLimits(NamedTuple):
+    """When a chunk is full.
+
+    Attributes:
+        max_chunk_bytes: Bytes of records, lengths not counted.
+        max_raw_bytes: Bytes of framing, lengths counted.
+        quantum_records: Chunks of small records are cut at multiples of it.
+    """
+
+    max_chunk_bytes: int
+    max_raw_bytes: int
+    quantum_records: int
+
+
+class ChunkFraming:
+    """The chunk that is being filled: collects records up to its limits.
+
+    Records stay as they come and are joined once, when the chunk is taken. So that one costs little
+    where it is as long as the one before, such records are granted ``room`` in advance, and counted
+    later.
+
+    Attributes:
+        room: How many records of ``size`` bytes may be put behind ``records`` without asking; each
+            lowers it by one.
+        size: See ``room``.
+        records: What was added one by one, behind everything else.
+    """
+
+    def __init__(self, limits: ChunkLimits) -> None:
+        self._max_chunk_bytes, self._max_raw_bytes, self._quantum_records = limits
+        self.room, self.size = 0, -1
+        self.records: list[bytes] = []
+        # Sizes of ``records``, perhaps with others; the framing of what is before them.
+        self._sizes: set[int] = set()
+        self._before: bytes | memoryview = b""
+        self._memory = _Memory()
+        # What was counted, and what of it ends at the last multiple of the quantum.
+        self._granted = self._num_records = self._record_bytes = self._quantum_bytes = 0
+        self._has_large = False
+
+    @property
+    def num_records(self) -> int:
+        """How many records it holds."""
+        return self._num_records + self._granted - self.room
+
+    def append(self, record: bytes) -> bool:
+        """Add a record; return whether it had room. The first one always has.
+
+        Raises:
+            FormatError: It fits no chunk.
+        """
+        if self._granted:
+            self.settle()
+        size = len(record)
+        num_records, record_bytes = self._num_records + 1, self._record_bytes + size
+        framing_bytes = record_bytes + LENGTH.size * num_records
+        if record_bytes > self._max_chunk_bytes or framing_bytes > self._max_raw_bytes:
+            self.require_fit(size)
+            if num_records > 1:
+                return False
+        self.records.append(record)
+        self._num_records, self._record_bytes = num_records, record_bytes
+        until_quantum = -num_records % self._quantum_records
+        if not until_quantum:
+            self._quantum_bytes = framing_bytes
+        if size == self.size:
+            self._granted = self.room = min(self._room_for(size), until_quantum)
+        else:
+            self.size = size
+            self._sizes.add(size)
+            self._has_large |= size > _SMALL_RECORD_BYTES
+        return True
+
+    def extend(self, records: NDArray[np.void]) -> int:
+        """Add records of one size, as many as a chunk is to hold; return how many those are.
+
+        Args:
+            records: Shape ``(n,)``, dtype ``V<size>``.
+
+        Raises:
+            FormatError: They fit no chunk.
+        """
+        size = records.itemsize
+        self.require_fit(size)
+        self.settle()
+        room = self._room_for(size) if self._num_records else max(self._room_for(size), 1)
+        num_records = min(len(records), room)
+        if len(records) > room and not (self._has_large or size > _SMALL_RECORD_BYTES):
+            # The next record closes the chunk, so what is beyond the quantum need not join.
+            beyond = (self._num_records + room) % self._quantum_records
+            if beyond < self._num_records + room:
+                num_records = max(room - beyond, 0)
+        if num_records:
+            if before := bytes(self._framing(self.records)):
+                self._before = before + self._framed(records[:num_records])
+            else:
+                self._before = self._framed(records[:num_records])
+            self.records = []
+            self._count(num_records, size)
+        return num_records
+
+    def take(self, *, last: bool = False) -> tuple[memoryview, int]:
+        """Return the framing of a full chunk, and its number of records.
+
+        It is valid until something is added.
+
+        Args:
+            last: No record follows, so all are taken, whatever the quantum.
+        """
+        self.settle()
+        framing_bytes, num_left = self._framing_bytes(), 0
+        if self._quantum_bytes and not (last or self._has_large):
+            num_left = self._num_records % self._quantum_records
+        num_taken = self._num_records - num_left
+        if num_left <= len(self.records):
+            # What is left was added one by one, and is joined with what follows.
+            end = len(self.records) - num_left
+            framing, self._before = memoryview(self._framing(self.records[:end])), b""
+            self.records = self.records[end:]
+        else:
+            whole = memoryview(self._framing(self.records))
+            framing, self._before = (
+                whole[: self._quantum_bytes],
+                bytes(whole[self._quantum_bytes :]),
+            )
+            self.records = []
+        self._num_records, self._quantum_bytes = num_left, 0
+        self._record_bytes = framing_bytes - len(framing) - LENGTH.size * num_left
+        # The rest of a chunk of small records has none that is large.
+        self._has_large, self.size, self._sizes = False, -1, set(map(len, self.records))
+        return framing, num_taken
+
+    def require_fit(self, num_bytes: int) -> None:
+        """Refuse a record that fits no chunk.
+
+        Raises:
+            FormatError: It does not.
+        """
+        if LENGTH.size + num_bytes > self._max_raw_bytes:
+            raise FormatError(
+                f"expected a record of at most {self._max_raw_bytes - LENGTH.size} bytes,"
+                f" got {num_bytes}; raise max_raw_bytes of the writer and of every reader"
+            )
+
+    def settle(self) -> None:
+        """Count what was added without asking, and withdraw the room for more."""
+        if num_records := self._granted - self.room:
+            self._count(num_records, self.size)
+        self._granted = self.room = 0
+
+    def _count(self, num_records: int, size: int) -> None:
+        self._num_records += num_records
+        self._record_bytes += num_records * size
+        self._has_large |= size > _SMALL_RECORD_BYTES
+        beyond = self._num_records % self._quantum_records
+        if beyond < num_records:
+            self._quantum_bytes = self._framing_bytes() - beyond * (LENGTH.size + size)
+
+    def _framing_bytes(self) -> int:
+        return self._record_bytes + LENGTH.size * self._num_records
+
+    def _room_for(self, num_bytes: int) -> int:
+        """Return how many records of ``num_bytes`` each may still join."""
+        by_framing = (self._max_raw_bytes - self._framing_bytes()) // (LENGTH.size + num_bytes)
+        if not num_bytes:
+            return by_framing
+        return max(min(by_framing, (self._max_chunk_bytes - self._record_bytes) // num_bytes), 0)
+
+    def _framing(self, records: list[bytes]) -> bytes | memoryview:
+        """Return what is before records, and their framing."""
+        if not records:
+            return self._before
+        pieces: list[bytes | memoryview] = [self._before] * (2 * len(records) + 1)
+        pieces[1::2] = (
+            repeat(LENGTH.pack(*self._sizes), len(records))
+            if len(self._sizes) == 1
+            else map(LENGTH.pack, map(len, records))
+        )
+        pieces[2::2] = records
+        return self._memory.joined(pieces)
+
+    def _framed(self, records: NDArray[np.void]) -> memoryview:
+        """Return the framing of records of one size."""
+        dtype = np.dtype([("length", "<u4"), ("record", f"V{records.itemsize}")])
+        memory = self._memory.of(len(records) * dtype.itemsize)
+        framed = np.frombuffer(memory, dtype)
+        framed["length"] = records.itemsize
+        framed["record"] = records
+        return memory
+
+
+class _Memory:
+    """Memory that is used again once nobody looks at it.
+
+    Memory that is new for every chunk costs more than filling it, in page faults.
+    """
+
+    def __init__(self) -> None:
+        self._streams: list[io.BytesIO] = []
+
+    def joined(self, pieces: list[bytes | memoryview]) -> memoryview:
+        """Return all pieces behind each other."""
+        stream = self._free_stream()
+        stream.writelines(pieces)
+        return stream.getbuffer()[: stream.tell()]
+
+    def of(self, num_bytes: int) -> memoryview:
+        """Return memory for ``num_bytes``, at least 1."""
+        stream = self._free_stream()
+        if stream.seek(0, io.SEEK_END) < num_bytes:
+            stream.seek(num_bytes - 1)
+            stream.write(b"\0")
+        return stream.getbuffer()[:num_bytes]
+
+    def _free_stream(self) -> io.BytesIO:
+        for stream in self._streams:
+            stream.seek(0)
+            try:
+                stream.write(b"")
+            except BufferError:
+                continue
+            return stream
+        self._streams.append(io.BytesIO())
+        return self._streams[-1]

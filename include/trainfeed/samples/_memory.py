@@ -1,0 +1,119 @@
+"""Memory for columns that is used again once nobody looks at it.
+
+New memory for every block of columns costs a page fault per 4 KiB, which takes longer than the copy
+that fills it, and it is in no cache. So blocks are kept, and one is free when no array but its own
+refers to it: numpy lets every view, however far derived, refer to the array that owns the memory.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import deque
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.samples._schema import Field, Schema
+
+__all__ = ["ColumnBlock", "ColumnMemory", "items_dtype"]
+
+_ALIGNMENT_BYTES: Final = 64
+# What is kept at most: the blocks of the chunks that threads have decoded ahead, and some more.
+_KEPT_BYTES: Final = 16 << 20
+_FEW_BYTES: Final = 32  # of a value: up to these numpy copies it as it is
+
+
+class ColumnBlock:
+    """Memory for some samples.
+
+    Attributes:
+        num_samples: How many have room.
+        columns: Field to array of shape ``(num_samples, *field.shape)``, contiguous.
+        items: The same memory, a large field as one item of bytes per sample: copied fastest so.
+    """
+
+    def __init__(self, fields: list[Field], num_samples: int) -> None:
+        self.num_samples = num_samples
+        sizes = [num_samples * _item_bytes(field) for field in fields]
+        room = sum(-(-size // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES for size in sizes)
+        self._owner = np.empty(room + _ALIGNMENT_BYTES, np.uint8)
+        start = -self._owner.__array_interface__["data"][0] % _ALIGNMENT_BYTES
+        self.columns: dict[str, NDArray[Any]] = {}
+        self.items: list[NDArray[Any]] = []
+        for field, size in zip(fields, sizes, strict=True):
+            shape = num_samples, *field.item_shape
+            column: NDArray[Any] = np.ndarray(shape, field.values_dtype, self._owner, start)
+            self.columns[field.name] = column
+            if _is_large(item_bytes := _item_bytes(field)):
+                column = np.ndarray(num_samples, f"V{item_bytes}", self._owner, start)
+            self.items.append(column)
+            start += -(-size // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+        self._own_references = self._references()
+
+    def is_free(self) -> bool:
+        """Whether no other array looks into it."""
+        return self._references() == self._own_references
+
+    def _references(self) -> int:
+        return sys.getrefcount(self._owner)
+
+
+class ColumnMemory:
+    """Blocks of one size for the fixed fields of a schema; threads may share it.
+
+    Args:
+        fields: Fields of fixed size.
+        num_samples: How many samples a block holds.
+
+    Attributes:
+        num_samples: As above.
+    """
+
+    def __init__(self, fields: list[Field], num_samples: int) -> None:
+        self.num_samples = num_samples
+        self._fields = fields
+        block_bytes = num_samples * sum(map(_item_bytes, fields))
+        self._blocks: deque[ColumnBlock] = deque(maxlen=_KEPT_BYTES // block_bytes)
+
+    def take(self) -> ColumnBlock:
+        """Return a block that nobody else has until it is given back."""
+        for _ in range(len(self._blocks)):
+            try:
+                # The one that was used last: it may still be in the cache.
+                block = self._blocks.pop()
+            except IndexError:
+                break
+            if block.is_free():
+                return block
+            self._blocks.appendleft(block)
+        return ColumnBlock(self._fields, self.num_samples)
+
+    def give(self, block: ColumnBlock) -> None:
+        """Let others have ``block`` when the arrays that look into it are gone."""
+        self._blocks.append(block)
+
+
+def items_dtype(schema: Schema) -> np.dtype[np.void]:
+    """Return the layout of records with each large field as one item of bytes.
+
+    Rows of a field are copied fastest that way.
+    """
+    dtype = schema.fixed_dtype
+    names = dtype.names or ()
+    return np.dtype(
+        [
+            (name, f"V{dtype[name].itemsize}" if _is_large(dtype[name].itemsize) else dtype[name])
+            for name in names
+        ]
+    )
+
+
+def _is_large(item_bytes: int) -> bool:
+    """Whether values are copied fastest as items of bytes."""
+    return item_bytes >= _FEW_BYTES
+
+
+def _item_bytes(field: Field) -> int:
+    return math.prod(field.item_shape) * field.values_dtype.itemsize
