@@ -72,6 +72,7 @@ TASK_MODULES: Sequence[str] = (
     "trainfeed.build.plan",
     "trainfeed.build.preprocess",
     "trainfeed.build.publish",
+    "trainfeed.build.workers",
     "trainfeed.training.launch",
 )
 _PASSWORDS = "passwords.json"
