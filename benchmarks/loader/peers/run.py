@@ -3,7 +3,8 @@
 Question: how many samples per second, of 128 each, reach a training, in batches of arrays?
 Method: all data lie in the page cache. Every system starts, imports and opens before it is timed,
 makes one pass that does not count, and then one pass per round in turn with the others; a figure
-is the median of its rounds.
+is the median of its rounds. Whoever has no turn is stopped, with all its threads and processes:
+some read ahead for as long as they live.
 
     PYTHONPATH=include:benchmarks/formats python benchmarks/loader/peers/run.py FOLDER [CASE …]
 
@@ -14,7 +15,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -49,6 +52,7 @@ class System:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            start_new_session=True,
         )
 
     def ready(self) -> bool:
@@ -56,7 +60,15 @@ class System:
         return self._answer() == "ready"
 
     def make_pass(self, *, counts: bool) -> bool:
-        """Make a pass; False when it has failed."""
+        """Make a pass; False when it has failed. Stopped before and after it."""
+        os.killpg(self._process.pid, signal.SIGCONT)
+        try:
+            return self._make_pass(counts=counts)
+        finally:
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def _make_pass(self, *, counts: bool) -> bool:
         assert self._process.stdin is not None  # noqa: S101
         self._process.stdin.write("\n")
         self._process.stdin.flush()
@@ -72,6 +84,8 @@ class System:
     def stop(self) -> None:
         """End it."""
         assert self._process.stdin is not None  # noqa: S101
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGCONT)
         self._process.stdin.close()
         try:
             self._process.wait(5)
