@@ -28,11 +28,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from trainfeed import faults
 from trainfeed.config import Environment
 from trainfeed.errors import NotFoundError
 from trainfeed.storage import FileInfo, Location
 
-__all__ = ["OLD", "sweep"]
+__all__ = ["OLD", "TRASH", "discard", "sweep"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ _UUID: Final = "[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}"
 _UNFINISHED: Final = re.compile(rf".+\.{_UUID}\.tmp")
 _ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-g[0-9]{{4,}}|\.probe-{_UUID}")
 _TRASHED: Final = re.compile(_UUID)
-_TRASH: Final = "_trash"
+TRASH: Final = "_trash"
 # How deep the files of a folder lie.
 _DEPTHS: Final = {"_staging/tmp": 0, "plans": 1, "boundaries": 2, "training": 2}
 _LANDING_DEPTH: Final = 3
@@ -58,14 +59,25 @@ class _Leftover:
     def remove(self) -> None:
         if self.trash is None:
             self.place.delete(recursive=True)
-            return
-        self.trash.make_dir()
-        moved = self.trash / uuid.uuid4().hex
-        try:
-            self.place.rename(moved)
-        except NotFoundError:
-            return  # published, or swept by somebody else
-        moved.delete(recursive=True)
+        else:
+            discard(self.place, self.trash)
+
+
+def discard(place: Location, trash: Location) -> None:
+    """Remove a folder in one step for whoever looks, then its files; fine if it is gone.
+
+    Args:
+        place: The folder.
+        trash: Where it goes first; what a kill leaves there, the next sweep deletes.
+    """
+    trash.make_dir()
+    moved = trash / uuid.uuid4().hex
+    try:
+        place.rename(moved)
+    except NotFoundError:
+        return  # published, or discarded by somebody else
+    faults.point("discard.after_rename")
+    moved.delete(recursive=True)
 
 
 def sweep(
@@ -113,11 +125,11 @@ def _leftovers(env: Environment) -> Iterator[_Leftover]:
         if info.is_dir and (dataset / "_staging").exists():
             for folder, depth in _DEPTHS.items():
                 yield from _files(dataset / folder, depth)
-            yield from _folders(dataset / "_staging", _ABANDONED, dataset / _TRASH)
-            yield from _folders(dataset / _TRASH, _TRASHED)
+            yield from _folders(dataset / "_staging", _ABANDONED, dataset / TRASH)
+            yield from _folders(dataset / TRASH, _TRASHED)
     work = Location.parse(env.work)
-    yield from _folders(work / "spill", _ABANDONED, work / _TRASH)
-    yield from _folders(work / _TRASH, _TRASHED)
+    yield from _folders(work / "spill", _ABANDONED, work / TRASH)
+    yield from _folders(work / TRASH, _TRASHED)
     yield from _files(Location.parse(env.landing), _LANDING_DEPTH)
 
 

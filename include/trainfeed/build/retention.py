@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import os
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from trainfeed import faults
+from trainfeed.build.housekeeping import TRASH, discard
 from trainfeed.dataset import canonical
 from trainfeed.dataset.files import read_plain_file
-from trainfeed.dataset.layout import DatasetFolder, generation_name
-from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.dataset.layout import DatasetFolder, generation_name, parse_generation
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.spec import DatasetSpec
-from trainfeed.storage import posix
+from trainfeed.storage import Location, posix
 
 __all__ = ["Removal", "prune"]
 
@@ -99,8 +99,10 @@ def _pinned(folder: DatasetFolder) -> Iterator[tuple[str, int]]:
             continue
         try:
             versions = canonical.loads(read_plain_file(job), path=str(job))["versions"]
-            yield from ((each["interval"], int(each["generation"][1:])) for each in versions)
-        except (FormatError, NotFoundError, KeyError, TypeError, ValueError) as error:
+            yield from (
+                (each["interval"], parse_generation(each["generation"])) for each in versions
+            )
+        except (ConfigError, FormatError, NotFoundError, KeyError, TypeError) as error:
             logger.warning("%s pins nothing, no rank could read it: %s", job, error)
 
 
@@ -119,7 +121,7 @@ def _published(folder: DatasetFolder, interval: str, generation: int) -> datetim
 
 
 def _remove(folder: DatasetFolder, interval: str, generation: int) -> None:
-    mark = _mark(folder, interval, generation)
+    mark = folder.removal_mark(interval, generation)
     account: dict[str, Any] = {"at": datetime.now(UTC).isoformat(), "uid": os.geteuid()}
     posix.create_exclusive(mark, canonical.dumps(account))
     logger.warning("removed %s by retention", folder.version(interval, generation))
@@ -128,21 +130,8 @@ def _remove(folder: DatasetFolder, interval: str, generation: int) -> None:
 
 def _finish(folder: DatasetFolder, interval: str) -> None:
     """Delete the files of what is marked, also where an earlier call was killed."""
-    trash = folder.path / "_trash"
+    trash = Location.parse(str(folder.path / TRASH))
     for generation in range(1, folder.last_generation(interval) + 1):
         path = folder.version(interval, generation)
-        if not path.exists() or not _mark(folder, interval, generation).exists():
-            continue
-        with posix.map_errors(trash):
-            trash.mkdir(exist_ok=True)
-        moved = trash / uuid.uuid4().hex
-        try:
-            posix.rename_directory(path, moved)
-        except NotFoundError:
-            continue  # somebody else does the same
-        faults.point("prune.after_rename")
-        posix.remove_tree(moved)
-
-
-def _mark(folder: DatasetFolder, interval: str, generation: int) -> Path:
-    return folder.interval(interval) / f"{generation_name(generation)}.removed"
+        if path.exists() and folder.is_removed(interval, generation):
+            discard(Location.parse(str(path)), trash)

@@ -160,9 +160,13 @@ class DatasetFolder:
 
     def is_removed(self, interval: str, generation: int) -> bool:
         """Whether retention has deleted that generation, for good."""
-        mark = self.interval(interval) / f"{generation_name(generation)}.removed"
+        mark = self.removal_mark(interval, generation)
         with map_errors(mark):
             return mark.exists()
+
+    def removal_mark(self, interval: str, generation: int) -> Path:
+        """The file that says that retention has deleted a generation."""
+        return self.interval(interval) / f"{generation_name(generation)}.removed"
 
     def readable_generation(self, interval: str) -> int | None:
         """The generation that readers get: the one that CURRENT names; None when there is none.

@@ -32,13 +32,13 @@ def fail_once(monkeypatch, project, folder):
     sync, version = posix.sync_dir, project.folder.version("2024-03-01", 1)
     failed = []
 
-    def flaky(path):
+    def failing_once(path):
         if Path(path) == folder and version.exists() and not failed:
             failed.append(path)
             raise StorageError("injected")
         sync(path)
 
-    monkeypatch.setattr(posix, "sync_dir", flaky)
+    monkeypatch.setattr(posix, "sync_dir", failing_once)
 
 
 @pytest.mark.parametrize("which", ["interval", "staging"])

@@ -43,7 +43,7 @@ POINTS = [
 # Only there when samples exceed the memory: killed at in test_external_sort.py.
 EXTERNAL_POINTS = ["preprocess.after_merged_block"]
 # Killed at in test_retention.py.
-PRUNE_POINTS = ["prune.after_mark", "prune.after_rename"]
+PRUNE_POINTS = ["prune.after_mark", "discard.after_rename"]
 
 
 def command(project, fault=None):

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.unit.build.test_kill import ROOT, command
 from trainfeed import faults
+from trainfeed.build.housekeeping import sweep
 from trainfeed.build.retention import prune
 from trainfeed.dataset import canonical
 from trainfeed.dataset.layout import CURRENT
@@ -81,13 +83,15 @@ def test_what_a_training_reads_is_kept_until_it_has_a_result(rebuilt):
     assert run(rebuilt) == [(DAY, 2)]
 
 
-@pytest.mark.parametrize("point", ["prune.after_mark", "prune.after_rename"])
+@pytest.mark.parametrize("point", ["prune.after_mark", "discard.after_rename"])
 def test_a_killed_removal_leaves_nothing_half_visible_and_is_finished(rebuilt, point):
     killed = prune_command(rebuilt, point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert rebuilt.folder.generations(DAY) in ([2, 3, 4], [3, 4])
     assert list(rebuilt.version().problems()) == []
     run(rebuilt)
+    sweep(rebuilt.env, older_than=timedelta(0))
+    assert list((rebuilt.folder.path / "_trash").iterdir()) == []
     assert there(rebuilt) == ["g0001.removed", "g0002.removed", "g0003", "g0004"]
     assert command(rebuilt).returncode == 0
 
