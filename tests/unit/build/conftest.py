@@ -3,7 +3,16 @@
 import pytest
 
 from tests.unit.build.clicks import CODE, SPEC, Project, batch, day
+from trainfeed.build import _engine
 from trainfeed.config import Environment, KafkaSettings
+
+
+@pytest.fixture
+def no_worker():
+    """No worker process, neither when a test begins nor when it has ended."""
+    _engine.stop_workers()
+    yield
+    _engine.stop_workers()
 
 
 @pytest.fixture

@@ -26,12 +26,7 @@ def clicks(record, lookups):
         pass
 """
 
-
-@pytest.fixture(autouse=True)
-def no_worker():
-    _engine.stop_workers()
-    yield
-    _engine.stop_workers()
+pytestmark = pytest.mark.usefixtures("no_worker")
 
 
 def workers():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainfeed.build import _engine, _parallel, pipeline, preprocess
+from trainfeed.build import _parallel, pipeline, preprocess
 from trainfeed.config import KafkaSettings
 
 LOOKS = """
@@ -35,12 +35,9 @@ SECRETS = ("AIRFLOW_CONN_KAFKA_DEFAULT", "AIRFLOW__CORE__FERNET_KEY", "PGPASSWOR
 
 
 @pytest.fixture(autouse=True)
-def fresh_workers(monkeypatch):
+def secrets_around(no_worker, monkeypatch):
     for name in SECRETS:
         monkeypatch.setenv(name, "canary")
-    _engine.stop_workers()
-    yield
-    _engine.stop_workers()
 
 
 @pytest.mark.parametrize("mode", ["record", "batch"])

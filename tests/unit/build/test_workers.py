@@ -9,12 +9,7 @@ from trainfeed.faults import VARIABLE
 
 MANY = "seed: 7\nresources: {processes: 2, records_per_task: 9}"
 
-
-@pytest.fixture(autouse=True)
-def no_worker():
-    _engine.stop_workers()
-    yield
-    _engine.stop_workers()
+pytestmark = pytest.mark.usefixtures("no_worker")
 
 
 def workers():
