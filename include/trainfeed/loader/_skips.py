@@ -51,6 +51,8 @@ class SkippedChunks:
 
     def _note(self, chunk: int, info: Chunk, error: FormatError) -> None:
         with self._lock:
+            if chunk in self._chunks:  # by another thread, which read it at the same time
+                return
             if len(self._chunks) >= self.most:
                 if self.most:
                     error.add_note(f"{self.most} chunks were left out before, no more may be")

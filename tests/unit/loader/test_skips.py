@@ -3,6 +3,8 @@
 import itertools
 import logging
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from tests.unit.loader.datasets import Squares
 from trainfeed import mix
 from trainfeed.errors import ChecksumError, ConfigError, FormatError
 from trainfeed.loader import DataLoader, RecordFiles, TFRecordFiles
+from trainfeed.loader._skips import SkippedChunks
 from trainfeed.recordio import Codec, RecordIndex, RecordWriter
 from trainfeed.samples import TypedCodec
 
@@ -101,6 +104,26 @@ def test_one_more_than_allowed_is_an_error(tmp_path, torn):
     assert caught.value.__notes__ == ["1 chunks were left out before, no more may be"]
     with DataLoader(torn, 3) as loader, pytest.raises(FormatError):
         list(loader)
+
+
+def test_a_chunk_that_threads_read_at_the_same_time_counts_once(torn, caplog):
+    info = RecordIndex.load(torn.paths[0]).chunks[1]
+    both = threading.Barrier(2)
+    skipped = SkippedChunks(1)
+
+    def read():
+        both.wait(10)
+        raise ChecksumError("damaged")
+
+    def read_other():
+        raise ChecksumError("damaged as well")
+
+    with ThreadPoolExecutor(2) as threads:
+        attempts = [threads.submit(skipped.attempt, 1, info, read) for _ in range(2)]
+        assert [attempt.result() for attempt in attempts] == [False, False]
+    assert len(caplog.records) == 1
+    with pytest.raises(ChecksumError, match="damaged as well"):
+        skipped.attempt(2, info, read_other)
 
 
 @pytest.mark.parametrize("schema", [NOTES, None])
