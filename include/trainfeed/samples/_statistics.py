@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, SampleShapeError
 from trainfeed.samples._columns import common_length, present_rows
-from trainfeed.samples._moments import ByteNumbers, Numbers, Texts
+from trainfeed.samples._numbers import ByteNumbers, Numbers
 from trainfeed.samples._schema import Field, Schema
+from trainfeed.samples._texts import Texts
 from trainfeed.samples._values import as_array, as_bytes, refuse
 
 __all__ = ["FieldStatistics", "Statistics"]

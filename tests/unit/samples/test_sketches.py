@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from trainfeed.samples import Field, Schema, Statistics
-from trainfeed.samples._sketches import byte_counts, byte_values
+from trainfeed.samples._histogram import byte_counts, byte_values
 
 RANDOM = np.random.default_rng(7)
 

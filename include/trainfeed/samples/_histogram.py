@@ -1,21 +1,18 @@
-"""How values are distributed, in bounded memory: a histogram of numbers, the most frequent values.
-
-Both can be merged, and equal values in equal order give equal results. The histogram does not even
-depend on the order.
-"""
+"""How numbers are distributed, in bounded memory and whatever their order."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Histogram", "TopValues", "byte_counts", "byte_values"]
+from trainfeed.samples._top_values import MAX_TOP
+
+__all__ = ["Histogram", "byte_counts", "byte_values"]
 
 # Of a float64, bins keep sign, exponent and three bits: each spans an eighth of a power of two.
 _DROPPED_BITS: Final = 49
@@ -25,10 +22,6 @@ _NUM_BYTES: Final = 256
 _COUNTED_BYTES: Final = 1 << 19
 _MIN_PAIRED_BYTES: Final = 1 << 17
 _SHARES: Final = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-
-_MAX_TOP: Final = 64
-_MAX_TEXT_BYTES: Final = 64
-_TEXT_BLOCK: Final = 1 << 12
 
 
 def byte_values(dtype: np.dtype[Any]) -> NDArray[np.int64]:
@@ -126,7 +119,7 @@ class Histogram:
     def top(self) -> list[list[Any]]:
         """Return the most frequent values and their counts, for dtypes of one byte."""
         bins = sorted(self.to_json(), key=lambda entry: (-entry[1], entry[0]))
-        return bins[:_MAX_TOP]
+        return bins[:MAX_TOP]
 
     @property
     def is_exact(self) -> bool:
@@ -152,83 +145,3 @@ class Histogram:
         near, far = self._names(np.array([key, key + 1]))
         middle = near / 2 + far / 2
         return float(middle if math.isfinite(middle) else near)
-
-
-class TopValues:
-    """The most frequent of some values, with counts that are too low by a known number at most.
-
-    Counts are exact while there are few different values. Where there are too many, all are lowered
-    by the count of the first that has no place, and that is added to the error.
-
-    Attributes:
-        error: How much too low a count may be, and how frequent a value that is missing.
-        num_skipped: How many values were too long to be counted.
-        counts: Value to count, but for what was taken last.
-    """
-
-    def __init__(self) -> None:
-        self.error = 0
-        self.num_skipped = 0
-        self.counts: dict[Any, int] = {}
-        self._texts: list[bytes] = []
-
-    def add_numbers(self, numbers: NDArray[Any]) -> None:
-        """Take integers, shape ``(n,)``; many at once."""
-        values, counts = np.unique(numbers, return_counts=True)
-        if len(counts) > _MAX_TOP:
-            cut = int(np.partition(counts, -_MAX_TOP - 1)[-_MAX_TOP - 1])
-            kept = counts > cut
-            values, counts = values[kept], counts[kept] - cut
-            self.error += cut
-        self._take(zip(values.tolist(), counts.tolist(), strict=True))
-
-    def add_text(self, text: bytes) -> None:
-        """Take one value of bytes, or of text in UTF-8."""
-        if len(text) > _MAX_TEXT_BYTES:
-            self.num_skipped += 1
-            return
-        self._texts.append(text)
-        if len(self._texts) >= _TEXT_BLOCK:
-            self._take_texts()
-
-    def copy(self) -> TopValues:
-        """Return the same, to be changed."""
-        return copy.deepcopy(self)
-
-    def merge(self, other: TopValues) -> None:
-        """Take what ``other`` has taken."""
-        self._take_texts()
-        self.error += other.error
-        self.num_skipped += other.num_skipped
-        counts = Counter(other.counts)
-        counts.update(other._texts)
-        self._take(counts.items())
-
-    def to_json(self) -> dict[str, Any]:
-        """Return ``top``, values and counts, the most frequent first; bytes and text are in hex."""
-        # As if nothing more came; what comes later is counted as if this had not been.
-        other = TopValues()
-        other.merge(self)
-        ranked = sorted(other.counts.items(), key=lambda item: (-item[1], item[0]))
-        top = [[v.hex() if isinstance(v, bytes) else v, count] for v, count in ranked]
-        return {"top": top, "top_error": other.error, "top_skipped": other.num_skipped}
-
-    def load(self, value: Mapping[str, Any]) -> None:
-        """Take what ``to_json`` gave."""
-        self.error, self.num_skipped = int(value["top_error"]), int(value["top_skipped"])
-        self.counts = {
-            bytes.fromhex(v) if isinstance(v, str) else int(v): int(n) for v, n in value["top"]
-        }
-
-    def _take_texts(self) -> None:
-        texts, self._texts = self._texts, []
-        self._take(Counter(texts).items())
-
-    def _take(self, counts: Iterable[tuple[Hashable, int]] | Mapping[Any, int]) -> None:
-        known = self.counts
-        for value, count in counts:
-            known[value] = known.get(value, 0) + count
-        if len(known) > _MAX_TOP:
-            cut = sorted(known.values(), reverse=True)[_MAX_TOP]
-            self.counts = {value: count - cut for value, count in known.items() if count > cut}
-            self.error += cut

@@ -1,0 +1,116 @@
+"""The most frequent of some values, in bounded memory.
+
+Equal values in equal order give equal results.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MAX_TOP", "TopValues", "loaded_top", "merged_top"]
+
+MAX_TOP: Final = 64
+_MAX_TEXT_BYTES: Final = 64
+_TEXT_BLOCK: Final = 1 << 12
+
+
+class TopValues:
+    """The most frequent of some values, with counts that are too low by a known number at most.
+
+    Counts are exact while there are few different values. Where there are too many, all are lowered
+    by the count of the first that has no place, and that is added to the error.
+
+    Attributes:
+        error: How much too low a count may be, and how frequent a value that is missing.
+        num_skipped: How many values were too long to be counted.
+        counts: Value to count, but for what was taken last.
+    """
+
+    def __init__(self) -> None:
+        self.error = 0
+        self.num_skipped = 0
+        self.counts: dict[Any, int] = {}
+        self._texts: list[bytes] = []
+
+    def add_numbers(self, numbers: NDArray[Any]) -> None:
+        """Take integers, shape ``(n,)``; many at once."""
+        values, counts = np.unique(numbers, return_counts=True)
+        if len(counts) > MAX_TOP:
+            cut = int(np.partition(counts, -MAX_TOP - 1)[-MAX_TOP - 1])
+            kept = counts > cut
+            values, counts = values[kept], counts[kept] - cut
+            self.error += cut
+        self._take(zip(values.tolist(), counts.tolist(), strict=True))
+
+    def add_text(self, text: bytes) -> None:
+        """Take one value of bytes, or of text in UTF-8."""
+        if len(text) > _MAX_TEXT_BYTES:
+            self.num_skipped += 1
+            return
+        self._texts.append(text)
+        if len(self._texts) >= _TEXT_BLOCK:
+            self._take_texts()
+
+    def copy(self) -> TopValues:
+        """Return the same, to be changed."""
+        return copy.deepcopy(self)
+
+    def merge(self, other: TopValues) -> None:
+        """Take what ``other`` has taken."""
+        self._take_texts()
+        self.error += other.error
+        self.num_skipped += other.num_skipped
+        counts = Counter(other.counts)
+        counts.update(other._texts)
+        self._take(counts.items())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return ``top``, values and counts, the most frequent first; bytes and text are in hex."""
+        # As if nothing more came; what comes later is counted as if this had not been.
+        other = TopValues()
+        other.merge(self)
+        ranked = sorted(other.counts.items(), key=lambda item: (-item[1], item[0]))
+        top = [[v.hex() if isinstance(v, bytes) else v, count] for v, count in ranked]
+        return {"top": top, "top_error": other.error, "top_skipped": other.num_skipped}
+
+    def load(self, value: Mapping[str, Any]) -> None:
+        """Take what ``to_json`` gave."""
+        self.error, self.num_skipped = int(value["top_error"]), int(value["top_skipped"])
+        self.counts = {
+            bytes.fromhex(v) if isinstance(v, str) else int(v): int(n) for v, n in value["top"]
+        }
+
+    def _take_texts(self) -> None:
+        texts, self._texts = self._texts, []
+        self._take(Counter(texts).items())
+
+    def _take(self, counts: Iterable[tuple[Hashable, int]] | Mapping[Any, int]) -> None:
+        known = self.counts
+        for value, count in counts:
+            known[value] = known.get(value, 0) + count
+        if len(known) > MAX_TOP:
+            cut = sorted(known.values(), reverse=True)[MAX_TOP]
+            self.counts = {value: count - cut for value, count in known.items() if count > cut}
+            self.error += cut
+
+
+def merged_top(mine: TopValues | None, other: TopValues | None) -> TopValues | None:
+    """Return ``mine`` with what ``other`` has taken; None where one of them is not known."""
+    if mine is None or other is None:
+        return None
+    mine.merge(other)
+    return mine
+
+
+def loaded_top(top: TopValues | None, value: Mapping[str, Any]) -> TopValues | None:
+    """Return ``top`` with what ``to_json`` gave; None where it is not wanted or not known."""
+    if top is None or "top" not in value:
+        return None
+    top.load(value)
+    return top
