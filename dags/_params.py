@@ -12,7 +12,12 @@ from trainfeed.spec import DatasetSpec
 
 __all__ = ["build_params", "window_param"]
 
-_REASON: Final[dict[str, Any]] = {"type": ["null", "string"], "minLength": 3, "maxLength": 500}
+_REASON: Final[dict[str, Any]] = {
+    "type": ["null", "string"],
+    "minLength": 3,
+    "maxLength": 500,
+    "pattern": r"\S",  # not blank
+}
 _EXAMPLES: Final = 3
 # Who is refused gets the whole list in the message.
 _LISTED: Final = 100

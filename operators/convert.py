@@ -14,6 +14,7 @@ from airflow.sdk import BaseOperator, XComArg
 
 from operators._connections import conversion_roots
 from operators._outcome import airflow_outcome
+from operators._parameters import require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 _PLAN_KEY: Final = "plan"
+_PARAMETERS: Final = ("input", "output", "shards", "prefix", "seed", "format", "codec")
 
 
 class PlanConversionOperator(BaseOperator):
@@ -47,6 +49,7 @@ class PlanConversionOperator(BaseOperator):
 
         params = context["params"]
         with airflow_outcome():
+            require_known(params, *_PARAMETERS)
             request = ConversionRequest(
                 input=params["input"],
                 output=params["output"],

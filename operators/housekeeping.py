@@ -10,6 +10,7 @@ from airflow.sdk import BaseOperator
 
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
+from operators._parameters import require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -32,6 +33,7 @@ class HousekeepingOperator(BaseOperator):
 
         params = context["params"]
         with airflow_outcome():
+            require_known(params, "older_than", "dry_run")
             removed = sweep(
                 environment_from_connections(()),
                 older_than=timedelta(hours=params["older_than"]),

@@ -10,6 +10,7 @@ from airflow.sdk import BaseOperator, XComArg
 from airflow.sdk.exceptions import AirflowFailException
 
 from operators._outcome import airflow_outcome, call_again
+from operators._parameters import require_known
 from operators._stage import open_dataset
 from operators._window import window_request
 from trainfeed.errors import WindowOpenError
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 _PLAN_KEY: Final = "plan"
 _MAPPED_STAGES: Final = ("ingest", "preprocess", "convert")
+_PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "allow_gap")
 # The spec's settle time may be shortened while a run waits; then it is noticed within this time.
 _LONGEST_WAIT: Final = timedelta(minutes=10)
 _SHORTEST_WAIT: Final = timedelta(seconds=5)
@@ -59,6 +61,7 @@ class PlanIntervalOperator(BaseOperator):
         """Plan, or ask to be called again when the interval has settled."""
         request = window_request(context)
         with airflow_outcome():
+            require_known(context["params"], *_PARAMETERS)
             try:
                 planned = self._plan(request, context["params"])
             except WindowOpenError as error:

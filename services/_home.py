@@ -8,6 +8,7 @@ import random
 import shutil
 import socket
 import stat
+import uuid
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -43,7 +44,7 @@ def remembered_ports(home: Path, preferred: Mapping[str, int]) -> dict[str, int]
         by_default = home.parent == default_home()
         wanted = by_default and _all_free(preferred.values())
         home.mkdir(parents=True, exist_ok=True)
-        chosen.write_text(json.dumps(dict(preferred) if wanted else _free(preferred)))
+        _claim(chosen, json.dumps(dict(preferred) if wanted else _free(preferred)))
     ports: dict[str, int] = json.loads(chosen.read_text())
     return ports
 
@@ -69,6 +70,19 @@ def make_private(folder: Path, account: str | None = None) -> None:
     if account is not None:
         shutil.chown(folder, account)
     folder.chmod(0o700)
+
+
+def _claim(path: Path, text: str) -> None:
+    """Make a file of this content, unless somebody was quicker; nobody reads half of it."""
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4()}.tmp")
+    temporary.write_text(text)
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        pass
+    except OSError:  # shared folders of virtual machines have no links
+        temporary.replace(path)
+    temporary.unlink(missing_ok=True)
 
 
 def _free(names: Iterable[str]) -> dict[str, int]:

@@ -130,8 +130,9 @@ class Daemon:
         if recorded is None:
             return None
         pid, started_ticks = recorded
-        if pid in _CHILDREN and _CHILDREN[pid].poll() is not None:
-            del _CHILDREN[pid]
+        child = _CHILDREN.get(pid)
+        if child is not None and child.poll() is not None:
+            _CHILDREN.pop(pid, None)  # another thread may have done so
         stat = _stat(pid)
         ours = stat is not None and stat.started_ticks == started_ticks and not stat.dead
         return pid if ours else None

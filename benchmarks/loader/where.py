@@ -48,7 +48,7 @@ def parts(files: RecordFiles, epochs: int) -> dict[str, float]:
             samples = sum(batch.num_rows for batch in loader)
             seconds, after = time.perf_counter() - start_s, loader.report()
             load_s = after.load_s - before.load_s
-            together_s = after.assemble_s - before.assemble_s - load_s
+            together_s = after.assemble_s - before.assemble_s
             rest_s = seconds - load_s - together_s
             steps = {"load": load_s, "put together": together_s, "hand over": rest_s}
             found.append({name: step_s / samples * 1e6 for name, step_s in steps.items()})

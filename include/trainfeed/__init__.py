@@ -6,7 +6,16 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from trainfeed import adapters, decorators, readers
+    from trainfeed import (
+        adapters,
+        decorators,
+        errors,
+        loader,
+        readers,
+        recordio,
+        samples,
+        tfrecord,
+    )
     from trainfeed.conversion import convert
     from trainfeed.loader import DataLoader, mix
     from trainfeed.readers import open_dataset
@@ -19,9 +28,14 @@ __all__ = [
     "adapters",
     "convert",
     "decorators",
+    "errors",
+    "loader",
     "mix",
     "open_dataset",
     "readers",
+    "recordio",
+    "samples",
+    "tfrecord",
 ]
 
 _HOMES: Final = {
@@ -30,7 +44,7 @@ _HOMES: Final = {
     "mix": "trainfeed.loader",
     "open_dataset": "trainfeed.readers",
 }
-_PACKAGES: Final = frozenset({"adapters", "decorators", "readers"})
+_PACKAGES: Final = frozenset(__all__) - {*_HOMES, "__version__"}
 
 
 def __getattr__(name: str) -> Any:
@@ -41,3 +55,7 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f"trainfeed.{name}")
     raise AttributeError(f"module 'trainfeed' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

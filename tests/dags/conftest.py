@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
+from tests.airflow_home import HOME
+
 # Airflow reads these when it is first imported, which the test modules do.
-os.environ["AIRFLOW_HOME"] = str(Path(tempfile.gettempdir()) / f"trainfeed-airflow-{os.getpid()}")
+os.environ["AIRFLOW_HOME"] = HOME
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-
-atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = """\
@@ -31,6 +28,11 @@ schema: {{label: {{dtype: int64}}}}
 resources: {{pool: kafka_reads, max_active_runs: 3}}
 """
 TRAIN = 'train: {entry: "train:main", window: 3}\n'
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    # What Airflow describes schedules with warns where the locale is C.
+    item.add_marker(pytest.mark.filterwarnings("ignore:No system locale set:UserWarning"))
 
 
 @pytest.fixture

@@ -89,6 +89,12 @@ def test_the_tasks_are_one_chain_with_two_mapped_steps(dag):
     assert restored.task_ids == dag.task_ids
 
 
+def test_a_parameter_that_nobody_knows_converts_nothing(dag, place):
+    with pytest.raises(AirflowFailException, match=r"got 'shard'.*did you mean 'shards'\?"):
+        run(dag, shard=7)
+    assert not list((place / "out").iterdir())
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -299,6 +299,7 @@ def test_every_example_is_taken(add, load):
         ("dry_run", "yes"),
         ("dry_run", None),
         ("rebuild", ""),
+        ("rebuild", "    "),
         ("rebuild", "x" * 501),
         ("allow_gap", True),
     ],
@@ -311,7 +312,13 @@ def test_the_form_refuses_what_is_no_value_of_a_parameter(add, load, name, value
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("window_start", None), ("window_start", "2026-01-02"), ("rebuild", None), ("dry_run", True)],
+    [
+        ("window_start", None),
+        ("window_start", "2026-01-02"),
+        ("rebuild", None),
+        ("rebuild", "new label"),
+        ("dry_run", True),
+    ],
 )
 def test_the_form_takes_right_values(add, load, name, value):
     assert form(add, load).get_param(name).resolve(value) == value

@@ -7,7 +7,7 @@ import os
 import time
 
 import pytest
-from airflow.sdk.exceptions import ParamValidationError
+from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 
 DAY_S = 86_400
 LEFTOVER = "clicks/_staging/0123456789abcdef-g0001/shard"
@@ -60,6 +60,12 @@ def test_a_dry_run_names_them_in_the_log(dag, leftover, caplog):
     assert sweep(dag, older_than=48, dry_run=True) == {"leftovers": 1, "bytes": 5}
     assert leftover.exists()
     assert f"{leftover.parent}, 5 bytes, last touched" in caplog.text
+
+
+def test_a_parameter_that_nobody_knows_removes_nothing(dag, leftover):
+    with pytest.raises(AirflowFailException, match=r"got 'dryrun'.*did you mean 'dry_run'\?"):
+        sweep(dag, older_than=48, dryrun=True)
+    assert leftover.exists()
 
 
 def test_a_missing_connection_is_named(dag, leftover, monkeypatch):

@@ -44,7 +44,7 @@ def address(dag_id, run_id):
 PAGE = address("build.clicks", BUILD_RUN)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def auth_manager():
     airflow.models.import_all_models()
     Base.metadata.create_all(settings.engine)

@@ -64,6 +64,24 @@ def test_what_is_heavy_comes_with_the_first_name_that_needs_it():
     assert "pydantic" in modules_after("import trainfeed.spec")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "adapters.torch",
+        "decorators.shuffle",
+        "errors.LoaderError",
+        "loader.RecordFiles",
+        "readers.recordio",
+        "recordio.RecordWriter",
+        "samples.Schema",
+        "tfrecord.TFRecordReader",
+    ],
+)
+def test_what_documents_name_is_there_after_one_import(name):
+    assert name.partition(".")[0] in dir(trainfeed)
+    modules_after(f"import trainfeed; trainfeed.{name}")
+
+
 @pytest.mark.parametrize("name", trainfeed.__all__)
 def test_every_public_name_is_found(name):
     assert getattr(trainfeed, name)

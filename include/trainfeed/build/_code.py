@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from trainfeed.errors import ConfigError
 from trainfeed.spec import DatasetSpec
+from trainfeed.storage import posix
 
 __all__ = ["code_digest", "load_function", "running_libraries"]
 
@@ -43,12 +44,14 @@ def code_digest(spec: DatasetSpec) -> tuple[str, list[str]]:
 
     Raises:
         ConfigError: A module imports code from outside its folder.
+        StorageError: A module cannot be read.
     """
     digest = hashlib.sha256()
     names = []
     for path in _modules(spec):
         name = path.relative_to(spec.folder).as_posix()
-        content = path.read_bytes()
+        with posix.map_errors(path):
+            content = path.read_bytes()
         _refuse_outside_imports(path, content, spec.folder)
         for part in (name.encode(), content):
             digest.update(len(part).to_bytes(8, "little") + part)
@@ -112,7 +115,7 @@ def _load_module(spec: DatasetSpec, module_name: str) -> ModuleType:
         return importlib.import_module(f"{_load_package(spec)}.{module_name}")
     except ConfigError:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise ConfigError(f"importing {path} failed: {type(error).__name__}: {error}") from error
 
 

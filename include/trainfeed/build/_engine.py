@@ -12,6 +12,7 @@ import atexit
 import math
 import os
 import selectors
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -85,7 +86,7 @@ def run_jobs(
         TrainFeedError: The first error of a job; the others are ended.
         Death: A worker did not come to an end by itself.
     """
-    with _leased(len(jobs)) as workers:
+    with _leased(len(jobs), limits.memory_bytes) as workers:
         for worker, job in zip(workers, jobs, strict=True):
             try:
                 worker.submit(job)
@@ -202,12 +203,18 @@ _busy: set[WorkerProcess] = set()
 
 
 @contextmanager
-def _leased(count: int) -> Iterator[list[WorkerProcess]]:
-    """Give ``count`` workers; those that are still at work at the end are ended."""
+def _leased(count: int, memory_bytes: int = sys.maxsize) -> Iterator[list[WorkerProcess]]:
+    """Give ``count`` workers; those that are still at work at the end are ended.
+
+    Args:
+        count: How many.
+        memory_bytes: What one may have kept of the jobs before, which its next one is not to
+            blame for.
+    """
     workers: list[WorkerProcess] = []
     try:
         for _ in range(count):
-            workers.append(_idle_worker() or _new_worker())
+            workers.append(_idle_worker(memory_bytes) or _new_worker())
             with _lock:
                 _busy.add(workers[-1])
         yield workers
@@ -226,13 +233,13 @@ def _new_worker() -> WorkerProcess:
     return _nursery.submit(WorkerProcess).result()
 
 
-def _idle_worker() -> WorkerProcess | None:
+def _idle_worker(memory_bytes: int) -> WorkerProcess | None:
     while True:
         with _lock:
             if not _idle:
                 return None
             worker = _idle.pop()
-        if worker.is_alive:
+        if worker.is_alive and worker.rss_bytes() <= memory_bytes:
             return worker
         worker.kill()
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from trainfeed.errors import CodeChangedError, ConfigError
+from trainfeed.errors import CodeChangedError, ConfigError, NotFoundError
 from trainfeed.spec import DatasetSpec
+from trainfeed.storage import posix
 
 __all__ = ["load_lookups", "lookup_digests"]
 
@@ -22,6 +23,7 @@ def lookup_digests(spec: DatasetSpec) -> dict[str, str]:
 
     Raises:
         ConfigError: A file is missing.
+        StorageError: A file cannot be read.
     """
     return {name: _digest(spec, name) for name in sorted(spec.lookups)}
 
@@ -51,12 +53,13 @@ def _path(spec: DatasetSpec, name: str) -> Path:
 
 
 def _digest(spec: DatasetSpec, name: str) -> str:
+    path = _path(spec, name)
     try:
-        with _path(spec, name).open("rb") as file:
+        with posix.map_errors(path), path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError as error:
+    except NotFoundError as error:
         raise ConfigError(
-            f"lookup {name!r} of data set {spec.name!r} is missing: {_path(spec, name)};"
+            f"lookup {name!r} of data set {spec.name!r} is missing: {path};"
             " put the file there, or take it out of 'lookups' in dataset.yaml"
         ) from error
 

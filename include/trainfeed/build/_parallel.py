@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -20,6 +20,7 @@ from trainfeed.spec import DatasetSpec, ResourceSpec
 __all__ = ["in_worker", "run_units", "share_of"]
 
 _LEAST_MEMORY_BYTES: Final = 1 << 20
+_AGAIN_S: Final = 0.1
 _NO_LIMITS: Final = Limits(math.inf, sys.maxsize)
 
 
@@ -102,16 +103,26 @@ def run_units(
         yield from map(run, units)
         return
     pool = ThreadPoolExecutor(processes, thread_name_prefix="trainfeed-task")
+    tasks: list[Future[dict[str, Any]]] = []
     try:
-        tasks = [pool.submit(run, unit) for unit in units]
+        tasks.extend(pool.submit(run, unit) for unit in units)
         # Not in their order: the first may wait for ever for what a later one has failed at.
         for task in as_completed(tasks):
             task.result()
         yield from (task.result() for task in tasks)
     except BaseException:
-        # Tasks at work may wait for a function that never comes back.
-        stop_workers(busy=True)
+        pool.shutdown(wait=False, cancel_futures=True)
+        _end(tasks)
         raise
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown()
         rest_workers()
+
+
+def _end(tasks: Sequence[Future[dict[str, Any]]]) -> None:
+    """End the workers of tasks that may wait for a function that never comes back."""
+    stop_workers(busy=True)
+    # Again: a task that had no worker yet gets one later.
+    while at_work := [task for task in tasks if not task.done()]:
+        wait(at_work, _AGAIN_S)
+        stop_workers(busy=True)

@@ -117,11 +117,12 @@ def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
     Raises:
         NotFoundError: The plan is gone; the run has to be started anew.
         FormatError: It is no plan, or one of another version of trainfeed.
+        StorageError: The publication root refused or failed.
     """
     path = folder.plan(ref.interval, ref.plan_id)
     try:
-        return _parse(path.read_bytes(), path)
-    except FileNotFoundError as error:
+        return _parse(_read(path), path)
+    except NotFoundError as error:
         raise NotFoundError(
             f"plan {path} is missing; nothing was changed; start the run anew"
         ) from error
@@ -136,13 +137,22 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
 
     Returns:
         The plan that every stage will read.
+
+    Raises:
+        StorageError: The publication root refused or failed. No plan was changed.
     """
     path = folder.plan(plan.interval["name"], plan.plan_id)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with posix.map_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
     data = plan.to_bytes()
-    if not posix.create_exclusive(path, data) and path.read_bytes() != data:
+    if not posix.create_exclusive(path, data) and _read(path) != data:
         posix.replace_file(path, data)
-    return _parse(path.read_bytes(), path)
+    return _parse(_read(path), path)
+
+
+def _read(path: Path) -> bytes:
+    with posix.map_errors(path):
+        return path.read_bytes()
 
 
 def _parse(data: bytes, path: Path) -> Plan:

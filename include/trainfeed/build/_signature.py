@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from trainfeed.errors import ConfigError
 from trainfeed.spec import DatasetSpec, did_you_mean
+from trainfeed.storage import posix
 
 __all__ = ["require_function"]
 
@@ -27,6 +28,7 @@ def require_function(spec: DatasetSpec) -> None:
     Raises:
         ConfigError: The module has no such function, or one that cannot be called as stages do;
             names the nearest function, or the line.
+        StorageError: The module cannot be read.
     """
     path = spec.folder / f"{spec.preprocess.module}.py"
     body = _parse(path).body
@@ -42,11 +44,13 @@ def require_function(spec: DatasetSpec) -> None:
 
 
 def _parse(path: Path) -> ast.Module:
+    with posix.map_errors(path):
+        source = path.read_bytes()
     try:
-        return ast.parse(path.read_bytes(), filename=str(path))
+        return ast.parse(source, filename=str(path))
     except SyntaxError as error:
         raise ConfigError(
-            f"{path}:{error.lineno}: expected Python, got {error.msg!r}; mend the module"
+            f"{path}:{error.lineno or 1}: expected Python, got {error.msg!r}; mend the module"
         ) from error
 
 

@@ -49,7 +49,7 @@ class UserFunction:
             result = self._function(record, self._lookups)
         except Reject:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             message = f"raised {type(error).__name__}: {error}"
             remedy = "mend the function, or raise Reject for broken records"
             raise self.mistake(record, message, remedy) from error
@@ -71,7 +71,7 @@ class UserFunction:
         """
         try:
             returned = self._function(batch, self._lookups)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             message = f"raised {type(error).__name__}: {error}"
             remedy = "mend the function, or reject broken records in _rejected"
             raise self.batch_mistake(batch, None, message, remedy) from error

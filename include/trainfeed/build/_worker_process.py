@@ -80,6 +80,7 @@ class WorkerProcess:
         self._tail = b""
         self._num_printed = 0
         self._label = ""
+        self._ends = False
         self.is_idle = True
 
     @property
@@ -95,7 +96,8 @@ class WorkerProcess:
     @property
     def is_alive(self) -> bool:
         """Whether it can take a job."""
-        return self._process.poll() is None
+        # It may not have ended yet when it was told to.
+        return not self._ends and self._process.poll() is None
 
     def submit(self, job: Job) -> None:
         """Send a job; one at a time.
@@ -154,9 +156,12 @@ class WorkerProcess:
         with suppress(OSError):
             self._process.send_signal(STACK_SIGNAL)
         text = b""
+        # Not select, which refuses descriptors beyond 1023.
+        more = select.poll()
+        more.register(self.output, select.POLLIN)
         deadline = time.monotonic() + _STACK_S
         while _STACK_END not in text and time.monotonic() < deadline:
-            if not select.select([self.output], [], [], _STACK_S)[0]:
+            if not more.poll(1000 * _STACK_S):
                 break
             data = os.read(self.output, _READ_BYTES)
             if not data:
@@ -184,6 +189,7 @@ class WorkerProcess:
 
     def interrupt(self) -> None:
         """End it at once; who waits for it releases it."""
+        self._ends = True
         self._process.kill()
 
     def kill(self) -> None:

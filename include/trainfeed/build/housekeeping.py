@@ -30,6 +30,7 @@ from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.config import Environment
+from trainfeed.dataset.layout import is_name
 from trainfeed.errors import NotFoundError
 from trainfeed.storage import FileInfo, Location
 
@@ -122,7 +123,8 @@ def sweep(
 def _leftovers(env: Environment) -> Iterator[_Leftover]:
     for info in _listed(root := Location.parse(env.root)):
         dataset = root / info.name
-        if info.is_dir and (dataset / "_staging").exists():
+        # Of a file system's own folders, lost+found for one, nobody but root sees the inside.
+        if info.is_dir and is_name(info.name) and (dataset / "_staging").exists():
             for folder, depth in _DEPTHS.items():
                 yield from _files(dataset / folder, depth)
             yield from _folders(dataset / "_staging", _ABANDONED, dataset / TRASH)

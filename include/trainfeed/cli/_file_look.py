@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +24,7 @@ from trainfeed.cli._file_options import (
 )
 from trainfeed.cli._file_text import as_json, printable, sample_lines
 from trainfeed.cli._output import print_json, print_message, print_rows, program
-from trainfeed.errors import ConfigError, FormatError
+from trainfeed.errors import ConfigError, ConflictError, FormatError
 
 if TYPE_CHECKING:
     from trainfeed.conversion import SampleFile
@@ -49,15 +49,18 @@ def inspect(files: Files, *, use_json: AsJson = False) -> None:
 
 
 def head(
-    file: File,
+    files: Files,
     *,
     number: Annotated[int, typer.Option("-n", "--number", min=0, help="How many.")] = 10,
     schema: SchemaFile = None,
     file_format: AsFormat = None,
     use_json: AsJson = False,
 ) -> None:
-    """Show the first samples of a file."""
-    samples = islice(open_file(file, schema, file_format).samples(), number)
+    """Show the first samples of files, one file after another."""
+    from trainfeed.conversion import paths_of
+
+    opened = (open_file(path, schema, file_format) for path in paths_of(files))
+    samples = islice(chain.from_iterable(file.samples() for file in opened), number)
     if use_json:
         typer.echo(json.dumps([as_json(sample) for sample in samples], indent=2))
         return
@@ -95,7 +98,9 @@ def verify(
 
     problems: dict[str, list[str]] = {}
     with progress("verifying") as tell:
-        paths = _verify_sets(files, problems, deep=deep) or paths_of(files)
+        paths = _verify_sets(files, problems, deep=deep)
+        if paths is None:
+            paths = paths_of(files)
         for number, path in enumerate(paths):
             tell(len(paths), number)
             try:
@@ -154,7 +159,7 @@ def index(
     if output is None:
         typer.echo(text, nl=False)
     elif not create_exclusive(output, text.encode()):
-        raise ConfigError(f"{output} exists; choose another name, or delete it first")
+        raise ConflictError(f"{output} exists; choose another name, or delete it first")
 
 
 def _account(path: Path) -> dict[str, Any]:
@@ -203,20 +208,26 @@ def _cell(account: dict[str, Any], column: str) -> str:
     return printable(f"{value:,}" if isinstance(value, int) else str(value))
 
 
-def _verify_sets(files: list[str], problems: dict[str, list[str]], *, deep: bool) -> list[Path]:
-    """Compare folders with their manifests; return the shards if nothing but folders was given."""
+def _verify_sets(
+    files: list[str], problems: dict[str, list[str]], *, deep: bool
+) -> list[Path] | None:
+    """Compare folders with their manifests.
+
+    Returns:
+        The shards that agree with them; None unless every name is a folder of sets.
+    """
     from trainfeed.conversion import ShardManifest
 
-    folders = [Path(file) for file in files if Path(file).is_dir()]
-    if len(folders) < len(files):
-        return []
+    folders = {Path(file): sorted(Path(file).glob("*.shards.json")) for file in files}
+    if not all(folders.values()):
+        return None
     paths = []
-    for folder in folders:
-        for path in sorted(folder.glob("*.shards.json")):
+    for folder, manifests in folders.items():
+        for path in manifests:
             manifest = ShardManifest.load(folder, path.name.removesuffix(".shards.json"))
             found = manifest.problems(folder, deep=deep)
             if found:
-                problems[str(folder)] = found
+                problems.setdefault(str(folder), []).extend(found)
             names = {each.partition(":")[0] for each in found}
             paths += [folder / s.name for s in manifest.shards if s.name not in names]
     return paths

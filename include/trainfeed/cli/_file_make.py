@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -26,10 +29,11 @@ from trainfeed.cli._output import print_json, print_mapping, print_rows
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:
-    from trainfeed.conversion import RepairReport, ShardManifest
+    from trainfeed.conversion import RepairReport, SampleFile, ShardManifest
 
 __all__ = ["convert", "merge", "repair", "reshard"]
 
+_TOLD_SAMPLES: Final = 1000
 Output = Annotated[Path, typer.Argument(help="The new file.", show_default=False)]
 
 
@@ -49,7 +53,11 @@ def repair(
     if (output is None) != in_place:
         raise ConfigError("expected either --output or --in-place")
     found = format_of(file) if file_format is None else Format(file_format)
-    report = repair_in_place(file, found) if output is None else repair_file(file, output, found)
+    with progress("reading") as tell:
+        if output is None:
+            report = repair_in_place(file, found, on_progress=tell)
+        else:
+            report = repair_file(file, output, found, on_progress=tell)
     dropped = _shown(report)
     kept = {"file": str(output or file), "records": report.num_records, "chunks": report.num_chunks}
     if use_json:
@@ -106,16 +114,31 @@ def convert(  # noqa: PLR0913 (options of a command)
         file, source_options(schema, file_format, labels=labels, sparse=sparse)
     )
     options = SinkOptions(None if to is None else Format(to), codec, sparse, labels_output)
-    count = transcode(source, output, options)
+    with progress("converting") as tell:
+        count = transcode(_telling(source, tell), output, options)
     report = {"file": str(output), "samples": count, "bytes": output.stat().st_size}
     print_json(report) if use_json else print_mapping(report)
+
+
+def _telling(source: SampleFile, tell: Callable[[int, int], None]) -> SampleFile:
+    """Return a file that says how many of its samples were read, whichever way."""
+
+    def counted(read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        for number, sample in enumerate(read()):
+            if not number % _TOLD_SAMPLES:
+                tell(0, number)
+            yield sample
+
+    records = None if source.records is None else partial(counted, source.records)
+    return replace(source, samples=partial(counted, source.samples), records=records)
 
 
 def merge(files: Files, output: Output, *, use_json: AsJson = False) -> None:
     """Write the records of files to a new one, one file after another."""
     from trainfeed.conversion import merge_files, paths_of
 
-    count = merge_files(paths_of(files), output)
+    with progress("merging") as tell:
+        count = merge_files(paths_of(files), output, on_progress=tell)
     report = {"file": str(output), "records": count, "bytes": output.stat().st_size}
     print_json(report) if use_json else print_mapping(report)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -17,8 +18,14 @@ from trainfeed.cli._output import (
 )
 from trainfeed.config import Environment, environment_from_environ
 from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.dataset.layout import generation_name, parse_generation
-from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError
+from trainfeed.dataset.layout import generation_name, is_name, parse_generation
+from trainfeed.errors import (
+    AccessDeniedError,
+    ConfigError,
+    FormatError,
+    NotFoundError,
+    StorageError,
+)
 from trainfeed.spec import SPEC_FILE, did_you_mean
 from trainfeed.storage.posix import map_errors
 
@@ -28,6 +35,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Target = Annotated[str, typer.Argument(help="NAME/INTERVAL, or NAME/INTERVAL/gNNNN.")]
 
 _DATASET_COLUMNS: Final[tuple[str, ...]] = ("data set", "intervals", "newest", "state")
+_CLOSED: Final = "closed to this account"
 _COLUMNS = ("interval", "generation", "samples", "quarantined", "filtered", "bytes", "content")
 
 
@@ -134,29 +142,31 @@ def _datasets(env: Environment) -> list[dict[str, Any]]:
     specified, published = _specified(env), _published(Path(env.root))
     rows = []
     for name in sorted({*specified, *published}):
-        folder = DatasetFolder(Path(env.root), name)
-        intervals = [i for i in folder.intervals() if folder.readable_generation(i)]
-        rows.append(
-            {
-                "data set": name,
-                "intervals": len(intervals),
-                "newest": intervals[-1] if intervals else "",
-                "state": _state(name in specified, bool(intervals)),
-            }
-        )
+        row: dict[str, Any] = {"data set": name, "intervals": "", "newest": "", "state": _CLOSED}
+        with suppress(AccessDeniedError):
+            intervals = _intervals(DatasetFolder(Path(env.root), name))
+            row["intervals"] = len(intervals)
+            row["newest"] = intervals[-1] if intervals else ""
+            row["state"] = _state(name in specified, bool(intervals))
+        rows.append(row)
     return rows
 
 
+def _intervals(folder: DatasetFolder) -> list[str]:
+    return [name for name in folder.intervals() if folder.readable_generation(name)]
+
+
 def _state(is_specified: bool, is_built: bool) -> str:
-    if not is_specified:
-        return "published, without a specification here"
-    return "published" if is_built else "not built yet"
+    state = "published" if is_built else "not built yet"
+    return state if is_specified else f"{state}, without a specification here"
 
 
 def _specified(env: Environment) -> list[str]:
     """Return the data sets that have a folder, also those whose specification is wrong."""
-    folders = env.datasets.iterdir() if env.datasets.is_dir() else ()
-    return [path.name for path in folders if (path / SPEC_FILE).is_file()]
+    with map_errors(env.datasets):
+        if not env.datasets.is_dir():
+            return []
+        return [path.name for path in _folders(env.datasets) if _is_seen(path / SPEC_FILE)]
 
 
 def _published(root: Path) -> list[str]:
@@ -164,7 +174,20 @@ def _published(root: Path) -> list[str]:
         # Nothing was ever published: the first build makes the root.
         if not root.exists():
             return []
-        return [path.name for path in root.iterdir() if (path / "versions").is_dir()]
+        return [path.name for path in _folders(root) if _is_seen(path / "versions")]
+
+
+def _folders(place: Path) -> list[Path]:
+    """Return what may be a data set: neither hidden nor of the file system's own."""
+    return [path for path in place.iterdir() if is_name(path.name)]
+
+
+def _is_seen(path: Path) -> bool:
+    """Return whether it is there; what this account may not look into is taken to be."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True
 
 
 def _require_known(env: Environment, name: str) -> None:
@@ -177,8 +200,7 @@ def _require_known(env: Environment, name: str) -> None:
 
 
 def _versions(folder: DatasetFolder) -> list[Version]:
-    published = [name for name in folder.intervals() if folder.readable_generation(name)]
-    return [Version.resolve(folder, name) for name in published]
+    return [Version.resolve(folder, name) for name in _intervals(folder)]
 
 
 def _resolve(target: str) -> Version:

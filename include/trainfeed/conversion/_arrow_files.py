@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -87,22 +88,28 @@ class ArrowTable:
 
     def _iter_batches(self) -> Iterator[pa.RecordBatch]:
         with _arrow_errors(self._path):
+            num_rows = 0
             for batch in self._batches:
                 batch.validate(full=True)
                 yield batch
+                num_rows += batch.num_rows
+            if self._num_rows not in {None, num_rows}:
+                raise FormatError(f"expected {self._num_rows} rows, got {num_rows}")
 
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[ArrowTable]:
     """Open a Parquet file; a batch of rows is decoded at a time.
 
+    Checksums of pages are verified where the file has them, as those of ``write_parquet`` do.
+
     Raises:
         FormatError: It is damaged.
         ConfigError: A column has a type that samples have not.
     """
     with open_input(path) as file, _arrow_errors(path):
-        parquet = pq.ParquetFile(file, pre_buffer=False)
-        schema = schema_of(parquet.schema_arrow, _columns_without_nulls(parquet.metadata))
+        parquet = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
+        schema = schema_of(parquet.schema_arrow, partial(_columns_without_nulls, parquet))
         batches = parquet.iter_batches(batch_size=_BATCH_ROWS, use_threads=False)
         yield ArrowTable(schema, batches, path, parquet.metadata.num_rows)
 
@@ -117,7 +124,7 @@ def open_arrow(path: Path) -> Iterator[ArrowTable]:
     """
     with open_input(path) as file, _arrow_errors(path):
         reader = pa.ipc.open_file(file)
-        schema = schema_of(reader.schema, frozenset())
+        schema = schema_of(reader.schema, frozenset)
         batches = map(reader.get_batch, range(reader.num_record_batches))
         yield ArrowTable(schema, batches, path)
 
@@ -132,8 +139,8 @@ def write_parquet(
     """
     columns = arrow_schema(schema)
     try:
-        writer = pq.ParquetWriter(file, columns, compression=codec)
-    except (ValueError, OSError) as error:
+        writer = pq.ParquetWriter(file, columns, compression=codec, write_page_checksum=True)
+    except (ValueError, OSError, pa.ArrowException) as error:
         raise ConfigError(f"expected a codec of Parquet, got {codec!r}: {error}") from error
     with writer:
         return _write(writer, samples, schema, columns)
@@ -171,10 +178,13 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _columns_without_nulls(metadata: Any) -> frozenset[str]:
+def _columns_without_nulls(parquet: pq.ParquetFile) -> Set[str]:
     with_nulls: set[str] = set()
     names: set[str] = set()
+    metadata = parquet.metadata
     for group in range(metadata.num_row_groups):
+        # Of a damaged footer reading says so, where looking at statistics kills the process.
+        next(parquet.iter_batches(batch_size=1, row_groups=[group], use_threads=False), None)
         for number in range(metadata.num_columns):
             column = metadata.row_group(group).column(number)
             name = column.path_in_schema.split(".")[0]
@@ -182,7 +192,7 @@ def _columns_without_nulls(metadata: Any) -> frozenset[str]:
             counts = column.statistics
             if counts is None or not counts.has_null_count or counts.null_count:
                 with_nulls.add(name)
-    return frozenset(names - with_nulls)
+    return names - with_nulls
 
 
 def _plain(column: Any) -> Any:
@@ -240,7 +250,7 @@ def _nested(field: Field, values: Any, path: Path) -> Any:
 def _arrow_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, EOFError) as error:
+    except (pa.ArrowException, OSError, EOFError, UnicodeError) as error:
         raise FormatError(f"the file is damaged: {error}", path=str(path)) from error
     except FormatError as error:
         error.path = error.path or str(path)

@@ -22,6 +22,7 @@ refused.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Set
 from typing import Final
 
 import numpy as np
@@ -51,12 +52,13 @@ def _type_of(field: Field) -> pa.DataType:
     return kind
 
 
-def schema_of(columns: pa.Schema, without_nulls: frozenset[str]) -> Schema:
+def schema_of(columns: pa.Schema, without_nulls: Callable[[], Set[str]]) -> Schema:
     """Return the fields for the columns of a file.
 
     Args:
         columns: The columns.
-        without_nulls: Names of those that are known to hold no null.
+        without_nulls: Gives the names of those that are known to hold no null. Not called for a
+            file that carries its schema.
 
     Raises:
         ConfigError: A column has a type that samples have not.
@@ -74,10 +76,11 @@ def schema_of(columns: pa.Schema, without_nulls: frozenset[str]) -> Schema:
                 f"the metadata speak of {expected.names}, the file has {columns.names}"
             )
         return schema
-    return Schema(tuple(_field_of(column, without_nulls) for column in columns))
+    names = without_nulls()
+    return Schema(tuple(_field_of(column, names) for column in columns))
 
 
-def _field_of(column: pa.Field, without_nulls: frozenset[str]) -> Field:
+def _field_of(column: pa.Field, without_nulls: Set[str]) -> Field:
     kind, shape = column.type, []
     if pa.types.is_dictionary(kind):
         kind = kind.value_type

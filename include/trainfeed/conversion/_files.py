@@ -14,7 +14,7 @@ from trainfeed.conversion._options import AnyCodec, ConvertOptions, ShardFormat
 from trainfeed.conversion._records import ArrayEncoder, record_encoder
 from trainfeed.conversion._sources import SampleFile, SourceOptions, open_sample_file, paths_of
 from trainfeed.conversion._target import Target
-from trainfeed.errors import ConfigError
+from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.recordio import Codec
 from trainfeed.samples import Schema
 
@@ -127,7 +127,11 @@ def add_file(runs: RunBuilder, file: SampleFile, target: Target) -> None:
             runs.add_all(encoder.encode(block))
     else:
         encode = record_encoder(target.encoding, target.schema, container)
-        runs.add_all(encode(file.samples()))
+        try:
+            runs.add_all(encode(file.samples()))
+        except SampleShapeError as error:
+            error.args = (f"{file.path}: {error.args[0]}",)
+            raise
 
 
 def _described(file: SampleFile) -> str:

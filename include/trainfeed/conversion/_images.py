@@ -55,6 +55,8 @@ def decode_image(data: bytes, *, max_pixels: int) -> NDArray[np.uint8]:
                     " raise max_pixels"
                 )
             pixels = np.asarray(image.convert("RGB"))
+    except image_module.UnidentifiedImageError as error:
+        raise FormatError(f"expected an image in {', '.join(_FORMATS)}, got none") from error
     except (OSError, ValueError, SyntaxError, EOFError, OverflowError) as error:
         raise FormatError(f"expected an image in {', '.join(_FORMATS)}: {error}") from error
     except image_module.DecompressionBombError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,12 +63,17 @@ class Line(NamedTuple):
 
 
 def iter_lines(file: BinaryIO, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Line]:
-    """Yield the lines of a file, in memory for the longest one that is allowed."""
+    """Yield the lines of a file, in memory for the longest one that is allowed.
+
+    The mark that some programs put before text in UTF-8 is no part of the first line.
+    """
     number = offset_bytes = 0
     while data := file.readline(max_line_bytes + 2):
         number += 1
         start, offset_bytes = offset_bytes, offset_bytes + len(data)
         text = data.removesuffix(b"\n").removesuffix(b"\r")
+        if not start:
+            text = text.removeprefix(codecs.BOM_UTF8)
         if len(text) <= max_line_bytes:
             yield Line(number, start, text)
             continue

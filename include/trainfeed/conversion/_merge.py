@@ -9,10 +9,11 @@ from typing import Final
 from trainfeed.conversion._files import open_inputs
 from trainfeed.conversion._input import open_input
 from trainfeed.conversion._manifest import Encoding
+from trainfeed.conversion._options import OnProgress
 from trainfeed.conversion._sidecar import write_sidecar
 from trainfeed.conversion._sniff import Format
-from trainfeed.conversion._sources import SourceOptions
-from trainfeed.errors import ConfigError
+from trainfeed.conversion._sources import SampleFile, SourceOptions
+from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import NewFile, write_all
 from trainfeed.recordio import verify_shard
 from trainfeed.tfrecord import TFRecordWriter
@@ -22,11 +23,18 @@ __all__ = ["merge_files"]
 _COPY_BYTES: Final = 1 << 20
 
 
-def merge_files(paths: Sequence[Path], output: Path) -> int:
+def merge_files(
+    paths: Sequence[Path], output: Path, *, on_progress: OnProgress | None = None
+) -> int:
     """Write the records of files to a new one, in order.
 
     Chunks of RecordIO are verified and copied as they are; records of TFRecord are written anew,
     without compression.
+
+    Args:
+        paths: The files.
+        output: The new one.
+        on_progress: Called with the number of files and of those that were read.
 
     Returns:
         How many records there are.
@@ -43,17 +51,13 @@ def merge_files(paths: Sequence[Path], output: Path) -> int:
             f"expected files of RecordIO, or files of TFRecord, got {sorted(formats)}; convert them"
             " first"
         )
-    new = NewFile(output)
+    append = _append_chunks if formats == {Format.RECORDIO} else _append_records
+    new, count = NewFile(output), 0
     try:
-        if formats == {Format.RECORDIO}:
-            count = _append_chunks(paths, new)
-        else:
-            count = 0
-            with TFRecordWriter(new.file) as writer:
-                for file in inputs.files:
-                    for record in file.records() if file.records else ():
-                        writer.write(record)
-                        count += 1
+        for number, file in enumerate(inputs.files):
+            if on_progress is not None:
+                on_progress(len(inputs.files), number)
+            count += append(file, new)
         if inputs.encoding is not Encoding.BYTES:
             write_sidecar(output, inputs.encoding, inputs.schema)
         new.commit()
@@ -63,12 +67,21 @@ def merge_files(paths: Sequence[Path], output: Path) -> int:
     return count
 
 
-def _append_chunks(paths: Sequence[Path], new: NewFile) -> int:
-    count = 0
-    for path in paths:
-        with open_input(path) as source:
-            count += verify_shard(source).num_records
-            source.seek(0)
-            while piece := source.read(_COPY_BYTES):
-                write_all(new.file, piece)
+def _append_chunks(file: SampleFile, new: NewFile) -> int:
+    with open_input(file.path) as source:
+        try:
+            count = verify_shard(source).num_records
+        except FormatError as error:
+            error.path = str(file.path)
+            raise
+        source.seek(0)
+        while piece := source.read(_COPY_BYTES):
+            write_all(new.file, piece)
     return count
+
+
+def _append_records(file: SampleFile, new: NewFile) -> int:
+    with TFRecordWriter(new.file) as writer:
+        for record in file.records() if file.records else ():
+            writer.write(record)
+    return writer.num_records

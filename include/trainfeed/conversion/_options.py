@@ -13,9 +13,10 @@ from trainfeed.errors import ConfigError
 from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.tfrecord import Compression, TFRecordWriter
 
-__all__ = ["AnyCodec", "ConvertOptions", "FileFormat", "RecordSink", "ShardFormat"]
+__all__ = ["AnyCodec", "ConvertOptions", "FileFormat", "OnProgress", "RecordSink", "ShardFormat"]
 
 AnyCodec: TypeAlias = Codec | Compression | str
+OnProgress: TypeAlias = Callable[[int, int], None]
 RecordSink: TypeAlias = RecordWriter | TFRecordWriter
 
 _LEAST_MEMORY_BYTES: Final = 1 << 16
@@ -51,7 +52,7 @@ class ConvertOptions:
     max_chunk_bytes: int = 1 << 20
     memory_bytes: int = 128 << 20
     work_dir: str | os.PathLike[str] | None = None
-    on_progress: Callable[[int, int], None] | None = None
+    on_progress: OnProgress | None = None
 
     def __post_init__(self) -> None:
         if self.memory_bytes < _LEAST_MEMORY_BYTES:

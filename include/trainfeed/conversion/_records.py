@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -15,11 +16,19 @@ from numpy.typing import NDArray
 
 from trainfeed.conversion._manifest import Encoding
 from trainfeed.conversion._options import FileFormat
-from trainfeed.errors import ConfigError, SampleShapeError
+from trainfeed.errors import ConfigError, FormatError, SampleShapeError
 from trainfeed.samples import Schema, TypedCodec, ValueCodec
 from trainfeed.tfrecord import ExampleCodec
 
-__all__ = ["ArrayEncoder", "Decode", "Encode", "record_decoder", "record_encoder"]
+__all__ = [
+    "ArrayEncoder",
+    "Decode",
+    "Encode",
+    "decode_each",
+    "name_file",
+    "record_decoder",
+    "record_encoder",
+]
 
 Encode: TypeAlias = Callable[[Iterable[Any]], Iterator[bytes]]
 Decode: TypeAlias = Callable[[bytes], Any]
@@ -38,11 +47,11 @@ def record_encoder(encoding: Encoding, schema: Schema | None, file_format: FileF
         ConfigError: The samples are typed and there is no schema.
     """
     if encoding is Encoding.BYTES:
-        return partial(map, _as_bytes)
+        return partial(_encode_each, _as_bytes)
     if encoding is Encoding.VALUE:
-        return partial(map, ValueCodec().encode)
+        return partial(_encode_each, ValueCodec().encode)
     typed, names = TypedCodec(_required(schema)), _required(schema).names
-    encode: Encode = partial(map, lambda sample: typed.encode(_mapping(names, sample)))
+    encode: Encode = partial(_encode_each, lambda sample: typed.encode(_mapping(names, sample)))
     if file_format is FileFormat.RECORDIO:
         return encode
     # By way of typed records, which give every value the dtype and shape of its field.
@@ -62,6 +71,29 @@ def record_decoder(encoding: Encoding, schema: Schema | None, file_format: FileF
     if file_format is FileFormat.RECORDIO:
         return TypedCodec(_required(schema)).decode
     return ExampleCodec(_required(schema)).decode
+
+
+def decode_each(records: Iterable[bytes], decode: Decode, path: Path) -> Iterator[Any]:
+    """Yield the samples of a file's records.
+
+    Raises:
+        FormatError: A record holds none; says which one, from 0.
+    """
+    for number, record in enumerate(records):
+        try:
+            sample = decode(record)
+        except FormatError as error:
+            error.args = (f"record {number}: {error.args[0]}",)
+            name_file(error, path)
+            raise
+        yield sample
+
+
+def name_file(error: FormatError, path: Path) -> None:
+    """Say in which file a record could not be decoded; its bytes were counted from its start."""
+    if error.offset_bytes is not None:
+        error.args = (f"{error.args[0]}, at byte {error.offset_bytes} of it",)
+    error.path, error.offset_bytes = str(path), None
 
 
 class ArrayEncoder:
@@ -110,6 +142,16 @@ class ArrayEncoder:
                 f"expected blocks of {expected}, shape (n,), got {block.dtype} {block.shape}"
             )
         return block
+
+
+def _encode_each(encode: Callable[[Any], bytes], samples: Iterable[Any]) -> Iterator[bytes]:
+    for number, sample in enumerate(samples):
+        try:
+            record = encode(sample)
+        except SampleShapeError as error:
+            error.args = (f"sample {number}: {error.args[0]}",)
+            raise
+        yield record
 
 
 def _examples(typed: TypedCodec, records: Iterator[bytes]) -> Iterator[bytes]:

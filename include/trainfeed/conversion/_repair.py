@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import BinaryIO, Final
 
 from trainfeed.conversion._input import open_input
 from trainfeed.conversion._manifest import Encoding
+from trainfeed.conversion._options import OnProgress
 from trainfeed.conversion._sidecar import known_encoding, write_sidecar
 from trainfeed.conversion._sniff import Format
 from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
@@ -41,13 +43,21 @@ class RepairReport:
     dropped: tuple[DroppedRange, ...]
 
 
-def repair_file(path: Path, output: Path, file_format: Format) -> RepairReport:
+def repair_file(
+    path: Path, output: Path, file_format: Format, *, on_progress: OnProgress | None = None
+) -> RepairReport:
     """Write what is whole of a file to a new one.
 
     Of RecordIO every whole chunk is copied, byte for byte, of TFRecord every whole record; see
     ``DamagePolicy.skip_chunk`` for how they are found. A compressed TFRecord file is kept up to its
     first damage, and the new file is not compressed. What is known of the records of the old file
     is written beside the new one.
+
+    Args:
+        path: The damaged file.
+        output: The new one.
+        file_format: RecordIO or TFRecord.
+        on_progress: Of RecordIO called with the bytes that there are and those that were read.
 
     Raises:
         ConflictError: The new name is taken.
@@ -57,13 +67,15 @@ def repair_file(path: Path, output: Path, file_format: Format) -> RepairReport:
     """
     encoding, schema = known_encoding(path)
     with _new_file(output) as file:
-        report = _repair(path, file, file_format)
+        report = _repair(path, file, file_format, on_progress)
         if encoding is not Encoding.BYTES:
             write_sidecar(output, encoding, schema)
     return report
 
 
-def repair_in_place(path: Path, file_format: Format) -> RepairReport:
+def repair_in_place(
+    path: Path, file_format: Format, *, on_progress: OnProgress | None = None
+) -> RepairReport:
     """Let what is whole of a file take its place; see ``repair_file``.
 
     What is beside the file stays as it is. The new file is ``<file>.repaired`` until it is whole.
@@ -75,22 +87,24 @@ def repair_in_place(path: Path, file_format: Format) -> RepairReport:
     """
     new = path.with_name(f"{path.name}.repaired")
     with _new_file(new) as file:
-        report = _repair(path, file, file_format)
+        report = _repair(path, file, file_format, on_progress)
     with map_errors(path):
         new.replace(path)
     sync_dir(path.absolute().parent)
     return report
 
 
-def _repair(path: Path, file: BinaryIO, file_format: Format) -> RepairReport:
+def _repair(
+    path: Path, file: BinaryIO, file_format: Format, on_progress: OnProgress | None
+) -> RepairReport:
     if file_format is Format.RECORDIO:
-        return _repair_recordio(path, file)
+        return _repair_recordio(path, file, on_progress)
     if file_format is Format.TFRECORD:
         return _repair_tfrecord(path, file)
     raise ConfigError(f"expected RecordIO or TFRecord to repair, got {file_format}")
 
 
-def _repair_recordio(path: Path, file: BinaryIO) -> RepairReport:
+def _repair_recordio(path: Path, file: BinaryIO, on_progress: OnProgress | None) -> RepairReport:
     report = DamageReport()
     num_chunks = num_records = 0
     with open_input(path) as source:
@@ -102,6 +116,8 @@ def _repair_recordio(path: Path, file: BinaryIO) -> RepairReport:
                 write_all(file, piece)
                 left -= len(piece)
             num_chunks, num_records = num_chunks + 1, num_records + info.num_records
+            if on_progress is not None:
+                on_progress(os.fstat(source.fileno()).st_size, info.end_bytes)
     return RepairReport(num_records, num_chunks, tuple(report.dropped))
 
 

@@ -70,6 +70,8 @@ def transcode(source: SampleFile, path: Path, options: SinkOptions) -> int:
         )
     if file_format in _RECORDS:
         return _write_records(source, path, FileFormat(file_format.value), options)
+    if file_format is not Format.PARQUET and (options.codec or "none").lower() != "none":
+        raise ConfigError(f"{file_format} has no compression, got the codec {options.codec!r}")
     if file_format is Format.IDX:
         return _write_idx(source, path, options)
     write = _WRITERS[file_format]

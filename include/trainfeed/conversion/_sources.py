@@ -14,7 +14,7 @@ from trainfeed.conversion._arrow_files import ArrowTable, open_arrow, open_parqu
 from trainfeed.conversion._idx import idx_schema, iter_idx, iter_idx_pairs, read_idx_header
 from trainfeed.conversion._manifest import Encoding, ShardManifest
 from trainfeed.conversion._options import FileFormat
-from trainfeed.conversion._records import record_decoder
+from trainfeed.conversion._records import decode_each, name_file, record_decoder
 from trainfeed.conversion._sidecar import known_encoding
 from trainfeed.conversion._sniff import Format, format_of
 from trainfeed.conversion._sparse import SparseOptions, read_sparse
@@ -110,7 +110,7 @@ def _open_records(path: Path, file_format: Format, options: SourceOptions) -> Sa
         return iter(RecordScanner([path]) if is_recordio else TFRecordReader([path]))
 
     def samples() -> Iterator[Any]:
-        return map(record_decoder(encoding, schema, container), records())
+        return decode_each(records(), record_decoder(encoding, schema, container), path)
 
     def num_samples() -> int:
         if is_recordio:
@@ -137,9 +137,16 @@ def _record_blocks(
     if container is FileFormat.RECORDIO:
         yield from SampleReader([path], schema).iter_batches(num_samples)
         return
-    codec = ExampleCodec(schema)
+    codec, start = ExampleCodec(schema), 0
     for records in TFRecordReader([path]).iter_batches(num_samples):
-        yield codec.decode_records(records)
+        try:
+            block = codec.decode_records(records)
+        except FormatError as error:
+            error.args = (f"from record {start} on, {error.args[0]}",)
+            name_file(error, path)
+            raise
+        yield block
+        start += len(records)
 
 
 def _open_table(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TextIO
@@ -69,7 +70,7 @@ def read_csv(path: Path, schema: Schema | None = None) -> Iterator[Any]:
     """
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL_CHARS))
     check = _checker(schema)
-    with open_input(path) as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
+    with open_input(path) as file, _as_text(file) as text:
         rows = csv.reader(_bounded(text), strict=True)
         try:
             header = next(rows, None)
@@ -77,6 +78,9 @@ def read_csv(path: Path, schema: Schema | None = None) -> Iterator[Any]:
             for cells in rows:
                 if cells:
                     yield check(_row(header or [], cells, schema))
+        except UnicodeError as error:
+            # The line that is no text was not counted yet.
+            raise FormatError(f"line {rows.line_num + 1}: {error}", path=str(path)) from error
         except (csv.Error, ValueError, RecursionError, SampleShapeError) as error:
             raise FormatError(f"line {rows.line_num}: {error}", path=str(path)) from error
 
@@ -101,7 +105,9 @@ def write_csv(file: TextIO, samples: Iterable[Mapping[str, Any]], schema: Schema
 def _parse(data: bytes | None) -> Any:
     if data is None:
         raise ValueError(f"expected at most {MAX_LINE_BYTES} bytes")
-    return json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
+    return json.loads(
+        data.decode(), object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite
+    )
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -113,6 +119,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON; write it as text")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(f"{digits:.60} is beyond float64")
+    return value
 
 
 def _checker(schema: Schema | None) -> Callable[[Any], Any]:
@@ -138,9 +151,25 @@ def _plain_json(sample: Any) -> Any:
     )
 
 
+def _as_text(file: BinaryIO) -> io.TextIOWrapper:
+    # A wrapper decodes ahead of the lines, so what is no UTF-8 is kept until its line comes.
+    return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
 def _bounded(text: TextIO) -> Iterator[str]:
     while line := text.readline(MAX_LINE_BYTES):
+        if not line.isascii():
+            _require_text(line)
         yield line
+
+
+def _require_text(line: str) -> None:
+    try:
+        line.encode()
+    except UnicodeEncodeError as error:
+        byte = line[error.start].encode(errors="surrogateescape").hex()
+        message = f"expected UTF-8, got the byte {byte} behind {error.start} characters"
+        raise UnicodeError(message) from error
 
 
 def _check_header(header: list[str] | None, schema: Schema | None) -> None:
@@ -172,7 +201,7 @@ def _from_cell(field: Field, cell: str) -> Any:
     if not cell:
         raise SampleShapeError(f"field {field.name!r}: expected a number, got an empty cell")
     try:
-        return int(cell)
+        return int(cell if cell.isascii() and "_" not in cell else "")
     except ValueError:
         return cell if cell in {"NaN", "Infinity", "-Infinity"} else _parse(cell.encode())
 

@@ -34,6 +34,7 @@ __all__ = [
     "check_name",
     "generation_name",
     "is_generation",
+    "is_name",
     "parse_generation",
 ]
 
@@ -53,9 +54,14 @@ def check_name(name: str) -> str:
     Raises:
         ConfigError: It holds a separator, starts with a dot or dash, or is too long.
     """
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise ConfigError(f"expected a name of letters, digits, '.', '_' and '-', got {name!r}")
     return name
+
+
+def is_name(name: str) -> bool:
+    """Return whether ``name`` may become one component of a path, as that of a data set does."""
+    return _NAME.fullmatch(name) is not None
 
 
 def _check_topic(name: str) -> str:

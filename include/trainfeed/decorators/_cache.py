@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from trainfeed.decorators._lock import new_lock
 from trainfeed.decorators._stage import (
     BlockStage,
     Stage,
@@ -86,6 +87,7 @@ class _Kept:
         self._open_pass = open_pass
         self._open_store = open_store
         self._complete: _Store | None = None
+        self._lock = new_lock()
 
     def items_from(self, start: Start) -> Iterator[Any]:
         """Yield items; positions count them."""
@@ -117,8 +119,10 @@ class _Kept:
                 yield item
         if store is not None:
             store.flush()
-            # Of two passes at once the last one to end is kept; both have all samples.
-            self._complete = store
+            # Of two passes at once the first one to end is kept: orders may differ.
+            with self._lock:
+                if self._complete is None:
+                    self._complete = store
 
 
 class _Store:

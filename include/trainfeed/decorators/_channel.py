@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
+
+from trainfeed.decorators._lock import new_lock
+from trainfeed.decorators._owner import require_owner
 
 __all__ = ["Channel"]
 
@@ -40,8 +45,8 @@ class Channel(Generic[T]):
         self._is_finished = False
         self._error: BaseException | None = None
         self._is_closed = False
-        # Reentrant: a garbage collection inside a locked region may close another iterator.
-        lock = threading.RLock()
+        self._owner = os.getpid()
+        lock = new_lock()
         self._filled = threading.Condition(lock)
         self._freed = threading.Condition(lock)
 
@@ -95,8 +100,10 @@ class Channel(Generic[T]):
         """Wait for items and take up to ``max_items``; empty at the end of the stream.
 
         Raises:
+            LoaderError: This is a fork of the process that began the stream.
             BaseException: What the stream has ended in.
         """
+        require_owner(self._owner)
         with self._filled:
             while not self._items and not self._is_finished and not self._is_closed:
                 self._num_waiting += 1
@@ -106,7 +113,11 @@ class Channel(Generic[T]):
                 taken = list(self._items)
                 self._items.clear()
             else:
-                taken = [self._items.popleft() for _ in range(max_items)]
+                taken = []
+                # A garbage collection in here may have closed the stream.
+                with contextlib.suppress(IndexError):
+                    for _ in range(max_items):
+                        taken.append(self._items.popleft())
             if not taken and self._error is not None:
                 raise self._error
             return taken

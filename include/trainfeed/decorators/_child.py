@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import socket
+import threading
 import weakref
 from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from trainfeed.decorators._forked import CREDIT, Service, global_numbers, poll, run
 from trainfeed.decorators._message import Kind, Message, receive_message, send_message
+from trainfeed.decorators._owner import require_owner
 from trainfeed.errors import WorkerDiedError
 
 __all__ = ["Child", "receive_any"]
@@ -24,6 +26,8 @@ _POLL_MS: Final = 1000
 # Ctrl-Z stops parent and children together, and one of them wakes up first.
 _MAX_STOPPED_POLLS: Final = 3
 _JOIN_S: Final = 5.0
+_LOOK_S: Final = 0.001
+_MAX_LOOKS: Final = 1000
 
 
 class Child:
@@ -58,9 +62,10 @@ class Child:
             with global_numbers():
                 self._process.start()
         self._pidfd = os.pidfd_open(self.pid)
+        self._owner = os.getpid()
         # Also at the interpreter's end, where a stopped child would not hear SIGTERM.
         self._end = weakref.finalize(
-            self, _end, self._process, self.socket, self._pidfd, os.getpid()
+            self, _end, self._process, self.socket, self._pidfd, self._owner
         )
         self._is_silent = False
         self._num_stopped = 0
@@ -76,8 +81,9 @@ class Child:
         self._end()
 
     def kill(self) -> None:
-        """Kill the process, so that whoever waits for it hears of its end."""
-        self._process.kill()
+        """Kill the process, so that whoever waits for it hears of its end; not from a fork."""
+        if os.getpid() == self._owner:
+            self._process.kill()
 
     def send(self, content: Any) -> None:
         """Send an object to the process.
@@ -126,6 +132,14 @@ class Child:
             # unread, as credits for the last samples mostly are.
             return receive_message(self.socket, socket.MSG_DONTWAIT)
 
+    def check_owner(self) -> None:
+        """Raise in a fork, which must not take what is sent to its parent.
+
+        Raises:
+            LoaderError: This is one.
+        """
+        require_owner(self._owner)
+
     def wait_fds(self) -> list[int]:
         """Return the descriptors of which one gets readable when something happens."""
         return [self._pidfd] if self._is_silent else [self._pidfd, self.socket.fileno()]
@@ -150,8 +164,11 @@ class Child:
 
     def death(self) -> WorkerDiedError:
         """Return the error that says how the process has ended."""
-        self._process.join(_JOIN_S)
-        code = self._process.exitcode
+        code, num_looks = _reaped(self._process, self._pidfd), 0
+        # A thread that starts a process reaps all that have ended; it tells the code a bit later.
+        while code is None and num_looks < _MAX_LOOKS:
+            threading.Event().wait(_LOOK_S)
+            code, num_looks = self._process.exitcode, num_looks + 1
         if code is not None and code < 0:
             name = signal.Signals(-code).name
             how = f"was killed by {name}"
@@ -170,7 +187,10 @@ def receive_any(children: Sequence[Child]) -> tuple[Child, Message]:
 
     Raises:
         WorkerDiedError: A child has ended, and everything it had sent was received.
+        LoaderError: This is a fork of the children's parent.
     """
+    for child in children:
+        child.check_owner()
     while True:
         # Asked before the sockets are looked at: whoever had ended then has said all.
         ended = [child for child in children if child.has_ended()]
@@ -185,10 +205,19 @@ def receive_any(children: Sequence[Child]) -> tuple[Child, Message]:
                 child.check_running()
 
 
+def _reaped(process: BaseProcess, pidfd: int) -> int | None:
+    """Wait for the end of a process, but not for ever, and return its exit code."""
+    # Not with ``join``, which waits until a pipe closes that any other fork may have a copy of.
+    poll([pidfd], int(_JOIN_S * 1000))
+    code = process.exitcode
+    process.join(0)
+    return code
+
+
 def _end(process: BaseProcess, connection: socket.socket, pidfd: int, owner: int) -> None:
     # A later fork has a copy of this, and must not kill what is its sibling.
     if os.getpid() == owner:
         process.kill()
-        process.join(_JOIN_S)
+        _reaped(process, pidfd)
     connection.close()
     os.close(pidfd)

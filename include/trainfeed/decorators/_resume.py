@@ -68,8 +68,9 @@ class _Stateful:
         Raises:
             ValueError: It is no state.
         """
-        if state.keys() != {"epoch", "position"}:
-            raise ValueError(f"expected a state of epoch and position, got {sorted(state)}")
+        given: object = state
+        if not isinstance(given, Mapping) or given.keys() != {"epoch", "position"}:
+            raise ValueError(f"expected a state of epoch and position, got {given!r:.200}")
         epoch = count("epoch", state["epoch"], at_least=0)
         self._begin_at(Start(epoch, count("position", state["position"], at_least=0)))
 

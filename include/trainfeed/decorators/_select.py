@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,9 +105,12 @@ def shuffle(reader: ReaderLike, buf_size: int, *, seed: int = 0) -> Reader:
             has the same one.
 
     Raises:
-        ValueError: ``buf_size`` is negative.
+        ValueError: ``buf_size`` is negative, or ``seed`` is no whole number.
     """
     size = count("buf_size", buf_size, at_least=0)
+    if not isinstance(seed, SupportsIndex):
+        raise ValueError(f"expected seed to be an integer, got {seed!r}")  # noqa: TRY004
+    seed = operator.index(seed)
     epochs = Epochs()
     batched = getattr(reader, "batched", False)
     if source := block_reader(reader):

@@ -87,7 +87,7 @@ class Stage:
     def set_epoch(self, epoch: int) -> None:
         """Make the next pass that of ``epoch``, here and in every reader this one is made of."""
         if self._epochs is not None:
-            self._epochs.next = epoch
+            self._epochs.restart(epoch)
         times = times_of(self.upstream)
         for reader in self.upstream:
             set_epoch(reader, epoch * times[id(reader)])

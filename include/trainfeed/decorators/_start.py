@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -30,18 +31,18 @@ class Start(NamedTuple):
 
 
 class Epochs:
-    """The number of the next pass."""
+    """The numbers of passes, from 0."""
 
     def __init__(self) -> None:
-        self.next = 0
+        self.restart(0)
+
+    def restart(self, epoch: int) -> None:
+        """Let the next pass have a number."""
+        self._numbers = itertools.count(epoch)
 
     def of(self, start: Start) -> int:
-        """Return the number of a pass that starts now."""
-        if start.epoch is not None:
-            return start.epoch
-        epoch = self.next
-        self.next += 1
-        return epoch
+        """Return the number of a pass that starts now; threads may start passes at once."""
+        return next(self._numbers) if start.epoch is None else start.epoch
 
 
 def times_of(readers: Iterable[ReaderLike]) -> Counter[int]:

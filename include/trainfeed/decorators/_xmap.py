@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import socket
 import threading
 import time
@@ -12,7 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from trainfeed.decorators._channel import Channel
 from trainfeed.decorators._child import Child, receive_any
+from trainfeed.decorators._lock import new_lock
 from trainfeed.decorators._message import Kind, receive_message, send_message
+from trainfeed.decorators._owner import require_owner
 from trainfeed.decorators._stage import Stage, count, open_samples
 from trainfeed.decorators._start import Epochs, Start
 from trainfeed.decorators._thread import end_threads, start_thread
@@ -95,7 +98,8 @@ class _Outcomes:
         self._next = 0
         self._total: int | None = None
         self._error: BaseException | None = None
-        self._changed = threading.Condition(threading.RLock())
+        self._owner = os.getpid()
+        self._changed = threading.Condition(new_lock())
 
     def put(self, outcome: _Outcome) -> None:
         with self._changed:
@@ -109,7 +113,8 @@ class _Outcomes:
             self._changed.notify()
 
     def take(self) -> _Outcome | None:
-        """Wait for the next outcome; None at the end."""
+        """Wait for the next outcome; None at the end. Not in a fork, see ``require_owner``."""
+        require_owner(self._owner)
         with self._changed:
             while True:
                 key = self._next if self._order else next(iter(self._waiting), -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -10,6 +11,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Final, NamedTuple, Self
 
+from trainfeed.decorators.workers import patience_s, require_owner
 from trainfeed.errors import LoaderError
 from trainfeed.loader._memory import BufferPool, LentMemory
 from trainfeed.loader._source import Loaded
@@ -106,13 +108,16 @@ class ThreadFeed:
         self._queue: SimpleQueue[tuple[Task, Future[Loaded]] | None] = SimpleQueue()
         self._running: deque[tuple[Task, Future[Loaded]]] = deque()
         self._failure: LoaderError | None = None
+        self._owner = os.getpid()
 
     def next(self) -> Window:
         """Wait for the next window, and start another one.
 
         Raises:
-            LoaderError: It did not come in time. Whoever asks again is told at once.
+            LoaderError: It did not come in time; whoever asks again is told at once. Or this is a
+                fork of the process that began the pass.
         """
+        require_owner(self._owner)
         if self._failure is not None:
             raise self._failure
         self._fill(self._ahead + 1)
@@ -128,18 +133,25 @@ class ThreadFeed:
         return Window(*loaded)
 
     def close(self) -> None:
-        """Wait for what is being loaded, but not for ever, and end the threads; safe to repeat."""
+        """Wait for what is being loaded, but not for ever, and end the threads; safe to repeat.
+
+        An error on its way to the consumer waits for less than a second.
+        """
+        if os.getpid() != self._owner:
+            return  # a fork has no threads to end, and they may have held a future's lock
         for _, future in self._running:
             future.cancel()
         self._running.clear()
         for _ in self._threads:
             self._queue.put(None)
-        end_s = time.monotonic() + _JOIN_S
-        while self._threads:
-            thread = self._threads.pop()
-            # The garbage collector may close a pass in one of its own threads.
-            if thread is not threading.current_thread():
-                thread.join(max(0.0, end_s - time.monotonic()))
+        threads, self._threads = self._threads, []
+        # The garbage collector may close a pass in one of its own threads, inside a lock that the
+        # others want.
+        if threading.current_thread() in threads:
+            return
+        end_s = time.monotonic() + patience_s(_JOIN_S)
+        for thread in threads:
+            thread.join(max(0.0, end_s - time.monotonic()))
 
     def __enter__(self) -> Self:
         return self

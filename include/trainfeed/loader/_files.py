@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import FormatError, NotFoundError, StorageError, TruncatedError
 from trainfeed.loader._mounts import object_bytes
 from trainfeed.storage.posix import map_errors
@@ -80,7 +81,7 @@ class ShardFiles:
         self._start()
 
     def _start(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._open: OrderedDict[int, _OpenShard] = OrderedDict()
         weakref.finalize(self, _close_all, self._open)
         self._maps: OrderedDict[int, memoryview] = OrderedDict()
@@ -102,7 +103,8 @@ class ShardFiles:
             # Nobody sets this event: it is a wait that signals do not cut short.
             threading.Event().wait(wait_s)
             wait_s, tries = min(2 * wait_s, _LAST_WAIT_S), tries + 1
-            self.num_retries += 1
+            with self._lock:
+                self.num_retries += 1
 
     def view(self, shard: int, offset_bytes: int, num_bytes: int) -> memoryview:
         """Return a part of a file that is mapped; read-only, valid as long as it is held.
@@ -114,10 +116,12 @@ class ShardFiles:
         with self._lock:
             whole = self._maps.get(shard)
             if whole is None:
-                whole = self._maps[shard] = self._map(shard)
-                while len(self._maps) > _MAX_OPEN:
-                    self._maps.popitem(last=False)
+                whole = self._map(shard)
+            # Put there anew: opening it may have collected garbage, and that closed all files.
+            self._maps[shard] = whole
             self._maps.move_to_end(shard)
+            if len(self._maps) > _MAX_OPEN:
+                self._maps.popitem(last=False)
         part = whole[offset_bytes : offset_bytes + num_bytes]
         if len(part) < num_bytes:
             raise self._truncated(shard, offset_bytes, num_bytes, len(part))
@@ -156,10 +160,11 @@ class ShardFiles:
             entry = self._open.get(shard)
             if entry is None:
                 path = self.paths[shard]
-                entry = self._open[shard] = _OpenShard(path, self._open_plain(path))
-            self._open.move_to_end(shard)
+                entry = _OpenShard(path, self._open_plain(path))
             entry.num_users += 1
-            oldest = next(iter(self._open)) if len(self._open) > _MAX_OPEN else None
+            self._open[shard] = entry
+            self._open.move_to_end(shard)
+            oldest = next(iter(self._open), None) if len(self._open) > _MAX_OPEN else None
         if oldest is not None:
             self._retire(oldest)
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from operator import index
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -62,11 +63,11 @@ class GeneratorLoader:
         use_multiprocess: bool = False,
         drop_last: bool = True,
     ) -> None:
-        if not capacity or capacity < 1:
+        if not isinstance(capacity, SupportsIndex) or capacity is True or index(capacity) < 1:
             raise ValueError(f"expected a capacity of 1 batch or more, got {capacity!r}")
         if feed_list is not None and not iterable:
             raise ValueError("expected iterable=True: start() and reset() need Paddle's executor")
-        self._capacity = capacity
+        self._capacity = index(capacity)
         self._names = None if feed_list is None else [str(getattr(v, "name", v)) for v in feed_list]
         self._return_list = return_list
         self._use_multiprocess = use_multiprocess

@@ -49,10 +49,16 @@ def open_intervals(
     Raises:
         WindowIncompleteError: An interval is not published, and ``missing`` is ``fail``.
         NotFoundError: None of them is published.
-        ConfigError: The versions have different schemas, or there is no such split or policy.
+        ConfigError: The versions have different schemas, or there is no such split or policy, or
+            the intervals are no list of different ones.
     """
     if missing not in _POLICIES:
         raise ConfigError(f"expected missing as one of {', '.join(_POLICIES)}, got {missing!r}")
+    if isinstance(intervals, str) or not intervals or len({*intervals}) < len(intervals):
+        raise ConfigError(
+            f"expected a list of different intervals, at least one, got {intervals!r}; a range is"
+            " open_dataset(name, interval='first/last')"
+        )
     folder = DatasetFolder(Path(root or environment_from_environ().root), name)
     generations = {interval: folder.readable_generation(interval) for interval in intervals}
     gaps = tuple(interval for interval, found in generations.items() if found is None)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
-from trainfeed.decorators import buffered, multiprocess_reader, set_epoch
-from trainfeed.errors import ConfigError
+from trainfeed.decorators import buffered, is_batch, multiprocess_reader, set_epoch
+from trainfeed.errors import ConfigError, LoaderError
 from trainfeed.loader._batch import Batch
 from trainfeed.loader._cut import Tail
 from trainfeed.loader._memory import FreshMemory
 from trainfeed.loader._mixing import Weight
 from trainfeed.loader._options import LoaderOptions
-from trainfeed.loader._python import stack
+from trainfeed.loader._python import content_of, stack
 from trainfeed.loader._state import LoaderState, Weights
 from trainfeed.loader._stats import LoaderStats
 from trainfeed.readers import ReaderLike, open_reader
 
 __all__ = ["IterableSet"]
+
+_UNBATCHED: Final = "give the loader what was batched, it makes the batches itself"
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,9 @@ class IterableSet:
                 "an iterable is read by one thread or process, got"
                 f" num_workers={options.num_workers} and num_threads={options.num_threads}"
             )
-        kind = type(dataset)
-        content = getattr(dataset, "content_digest", f"{kind.__module__}.{kind.__qualname__}")
-        digest = hashlib.sha256(f"iterable/{content}".encode()).hexdigest()[:16]
+        if getattr(dataset, "batched", False):
+            raise ConfigError(f"expected a reader of samples, got one of batches; {_UNBATCHED}")
+        digest = hashlib.sha256(f"iterable/{content_of(dataset)}".encode()).hexdigest()[:16]
         reader = dataset if callable(dataset) else _Passes(dataset)
         return cls(reader, options, digest, stats)
 
@@ -95,6 +98,7 @@ class IterableSet:
 
         Raises:
             ConfigError: The iterable ends before the state's position.
+            LoaderError: It gives batches.
         """
         with open_reader(self._reader(start.epoch)) as samples:
             yield from self._groups(samples, start)
@@ -110,7 +114,7 @@ class IterableSet:
         error: Exception | None = None
         while not is_last:
             if error is None:
-                error = _take(samples, global_batch + num_ahead - len(ahead), ahead)
+                error = self._draw(samples, global_batch + num_ahead - len(ahead), ahead)
             group, ahead = ahead[:global_batch], ahead[global_batch:]
             if error is not None and len(group) < global_batch:
                 raise error
@@ -126,14 +130,30 @@ class IterableSet:
 
     def _skip(self, samples: Iterator[Any], position: int, num_kept: int) -> list[Any]:
         """Skip the samples before a position; return the first ones, which may fill a batch."""
+        start_s = time.perf_counter()
         first = list(islice(samples, min(num_kept, position)))
         num_skipped = len(first) + sum(1 for _ in islice(samples, position - len(first)))
+        self._count_wait(time.perf_counter() - start_s)
         if num_skipped < position:
             raise ConfigError(
                 f"expected at least {position} samples as in the state, the iterable has"
                 f" {num_skipped}"
             )
         return first
+
+    def _draw(self, samples: Iterator[Any], count: int, into: list[Any]) -> Exception | None:
+        """Append samples, fewer at the end; return what was raised instead of the next one."""
+        start_s, num_before = time.perf_counter(), len(into)
+        error = _take(samples, count, into)
+        self._count_wait(time.perf_counter() - start_s)
+        if is_batch(next(iter(into[num_before:]), None)):
+            raise LoaderError(f"expected samples, got a batch (a list of tuples); {_UNBATCHED}")
+        return error
+
+    def _count_wait(self, seconds: float) -> None:
+        self.stats.count_wait(seconds, 0)
+        if not self.options.num_workers and not self.options.num_threads:
+            self.stats.count_load(seconds, 0)
 
     def _batch(
         self,
@@ -142,6 +162,7 @@ class IterableSet:
         first: list[Any],
         state: LoaderState,
     ) -> Batch:
+        start_s = time.perf_counter()
         options, share = self.options, self.options.share
         own = [group[p - position] for p in share.positions(position, position + len(group))]
         filling: list[Any] = []
@@ -154,7 +175,8 @@ class IterableSet:
         fields = {name: column.array(0, len(rows)) for name, column in columns.items()}
         batch = Batch(fields, state, len(filling) if options.tail is Tail.PAD else 0)
         num_bytes = sum(column.num_bytes(0, len(rows)) for column in columns.values())
-        self.stats.count_batches(1, len(own), num_bytes)
+        self.stats.count_assembly(time.perf_counter() - start_s)
+        self.stats.count_batches(1, len(rows) - batch.num_padded, num_bytes)
         return batch
 
     def _reader(self, epoch: int) -> ReaderLike:

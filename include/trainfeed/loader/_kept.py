@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.decorators.workers import new_lock
 from trainfeed.loader._order import Span
 
 __all__ = ["KeptChunks"]
@@ -25,7 +25,7 @@ class KeptChunks:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         # The framing, and how many of its samples nobody has wanted yet.
         self._chunks: OrderedDict[int, tuple[NDArray[np.uint8], int]] = OrderedDict()
         self._num_bytes = 0
@@ -38,8 +38,8 @@ class KeptChunks:
                 return None
             framing, num_left = found
             self._num_bytes -= framing.nbytes
-        self.keep(span, framing, num_left)
-        return framing
+            self.keep(span, framing, num_left)
+            return framing
 
     def keep(self, span: Span, framing: NDArray[np.uint8], num_left: int) -> None:
         """Keep the framing of a chunk of which ``num_left`` samples were left before the span."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 from trainfeed.errors import ConfigError
 from trainfeed.loader._batch import Batch, Standing
@@ -221,6 +221,12 @@ class DataLoader:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a DataLoader stays in its process; send what it is made of, and state_dict(), and make"
+            " another one there"
+        )
 
     def _check(self, state: LoaderState) -> None:
         mine = self._next

@@ -69,8 +69,6 @@ def measure_read(loader: DataLoader, *, epochs: int = 3) -> ReadMeasure:
         best = max(best, rows / (time.perf_counter() - epoch_s))
     seconds = time.perf_counter() - start_s
     report = loader.report()
-    # Assembling includes waiting for the windows that it needs.
-    assemble_s = max(0.0, report.assemble_s - report.wait_s)
     return ReadMeasure(
         epochs=epochs,
         samples=report.samples,
@@ -81,8 +79,8 @@ def measure_read(loader: DataLoader, *, epochs: int = 3) -> ReadMeasure:
         best_samples_per_s=best,
         load_s=report.load_s,
         wait_s=report.wait_s,
-        assemble_s=assemble_s,
-        rest_s=max(0.0, seconds - report.wait_s - assemble_s),
+        assemble_s=report.assemble_s,
+        rest_s=max(0.0, seconds - report.wait_s - report.assemble_s),
         stall_fraction=min(1.0, report.wait_s / seconds),
         rereads=report.rereads,
     )

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError
 from trainfeed.loader._mixing import Schedule, Weight, shares_of
-from trainfeed.loader._state import Weights
+from trainfeed.loader._options import whole
+from trainfeed.loader._state import LARGEST, LARGEST_SEED, Weights
 
 __all__ = ["History", "Mixture", "mix"]
 
@@ -35,16 +36,22 @@ class Mixture:
         epoch_samples: int | None = None,
     ) -> None:
         datasets, weights = [], []
-        for dataset, weight in pairs:
-            datasets.append(dataset)
-            weights.append(weight)
+        pair: Any
+        for pair in pairs:
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise ConfigError(
+                    "expected pairs of a data set and its weight in a mixture, got"
+                    f" {type(pair).__name__}; write mix([(a, 0.7), (b, 0.3)])"
+                )
+            datasets.append(pair[0])
+            weights.append(pair[1])
         if not datasets:
             raise ConfigError("expected at least one data set in a mixture, got none")
-        if epoch_samples is not None and epoch_samples < 1:
-            raise ConfigError(f"expected epoch_samples from 1 on, got {epoch_samples}")
+        if epoch_samples is not None:
+            epoch_samples = whole("epoch_samples", epoch_samples, 1, LARGEST)
         self.datasets = datasets
         self.shares = shares_of(weights)
-        self.seed = seed
+        self.seed = whole("seed", seed, -LARGEST_SEED, LARGEST_SEED)
         self.epoch_samples = epoch_samples
 
     def digest(self, digests: list[str], epoch_samples: int) -> str:
@@ -73,7 +80,8 @@ def mix(
         epoch_samples: Samples per epoch; as many as all data sets have together when None.
 
     Raises:
-        ConfigError: There is no data set, or a weight is negative, or all are 0.
+        ConfigError: There is no data set, or a weight is negative, or all are 0, or a number is
+            none.
     """
     pairs = datasets.items() if isinstance(datasets, Mapping) else datasets
     return Mixture(pairs, seed=seed, epoch_samples=epoch_samples)

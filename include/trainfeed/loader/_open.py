@@ -126,6 +126,9 @@ def open_sets(dataset: Any, options: LoaderOptions, stats: LoaderStats) -> Opene
 def _by_number(dataset: Any) -> bool:
     if isinstance(dataset, DatasetReader | RecordFiles | TFRecordFiles):
         return True
+    # Those of torch and Paddle inherit both methods, only to raise in them.
+    if any(kind.__name__ == "IterableDataset" for kind in type(dataset).__mro__):
+        return False
     return hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
 
 

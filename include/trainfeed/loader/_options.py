@@ -91,6 +91,8 @@ class LoaderOptions:
         self._check_least("max_skipped_chunks", 0)
         if self.prefetch is not None:
             self._check_least("prefetch", 1)
+        if self.on_report is not None and not callable(self.on_report):
+            raise ConfigError(f"expected on_report as a function, got {self.on_report!r}")
         if self.num_workers and self.num_threads:
             raise ConfigError(
                 "expected num_workers or num_threads, got both; threads are cheaper where decoding"

@@ -88,11 +88,12 @@ class Pass:
         # Small ones first, so that the first batch comes early.
         first, step = 0, 1
         while first < self.cut.num_batches:
-            start_s = time.perf_counter()
+            start_s, waited_s = time.perf_counter(), self.stats.wait_s
             last = min(first + step, self.cut.num_batches)
             positions = self._positions(first, last)
             fetched = reader.fetch(positions) if len(positions) else _NOTHING
-            self.stats.count_assembly(time.perf_counter() - start_s)
+            waited_s = self.stats.wait_s - waited_s
+            self.stats.count_assembly(max(0.0, time.perf_counter() - start_s - waited_s))
             yield from self._cut(fetched, first, last)
             if fetched.error is not None:
                 raise fetched.error

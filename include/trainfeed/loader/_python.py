@@ -15,7 +15,7 @@ from trainfeed.loader._memory import FreshMemory, Memory
 from trainfeed.loader._order import Span
 from trainfeed.loader._source import Loaded
 
-__all__ = ["MapDataset", "MapSource", "stack"]
+__all__ = ["MapDataset", "MapSource", "content_of", "stack"]
 
 # Chunks of one sample each: then an epoch is one permutation of all samples. Beyond this number
 # neighbours stay together, so that the permutation fits a few megabytes.
@@ -98,10 +98,12 @@ def stack(samples: Sequence[Any], memory: Memory) -> Columns:
         memory: Where the arrays are put.
 
     Raises:
-        SampleShapeError: They disagree in fields, shapes or types.
+        SampleShapeError: They disagree in fields, shapes or types, or have no fields.
     """
     rows = [_fields(sample) for sample in samples]
     names = list(rows[0])
+    if not names:
+        raise SampleShapeError(f"expected at least one field in a sample, got {samples[0]!r}")
     for row in rows:
         if list(row) != names and set(row) != set(names):
             raise SampleShapeError(
@@ -172,10 +174,19 @@ def _array(value: Any) -> NDArray[Any]:
     return array
 
 
-def _digest(dataset: MapDataset, total: int) -> str:
+def content_of(dataset: Any) -> str:
+    """Return what identifies a user's object: its ``content_digest``, or its type.
+
+    Raises:
+        ConfigError: The former is no text.
+    """
     given = getattr(dataset, "content_digest", None)
     if given is not None and not isinstance(given, str):
         raise ConfigError(f"expected content_digest as text, got {type(given).__name__}")
     kind = type(dataset)
-    content = given or f"{kind.__module__}.{kind.__qualname__}"
+    return given or f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _digest(dataset: MapDataset, total: int) -> str:
+    content = content_of(dataset)
     return hashlib.sha256(f"map/{content}/{total}".encode()).hexdigest()[:16]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import FormatError
 from trainfeed.loader._chunks import ChunkReader
 from trainfeed.loader._columns import Dense, Rows
@@ -30,7 +30,7 @@ class _Found:
     """Where the records of chunks lie, of those that were read last; threads may share it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._chunks: OrderedDict[int, FoundRecords] = OrderedDict()
         self._num_bytes = 0
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, Self
 
+from trainfeed.decorators.workers import require_owner
 from trainfeed.errors import ConfigError
 from trainfeed.loader._columns import Columns
 from trainfeed.loader._memory import lend
@@ -58,7 +59,12 @@ class RingFeed:
         self._waiting: Task | None = next(tasks, None)
 
     def next(self) -> Window:
-        """Wait for the next window, and ask for others."""
+        """Wait for the next window, and ask for others; see ``WorkerPool.wait_for``.
+
+        Raises:
+            LoaderError: This is a fork of the process that started the workers.
+        """
+        require_owner(self._pool.owner)
         self._ask()
         start_s = time.perf_counter()
         depth = self._pool.num_open

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol
 
+from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import ConfigError
 from trainfeed.loader._batch import Batch
 from trainfeed.loader._cut import BatchCut
@@ -78,6 +79,8 @@ class SetsRunner:
         self._stats = stats
         self._pool: WorkerPool | None = None
         self._is_closed = False
+        # Iterators may start and end in threads of their own.
+        self._lock = new_lock()
         self._order = _order_of(state)
         self._engine = sets.engine(state, stats)
 
@@ -131,7 +134,8 @@ class SetsRunner:
 
     def close(self) -> None:
         """End processes and close files; safe to call twice."""
-        self._is_closed = True
+        with self._lock:
+            self._is_closed = True
         self._end_workers()
         self._sets.close()
 
@@ -165,7 +169,7 @@ class SetsRunner:
     def _ring(self, engine: Engine, tasks: Iterator[Task], period: int) -> Feed:
         options = self._options
         ahead = options.ahead(period)
-        pool, self._pool = self._pool, None
+        pool = self._take_pool()
         # A process that was forked has a copy of the pool, and its parent has the workers.
         usable = pool is not None and pool.owner == os.getpid() and engine is self._engine
         if pool is None or not usable or pool.num_slots != period + ahead:
@@ -196,15 +200,22 @@ class SetsRunner:
 
     def _keep_pool(self, engine: Engine, pool: WorkerPool) -> None:
         """Keep idle workers for the next pass, if its order is still the one that they know."""
-        if self._pool is None and not self._is_closed and engine is self._engine:
-            self._pool = pool
-        else:
-            pool.close()
+        with self._lock:
+            if self._pool is None and not self._is_closed and engine is self._engine:
+                self._pool = pool
+                return
+        pool.close()
+
+    def _take_pool(self) -> WorkerPool | None:
+        """Return the idle workers, which nobody else gets from now on."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            return pool
 
     def _end_workers(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        pool = self._take_pool()
+        if pool is not None:
+            pool.close()
 
 
 def _order_of(state: LoaderState) -> tuple[int, int]:

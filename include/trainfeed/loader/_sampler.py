@@ -7,6 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from trainfeed.errors import ConfigError
+from trainfeed.loader._options import whole
+
 __all__ = ["DistributedBatchSampler", "IndexBatch"]
 
 
@@ -51,10 +54,10 @@ class DistributedBatchSampler:
         shuffle: bool = False,
         drop_last: bool = False,
     ) -> None:
-        length = dataset if isinstance(dataset, int) else len(dataset)
-        if batch_size < 1 or length < 0:
-            raise ValueError(f"expected a batch_size of 1 or more, got {batch_size}")
-        if not 0 <= rank < num_replicas:
+        length = len(dataset) if isinstance(dataset, Sized) else _whole("length", dataset, 0)
+        batch_size = _whole("batch_size", batch_size, 1)
+        num_replicas = _whole("num_replicas", num_replicas, 1)
+        if _whole("rank", rank, 0) >= num_replicas:
             raise ValueError(f"expected a rank from 0 to {num_replicas - 1}, got {rank}")
         self._length: Final = length
         self._batch_size: Final = batch_size
@@ -65,8 +68,12 @@ class DistributedBatchSampler:
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next pass that of ``epoch``; each pass counts it up by one if it shuffles."""
-        self._epoch = epoch
+        """Make the next pass that of ``epoch``; each pass counts it up by one if it shuffles.
+
+        Raises:
+            ValueError: It is no number from 0 on.
+        """
+        self._epoch = _whole("epoch", epoch, 0)
 
     def __len__(self) -> int:
         """Return how many batches every rank gets."""
@@ -104,3 +111,11 @@ class DistributedBatchSampler:
             mine += rounds[start : start + size]
         share = num_tail // ranks
         return mine + tail[rank * share : (rank + 1) * share]
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    """Return a whole number; see ``whole``, but the original's users catch ValueError."""
+    try:
+        return whole(name, value, least)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from typing import Final
 
 from trainfeed.dataset.examples import Chunk
+from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import FormatError
 
 __all__ = ["MISSING", "SkippedChunks"]
@@ -31,7 +31,7 @@ class SkippedChunks:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._chunks: set[int] = set()
 
     def attempt(self, chunk: int, info: Chunk, read: Callable[[], object]) -> bool:

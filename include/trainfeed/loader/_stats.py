@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import threading
+import re
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
+
+from trainfeed.decorators.workers import new_lock
+from trainfeed.errors import ConfigError
 
 __all__ = ["LoaderReport", "LoaderStats"]
 
@@ -27,6 +30,7 @@ _HELP: Final = {
     "lent_slots": "Slots that the consumer holds",
     "stall_fraction": "Share of the elapsed time in which the consumer waited",
 }
+_LABEL: Final = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
 _GAUGES: Final = frozenset({"queue_depth", "lent_slots", "stall_fraction"})
 
 
@@ -40,10 +44,10 @@ class LoaderReport:
         bytes: Bytes of arrays handed over.
         windows: Windows loaded.
         load_s: What threads or processes spent loading windows; more than ``elapsed_s`` when
-            several do.
-        wait_s: What the consumer waited for windows; in natural order without threads, all
-            loading.
-        assemble_s: What putting batches together took.
+            several do. Of an iterable that a thread or process reads, nobody knows.
+        wait_s: What the consumer waited for windows or for an iterable; without threads and
+            processes, all loading.
+        assemble_s: What putting batches together took, waits not included.
         elapsed_s: Time since the first batch was asked for.
         queue_depth: Windows that were ready or under way when the consumer last asked.
         copied_windows: Windows that were copied because the consumer held all slots.
@@ -70,13 +74,22 @@ class LoaderReport:
     lent_slots: int = 0
     stall_fraction: float = 0.0
 
-    def prometheus(self, **labels: str) -> str:
+    def prometheus(self, **labels: object) -> str:
         """Return the figures in the text format that Prometheus scrapes.
 
         Args:
             labels: Added to each; letters, digits and underscores as names.
+
+        Raises:
+            ConfigError: A label has another name, and Prometheus would refuse all of it.
         """
-        pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+        for name in labels:
+            if not _LABEL.fullmatch(name):
+                raise ConfigError(
+                    "expected labels of letters, digits and underscores, no digit first, got"
+                    f" {name!r}"
+                )
+        pairs = ",".join(f'{name}="{_escaped(str(value))}"' for name, value in labels.items())
         lines = []
         for name, value in asdict(self).items():
             kind = "gauge" if name in _GAUGES else "counter"
@@ -93,7 +106,7 @@ class LoaderStats:
     """Counts while a loader runs; threads may call it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._figures = dict.fromkeys(_HELP, 0.0)
         self._started_s: float | None = None
         self._num_lent: Callable[[], int] = int
@@ -119,9 +132,14 @@ class LoaderStats:
             figures["bytes"] += num_bytes
 
     def count_assembly(self, seconds: float) -> None:
-        """Count the time that putting batches together took, waits included."""
+        """Count the time that putting batches together took, without waits."""
         with self._lock:
             self._figures["assemble_s"] += seconds
+
+    @property
+    def wait_s(self) -> float:
+        """What the consumer has waited so far."""
+        return self._figures["wait_s"]
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a counter of the report."""

@@ -51,12 +51,14 @@ class _Worker:
         connection: The loader's end.
         pidfd: Becomes readable when the process ends.
         unanswered: The questions that it has, by number.
+        has_ended: Whether the process was reported as ended, which happens once.
     """
 
     process: subprocess.Popen[bytes]
     connection: Connection
     pidfd: int
     unanswered: dict[int, Question] = field(default_factory=dict)
+    has_ended: bool = False
 
 
 class WorkerPool:
@@ -103,6 +105,7 @@ class WorkerPool:
                     worker.connection.send_bytes(payload)
             self._poll = select.poll()
             self._by_fd = {worker.connection.fileno(): worker for worker in self._workers}
+            self._by_pidfd = {worker.pidfd: worker for worker in self._workers}
             for worker in self._workers:
                 self._poll.register(worker.connection, select.POLLIN)
                 self._poll.register(worker.pidfd, select.POLLIN)
@@ -151,7 +154,7 @@ class WorkerPool:
             worker = self._owner(number)
             if self.failure is not None:
                 raise self.failure
-            if self._collect(_LOOK_S):
+            if self._collect(0.0 if worker.has_ended else _LOOK_S):
                 continue
             self._require_alive(worker, number)
             num_stopped = num_stopped + 1 if _is_stopped(worker.process.pid) else 0
@@ -181,7 +184,8 @@ class WorkerPool:
             if fd in self._by_fd:
                 got |= self._receive(self._by_fd[fd])
             else:
-                self._poll.unregister(fd)  # a process has ended, and would be reported for ever
+                self._poll.unregister(fd)  # it would be reported for ever
+                self._by_pidfd[fd].has_ended = True
         return got
 
     def _receive(self, worker: _Worker) -> bool:

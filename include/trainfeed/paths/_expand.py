@@ -17,13 +17,17 @@ def expand_paths(paths: FilePath | Sequence[FilePath]) -> list[str]:
 
     Args:
         paths: Files, or several separated by commas, or a list of such. Each part of a text may be
-            a glob, whose matches are sorted by name; path objects are taken as they are.
+            a glob, whose matches are sorted by name, unless a file has that very name; path
+            objects are taken as they are.
 
     Raises:
-        NotFoundError: A part matches no file; names the part.
+        NotFoundError: A part matches no file; names the part. Or the list is empty.
     """
     parts = [paths] if isinstance(paths, str | os.PathLike) else paths
-    return [path for part in parts for path in _expand(part)]
+    found = [path for part in parts for path in _expand(part)]
+    if not found:
+        raise NotFoundError("expected at least one file, got an empty list; look at its pattern")
+    return found
 
 
 def _expand(part: FilePath) -> list[str]:
@@ -33,6 +37,8 @@ def _expand(part: FilePath) -> list[str]:
 
 
 def _matches(pattern: str) -> list[str]:
+    if os.path.lexists(pattern):
+        return [pattern]
     matches = sorted(glob.glob(pattern))  # noqa: PTH207 (pathlib refuses absolute patterns)
     if not matches:
         raise NotFoundError(f"no file matches {pattern!r}")

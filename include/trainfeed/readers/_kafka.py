@@ -54,9 +54,10 @@ class _Passes:
     ) -> None:
         self._topic = topic
         self._settings = settings
-        self._ranges = None if ranges is None else dict(ranges)
+        # The first counts.
+        self._ranges = [] if ranges is None else [dict(ranges)]
         self._identity: TopicIdentity | None = None
-        for partition, (start, end) in (self._ranges or {}).items():
+        for partition, (start, end) in (ranges or {}).items():
             if not 0 <= start <= end:
                 raise ConfigError(
                     f"expected 0 <= start <= end, got [{start}, {end}) for partition {partition}"
@@ -65,9 +66,11 @@ class _Passes:
     def blocks(self) -> Iterator[Block]:
         with open_topic(self._settings, self._topic) as topic:
             self._check_identity(topic.identity)
-            if self._ranges is None:
-                self._ranges = {number: topic.log_range(number) for number in topic.partitions()}
-            for partition, (start, end) in sorted(self._ranges.items()):
+            if not self._ranges:
+                found = {number: topic.log_range(number) for number in topic.partitions()}
+                # Another first pass may have been faster; then all go by what that has found.
+                self._ranges.append(found)
+            for partition, (start, end) in sorted(self._ranges[0].items()):
                 for batch in topic.iter_batches(partition, start, end):
                     yield _block(partition, batch)
 

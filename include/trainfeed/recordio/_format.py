@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 MAGIC: Final = 0x01020304
+# Another format of the same name.
+_MXNET_MAGIC: Final = 0xCED7230A
 LENGTH: Final = Struct("<I")
 _HEADER: Final = Struct("<5I")
 HEADER_BYTES: Final = _HEADER.size
@@ -111,7 +113,8 @@ class Header(NamedTuple):
         """
         magic, crc32, codec, stored_bytes, num_records = _HEADER.unpack(data)
         if magic != MAGIC:
-            raise BadMagicError(f"expected magic {MAGIC:#010x}, got {magic:#010x}")
+            named = ", which is MXNet's RecordIO" if magic == _MXNET_MAGIC else ""
+            raise BadMagicError(f"expected magic {MAGIC:#010x}, got {magic:#010x}{named}")
         return cls(crc32, _codec(codec), stored_bytes, num_records)
 
     def dump(self) -> bytes:

@@ -142,6 +142,8 @@ class Histogram:
         return bits.view(np.float64).tolist()  # type: ignore[no-any-return]
 
     def _middle(self, key: int) -> float:
+        if not key:
+            return 0.0
         near, far = self._names(np.array([key, key + 1]))
         middle = near / 2 + far / 2
         return float(middle if math.isfinite(middle) else near)

@@ -209,5 +209,10 @@ def key_order(key: str) -> tuple[int, ...]:
     """Return what sorts keys like TensorFlow's deterministic serialisation.
 
     By bytes, but a key comes after those that it is the start of, so the empty key comes last.
+
+    Raises:
+        TypeError: It is no str.
     """
+    if not isinstance(key, str):
+        raise TypeError(f"expected a key as str, got {type(key).__name__}")
     return (*key.encode(), 256)

@@ -83,9 +83,8 @@ def _wait(job: JobSpec, home: Path, ranks: list[subprocess.Popen[bytes]]) -> Non
                 continue
             log = home / f"rank-{rank}.log"
             if status == REJECTED:
-                raise JobRejectedError(
-                    f"job {job.name}, rank {rank}: {_tail(log).splitlines()[-1]}"
-                )
+                reason = _tail(log).rpartition("\n")[2]
+                raise JobRejectedError(f"job {job.name}, rank {rank}: {reason}")
             if status != 0:
                 raise JobFailedError(_failure(job, log, rank, status))
             del running[rank]

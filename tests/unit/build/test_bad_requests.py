@@ -1,11 +1,20 @@
 """What is asked for cannot be had: one message, nothing published, nothing read in vain."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.unit.build.clicks import batch, day
-from trainfeed.errors import ConfigError, OffsetOutOfRangeError, WindowError, WindowOpenError
+from trainfeed.errors import (
+    AccessDeniedError,
+    ConfigError,
+    ConflictError,
+    OffsetOutOfRangeError,
+    WindowError,
+    WindowOpenError,
+)
 
 
 def published(project):
@@ -21,6 +30,16 @@ def test_a_missing_lookup_stops_the_plan_and_names_the_file(project):
         f"lookup 'names' of data set 'clicks' is missing: {path}; put the file there, or take it"
         " out of 'lookups' in dataset.yaml"
     )
+    assert not Path(project.env.landing).exists()
+
+
+def test_a_lookup_that_cannot_be_opened_stops_the_plan_and_is_named(project):
+    project.edit("seed: 7", "seed: 7\nlookups: {names: names.csv}")
+    path = project.env.datasets / "clicks" / "names.csv"
+    path.mkdir()
+    with pytest.raises(ConflictError) as caught:
+        project.build()
+    assert str(caught.value) == f"{path}: is a directory"
     assert not Path(project.env.landing).exists()
 
 
@@ -45,6 +64,25 @@ def test_a_backfill_over_deleted_records_builds_the_days_that_are_left(project):
     )
     assert published(project) == ["2024-03-01", "2024-03-03"]
     assert project.build("2024-03-02", allow_gap="disk lost")["samples"] > 0
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_folder_of_plans_that_is_closed_to_us_is_said_as_such(project, monkeypatch, number):
+    make_folder = Path.mkdir
+
+    def refuse(path, *arguments, **options):
+        if path.parent.name == "plans":
+            raise OSError(number, os.strerror(number), str(path))
+        return make_folder(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(AccessDeniedError) as caught:
+        project.build()
+    assert str(caught.value) == (
+        f"{project.folder.path}/plans/2024-03-01: {os.strerror(number).lower()};"
+        " let the user of this process in, or run as another"
+    )
+    assert published(project) == []
 
 
 def test_a_future_window_says_from_when_on_it_can_be_built(project):

@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.unit.build.clicks import START_MS, batch, event
 from tests.unit.build.test_kill import ROOT
+from tests.unit.processes import LIMIT_S, is_running, until
 from trainfeed.build import _engine
 from trainfeed.errors import EngineError
 
@@ -33,20 +33,6 @@ def workers():
     return {worker._process.pid for worker in _engine._idle}
 
 
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def until(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        os.sched_yield()
-
-
 def test_a_worker_serves_one_build_after_the_other(project):
     project.build()
     (pid,) = workers()
@@ -59,7 +45,8 @@ def test_an_idle_worker_that_died_is_replaced(project):
     project.build()
     (pid,) = workers()
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not is_running(pid))
+    # Until all of its threads have ended; the first may be a zombie before.
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     project.build("2024-03-02")
     assert pid not in workers()
 
@@ -98,8 +85,9 @@ def test_an_error_in_one_of_many_tasks_ends_them_all(project):
 
 
 def test_a_function_that_closes_its_output_keeps_nobody_busy(project, monkeypatch):
-    silence = "nothing = os.open(os.devnull, os.O_WRONLY)\n"
-    silence += "    os.dup2(nothing, 1)\n    os.dup2(nothing, 2)\n    time.sleep(0.02)"
+    silence = "if record.offset % 50 == 0:\n        with open(os.devnull, 'w') as nothing:\n"
+    silence += "            [os.dup2(nothing.fileno(), number) for number in (1, 2)]\n"
+    silence += "        time.sleep(0.02)"
     project.edit("from trainfeed", "import os\nimport time\n\nfrom trainfeed", "preprocess.py")
     project.edit("row = record.json()", f"{silence}\n    row = record.json()", "preprocess.py")
     looks, read_output = [], _engine.WorkerProcess.read_output
@@ -179,7 +167,7 @@ def test_no_worker_outlives_its_parent(project, tmp_path, name):
     process, worker = build_in_a_process(project, tmp_path)
     assert is_running(worker)
     process.send_signal(getattr(signal, name))
-    assert process.wait(30) != 0
+    assert process.wait(LIMIT_S) != 0
     until(lambda: not is_running(worker))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.build.test_kill import ROOT, Observer, command
+from tests.unit.processes import LIMIT_S
 from trainfeed import faults
 from trainfeed.build.housekeeping import OLD, sweep
 
@@ -73,6 +74,17 @@ def test_what_a_killed_build_leaves_is_removed_when_it_is_old(project, point):
     undisturbed = project.elsewhere("undisturbed")
     undisturbed.build()
     assert project.version().manifest == undisturbed.version().manifest
+
+
+def test_folders_that_cannot_be_data_sets_are_not_looked_into(project):
+    kill_in_the_middle(project)
+    foreign = Path(project.env.root, "lost+found")
+    project.folder.path.rename(foreign)
+    grow_old(project)
+    places = {row["place"] for row in sweep(project.env)}
+    assert places
+    assert not [place for place in places if "lost+found" in place]
+    assert any((foreign / "_staging").iterdir())
 
 
 def test_a_dry_run_names_the_same_and_removes_nothing(project):
@@ -191,7 +203,7 @@ def test_a_build_whose_files_are_taken_says_so_and_is_repeated(project, point):
         assert sweep(project.env) == []
         assert sweep(project.env, older_than=NOW)
         build.send_signal(signal.SIGCONT)
-        _, message = build.communicate(timeout=60)
+        _, message = build.communicate(timeout=LIMIT_S)
         assert build.returncode == 1
         assert message.startswith(f"NotFoundError: {project.folder.staging}/")
         retried = command(project)

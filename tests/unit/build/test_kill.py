@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.processes import LIMIT_S
 from trainfeed import faults
 from trainfeed.dataset import Version
 from trainfeed.errors import NotFoundError
@@ -61,7 +62,7 @@ def command(project, fault=None):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=LIMIT_S,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.build.log_project import DAY, make_log_project
+from tests.unit.processes import LIMIT_S
 from trainfeed import faults
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +35,7 @@ def killed_at(project, fault):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=LIMIT_S,
     )
 
 

@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.unit.build.test_dry_run import tree
+from tests.unit.processes import LIMIT_S, until
 from trainfeed.build.preview import preview
 from trainfeed.errors import ConfigError, PreprocessError
 
@@ -98,13 +98,10 @@ def test_whoever_ends_it_early_finds_no_temporary_folder(project, tmp_path, poli
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "busy").exists():
-        assert looker.poll() is None, looker.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: (tmp_path / "busy").exists() or looker.poll() is not None)
+    assert looker.poll() is None, looker.stderr.read()
     assert list((tmp_path / "tmp").iterdir())
     os.killpg(looker.pid, polite)
-    looker.communicate(timeout=60)
+    looker.communicate(timeout=LIMIT_S)
     assert looker.returncode == 128 + polite
     assert list((tmp_path / "tmp").iterdir()) == []

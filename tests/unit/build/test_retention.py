@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.build.test_kill import ROOT, command
+from tests.unit.processes import LIMIT_S
 from trainfeed import faults
 from trainfeed.build.housekeeping import sweep
 from trainfeed.build.retention import prune
@@ -108,5 +109,5 @@ def prune_command(project, fault):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=LIMIT_S,
     )

@@ -1,10 +1,11 @@
 """A missing or wrong preprocessing function is found before anything is read."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
-from trainfeed.errors import ConfigError
+from trainfeed.errors import AccessDeniedError, ConfigError
 
 NAMED = "expected def clicks(record, lookups), got "
 
@@ -50,6 +51,32 @@ def test_a_module_that_is_no_python_is_named_with_the_line(project):
     define(project, "import json\n\ndef clicks(record, lookups:\n")
     with pytest.raises(ConfigError, match=r"preprocess\.py:3: "):
         project.build()
+
+
+def test_a_module_without_a_line_to_blame_is_named_with_the_first(project):
+    define(project, "def clicks(record, lookups): return []\n\0")
+    with pytest.raises(ConfigError, match=r"preprocess\.py:1: expected Python, got .*null bytes"):
+        project.build()
+
+
+@pytest.mark.parametrize("name", ["preprocess.py", "other.py"])
+def test_a_module_that_is_closed_to_us_is_said_as_such(project, monkeypatch, name):
+    closed = project.env.datasets / "clicks" / name
+    closed.touch()
+    read = Path.read_bytes
+
+    def refuse(path):
+        if path == closed:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(AccessDeniedError) as caught:
+        project.build()
+    assert str(caught.value) == (
+        f"{closed}: permission denied; let the user of this process in, or run as another"
+    )
+    assert not Path(project.env.landing).exists()
 
 
 @pytest.mark.parametrize(

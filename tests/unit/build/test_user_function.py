@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -49,6 +50,8 @@ AT = "kafka:clicks/0 offset 5"
         ("raise ValueError('odd')", "raised ValueError: odd"),
         ("1 / 0", "raised ZeroDivisionError"),
         ("sys.exit(3)", "raised SystemExit: 3"),
+        ("raise KeyboardInterrupt", "raised KeyboardInterrupt: "),
+        ("import asyncio; raise asyncio.CancelledError('late')", "raised CancelledError: late"),
         ("return 7", "returned a int"),
         ("return [1]", "returned a list"),
         ("return {'value': 1}", "'label'"),
@@ -79,10 +82,17 @@ def test_a_process_that_is_killed_is_told_with_signal_and_record(misbehave, name
 
 
 @pytest.mark.parametrize("loop", ["while True: pass", "sum(iter(int, 1))"])
-def test_a_loop_ends_with_the_time_limit_and_shows_where_it_was(misbehave, loop):
+def test_a_loop_ends_with_the_time_limit_and_shows_where_it_was(
+    misbehave, tmp_path, monkeypatch, loop
+):
+    mark = tmp_path / "looping"
+    # An hour has passed once the function is in its loop, and no sooner.
+    clock = SimpleNamespace(monotonic=lambda: 3600.0 * mark.exists())
+    monkeypatch.setattr(_engine, "time", clock)
+    what = f"open({str(mark)!r}, 'w').close()\n        {loop}"
     with pytest.raises(PreprocessError) as caught:
-        misbehave(loop, resources="time_limit: 2s")
-    told(caught, "resources.time_limit = 2 s", AT, "preprocess.py", "in clicks")
+        misbehave(what, resources="time_limit: 30m")
+    told(caught, "resources.time_limit = 1800 s", AT, "preprocess.py", "in clicks")
 
 
 def test_a_function_that_eats_memory_is_ended(misbehave):

@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -161,6 +162,44 @@ def test_a_version_whose_specification_is_elsewhere_is_listed(cli, project):
     (project.env.datasets / "clicks" / "dataset.yaml").unlink()
     (row,) = json.loads(cli("ls", "--json")[1])
     assert row["state"] == "published, without a specification here"
+
+
+def test_a_folder_without_version_and_specification_is_not_called_published(cli, project):
+    (project.folder.path / "versions").mkdir(parents=True)
+    (project.env.datasets / "clicks" / "dataset.yaml").unlink()
+    (row,) = json.loads(cli("ls", "--json")[1])
+    assert row["state"] == "not built yet, without a specification here"
+
+
+def test_folders_that_cannot_be_data_sets_do_not_hide_the_others(cli, project):
+    project.build()
+    for name in ("my clicks", ".clicks.0123"):
+        shutil.copytree(project.env.datasets / "clicks", project.env.datasets / name)
+    for name in ("lost+found", "old clicks"):
+        Path(project.env.root, name, "versions").mkdir(parents=True)
+    assert [row["data set"] for row in json.loads(cli("ls", "--json")[1])] == ["clicks"]
+    assert cli("ls", "klicks")[2].endswith("did you mean 'clicks'?\n")
+
+
+def test_a_data_set_that_is_closed_to_this_account_does_not_hide_the_others(
+    cli, project, monkeypatch
+):
+    project.build()
+    (project.folder.path.parent / "mine").mkdir()
+
+    def refuse_mine(method):
+        def refused(path):
+            if "mine" in path.parts:
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return method(path)
+
+        return refused
+
+    for name in ("exists", "is_dir", "is_file", "iterdir"):
+        monkeypatch.setattr(Path, name, refuse_mine(getattr(Path, name)))
+    rows = {row["data set"]: row["state"] for row in json.loads(cli("ls", "--json")[1])}
+    assert rows == {"clicks": "published", "mine": "closed to this account"}
+    assert cli("ls", "klicks")[2].endswith("did you mean 'clicks'?\n")
 
 
 @pytest.mark.parametrize("command", [("ls", "klicks"), ("verify", "klicks"), ("show", "klicks/x")])

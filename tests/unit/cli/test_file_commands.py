@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 
@@ -98,6 +99,12 @@ def test_head_shows_typed_samples(cli, shards):
     assert re.search(r"x  float32 \(3\) \[\d+\.0 0\.1 -\d+\.0\]", output)
     values = loads(cli("head", "set/p-00000-of-00002", "-n", 2, "--json"))
     assert [list(each) for each in values] == [["x", "label", "note", "raw"]] * 2
+
+
+def test_head_goes_on_with_the_next_file(cli, shards):
+    values = loads(cli("head", "set", "-n", 25, "--json"))
+    assert values[:20] == loads(cli("head", "set/p-00000-of-00002", "-n", 20, "--json"))
+    assert values[20:] == loads(cli("head", "set/p-00001-of-00002", "-n", 5, "--json"))
 
 
 def test_head_shows_records_and_values(cli, tmp_path):
@@ -266,7 +273,7 @@ def test_index_says_where_chunks_and_records_are(cli, shards):
     cli("convert", "set/p-00000-of-00002", "a.tfrecord")
     assert cli("index", "a.tfrecord", "--output", "i.json")[0] == 0
     assert len(json.loads((shards.parent / "i.json").read_text())["records"]) == 20
-    assert cli("index", "a.tfrecord", "--output", "i.json")[0] == 2
+    assert cli("index", "a.tfrecord", "--output", "i.json")[0] == 1
     cli("convert", "set/p-00000-of-00002", "a.csv")
     assert cli("index", "a.csv")[0] == 2
 
@@ -324,4 +331,49 @@ def test_the_status_tells_usage_from_failure_and_damage(cli, shards, tmp_path):
     assert cli("nonsense")[0] == 2
     (tmp_path / "noise").write_bytes(b"noise")
     assert cli("head", "noise")[0] == 3
-    assert cli("head", "set")[0] == 3
+    assert cli("index", "set")[0] == 3
+
+
+def test_verify_lists_every_shard_that_is_missing(cli, shards):
+    for path in shards.glob("p-0*"):
+        path.unlink()
+    status, output, _ = cli("verify", "set", "--json")
+    assert status == 3
+    assert json.loads(output) == {"set": [f"p-0000{n}-of-00002: missing" for n in range(3)]}
+
+
+def test_verify_keeps_the_problems_of_every_set_of_a_folder(cli, shards):
+    convert(shards, lambda: [1], 1, "q")
+    for path in [*shards.glob("p-00000-*"), *shards.glob("q-*")]:
+        path.unlink()
+    status, output, _ = cli("verify", "set", "--json")
+    assert status == 3
+    assert json.loads(output)["set"] == ["p-00000-of-00002: missing", "q-00000-of-00000: missing"]
+
+
+def test_verify_refuses_a_folder_without_a_set(cli, shards):
+    (shards.parent / "none").mkdir()
+    for folders in (["none"], ["set", "none"]):
+        status, output, messages = cli("verify", *folders)
+        assert (status, output) == (2, "")
+        assert "expected none to hold one set of shards" in messages
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("convert", "set/p-00000-of-00002", "a.jsonl"), (0, 0)),
+        (("convert", "set/p-00000-of-00002", "a.recordio"), (0, 0)),
+        (("merge", "set/p-*", "all.recordio"), (3, 2)),
+        (("repair", "set/p-00000-of-00002", "-o", "whole"), None),
+    ],
+)
+def test_long_work_tells_how_far_it_is(cli, shards, monkeypatch, command, told):
+    calls = []
+    monkeypatch.setattr(
+        "trainfeed.cli._file_make.progress",
+        lambda _: contextlib.nullcontext(lambda *numbers: calls.append(numbers)),
+    )
+    assert cli(*command)[0] == 0
+    size = (shards / "p-00000-of-00002").stat().st_size
+    assert calls[-1] == (told or (size, size))

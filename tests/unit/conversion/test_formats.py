@@ -311,6 +311,37 @@ def test_a_damaged_table_is_a_format_error(rich, tmp_path, suffix):
         assert caught.value.path == str(path)
 
 
+def test_a_flipped_bit_in_parquet_never_gives_another_sample(tmp_path):
+    path = tmp_path / "a.parquet"
+    convert(tmp_path / "set", fixed_samples(50), 1, "p", schema=FIXED)
+    rewrite(tmp_path / "set" / "p-00000-of-00000", path, SinkOptions(codec="none"))
+    data, codec = bytearray(path.read_bytes()), TypedCodec(FIXED)
+
+    def records():
+        return [*map(codec.encode, open_sample_file(path, SourceOptions()).samples())]
+
+    whole, num_refused = records(), 0
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    for place in range(4, footer, 3):
+        data[place] ^= 4
+        path.write_bytes(data)
+        try:
+            assert records() == whole
+        except FormatError:
+            num_refused += 1
+        data[place] ^= 4
+    assert num_refused > 200
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "arrow", "libsvm", "idx"])
+def test_a_codec_is_refused_where_files_have_none(tmp_path, suffix):
+    convert(tmp_path / "set", fixed_samples(2), 1, "p", schema=FIXED)
+    source = open_sample_file(tmp_path / "set" / "p-00000-of-00000", SourceOptions())
+    with pytest.raises(ConfigError, match=f"^{suffix} has no compression, got the codec 'gzip'"):
+        transcode(source, tmp_path / f"a.{suffix}", SinkOptions(codec="gzip"))
+    assert not (tmp_path / f"a.{suffix}").exists()
+
+
 IDX_DTYPES = ["u1", "i1", "i2", "i4", "f4", "f8"]
 
 

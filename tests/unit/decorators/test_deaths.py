@@ -192,7 +192,7 @@ def test_an_interpreter_ends_with_passes_left_open():
         env={"PYTHONPATH": str(INCLUDE)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
@@ -262,7 +262,7 @@ print("done")
 
 def test_processes_start_beside_threads_that_draw_numbers_and_read():
     with in_an_interpreter(FORKS_BESIDE_THREADS) as process:
-        assert process.communicate(timeout=120) == ("done\n", None)
+        assert process.communicate(timeout=240) == ("done\n", None)
 
 
 HOLDS_A_LOCK = """

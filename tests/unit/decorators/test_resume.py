@@ -91,7 +91,8 @@ def pass_number(epoch):
 
 
 @pytest.mark.parametrize(
-    "state", [{}, {"epoch": 1}, {"epoch": -1, "position": 0}, {"epoch": 0, "position": "x"}]
+    "state",
+    [{}, None, "{}", {"epoch": 1}, {"epoch": -1, "position": 0}, {"epoch": 0, "position": "x"}],
 )
 def test_what_is_no_state_is_refused(state):
     with pytest.raises(ValueError, match="expected"):

@@ -51,7 +51,7 @@ def loader(use_multiprocess=False, **settings):
     return GeneratorLoader.from_generator(use_multiprocess=use_multiprocess, **settings)
 
 
-@pytest.mark.parametrize("capacity", [None, 0, -1])
+@pytest.mark.parametrize("capacity", [None, 0, -1, 2.5, "3", True])
 def test_a_capacity_is_needed(capacity):
     with pytest.raises(ValueError, match="capacity"):
         GeneratorLoader.from_generator(capacity=capacity)

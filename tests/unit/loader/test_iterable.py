@@ -1,12 +1,13 @@
 """Iterables and readers: read from the start, cut and resumed like everything else."""
 
 import json
+import time
 
 import pytest
 
 from tests.unit.loader.conftest import labels
-from trainfeed.decorators import shuffle
-from trainfeed.errors import ConfigError
+from trainfeed.decorators import batch, shuffle
+from trainfeed.errors import ConfigError, LoaderError
 from trainfeed.loader import DataLoader
 
 
@@ -131,6 +132,26 @@ def test_a_dropped_tail_ends_the_epoch():
         assert labels(loader) == list(range(20))
 
 
+class IterableDataset:
+    """As torch's and Paddle's: has what it does not give."""
+
+    def __getitem__(self, i):
+        raise NotImplementedError
+
+    def __len__(self):
+        raise RuntimeError
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(5))
+
+
+def test_iterable_datasets_of_frameworks_are_read_from_the_start():
+    with DataLoader(Stream(), 2) as loader:
+        assert [batch["0"].tolist() for batch in loader] == [[0, 1], [2, 3], [4]]
+
+
 class Epochs:
     """Says which epoch it was told to give."""
 
@@ -171,3 +192,41 @@ def test_what_an_iterable_cannot_do_is_refused():
         loader.load_state_dict(loader.state_dict() | {"position": 4})
         with pytest.raises(ConfigError, match="expected at least 4 samples"):
             list(loader)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_batches_are_not_batched_again(options):
+    def by_hand():
+        yield [(0, 0), (1, 1)]
+        yield [(2, 4), (3, 9)]
+
+    with pytest.raises(ConfigError, match="expected a reader of samples, got one of batches"):
+        DataLoader(batch(numbers(10), 4), 2, **options)
+    with (
+        DataLoader(by_hand, 2, **options) as loader,
+        pytest.raises(LoaderError, match="expected samples, got a batch"),
+    ):
+        next(iter(loader))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_figures_tell_how_long_an_iterable_was_waited_for(options):
+    def slow():
+        for i in range(4):
+            time.sleep(0.05)
+            yield i
+
+    with DataLoader(slow, 2, **options) as loader:
+        list(loader)
+        report = loader.report()
+    # What reads ahead goes on while the consumer has no turn.
+    assert report.elapsed_s >= report.wait_s + report.assemble_s > report.wait_s
+    assert report.wait_s > (0 if options else 0.15)
+    assert report.stall_fraction > 0
+    assert report.load_s == (0 if options else report.wait_s)
+
+
+def test_rows_that_are_repeated_count_as_samples():
+    with DataLoader(range(7).__iter__, 2, tail="repeat") as loader:
+        rows = sum(batch.num_rows for batch in loader)
+        assert loader.report().samples == rows == 8

@@ -189,8 +189,13 @@ def test_a_set_may_be_mixed_with_itself():
 def test_mixtures_without_sense_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="at least one data set"):
         mix({})
-    with pytest.raises(ConfigError, match="epoch_samples"):
-        mix({A: 1}, epoch_samples=0)
+    for number in (0, 2.5, "5", True):
+        with pytest.raises(ConfigError, match="epoch_samples"):
+            mix({A: 1}, epoch_samples=number)
+    with pytest.raises(ConfigError, match="expected seed"):
+        mix({A: 1}, seed=None)
+    with pytest.raises(ConfigError, match=r"expected pairs .* got Offset"):
+        mix([A, B])
     with pytest.raises(ConfigError, match="have none"):
         DataLoader(mix({Squares(0): 1, A: 1}), 2)
     with pytest.raises(ConfigError, match="read by number"):
@@ -224,3 +229,12 @@ def test_sets_of_variable_size_are_mixed(notes):
         for batch in loader:
             for label, text in zip(batch["label"], batch["note"], strict=True):
                 assert text == note(int(label))["note"]
+
+
+def test_numbers_of_any_type_give_states_that_can_be_stored():
+    mixture = mix({A: 1, B: 1}, seed=np.int32(3), epoch_samples=np.int64(20))
+    with DataLoader(mixture, 3) as loader:
+        next(iter(loader))
+        loader.set_weights([1, 2])
+        state = loader.state_dict()
+    assert json.loads(json.dumps(state)) == state

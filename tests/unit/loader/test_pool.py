@@ -57,9 +57,8 @@ def test_more_windows_ahead_than_a_socket_holds_do_not_block():
 
 @pytest.fixture
 def looks(monkeypatch):
-    """The waits for answers, of 50 ms each, in which none came."""
+    """The waits for answers in which none came."""
     found, collect = [], WorkerPool._collect
-    monkeypatch.setattr(_workers, "_LOOK_S", 0.05)
 
     def counted(pool, wait_s):
         got = collect(pool, wait_s)
@@ -70,22 +69,25 @@ def looks(monkeypatch):
     return found
 
 
-def test_a_dead_worker_of_a_mixture_is_noticed_once(looks):
-    """LD-01: not once per set and lane."""
+def test_a_dead_worker_of_a_mixture_is_noticed_once(looks, monkeypatch):
+    """LD-01: at once, not when it is looked after, and not once per set and lane."""
+    monkeypatch.setattr(_workers, "_LOOK_S", 600.0)
     sets = [(Offset(5000, 10_000 * i), 1) for i in range(3)]
     before = children()
     with DataLoader(mix(sets), 1024, shuffle=True, num_workers=1) as loader:
         batches = iter(loader)
         next(batches)
+        looks.clear()
         (worker,) = children() - before
         os.kill(worker, signal.SIGKILL)
         with pytest.raises(WorkerDiedError, match="SIGKILL"):
             list(batches)
-    # It takes one or two to see that it is gone; a window of every lane of every set was due.
+    # It takes a few to see that it is gone; a window of every lane of every set was due.
     assert len(looks) < 10
 
 
-def test_a_silent_worker_of_a_mixture_is_waited_for_once(looks):
+def test_a_silent_worker_of_a_mixture_is_waited_for_once(looks, monkeypatch):
+    monkeypatch.setattr(_workers, "_LOOK_S", 0.05)
     sets = [(Slow(500), 1), (Slow(600), 1)]
     with (
         DataLoader(mix(sets), 64, shuffle=True, num_workers=1, timeout_s=0.2) as loader,
@@ -112,7 +114,7 @@ list(DataLoader(Own(20), 8, num_workers=1))
 def test_a_program_whose_class_needs_a_guard_is_told_so(tmp_path):
     (tmp_path / "program.py").write_text(UNGUARDED)
     command = [sys.executable, tmp_path / "program.py"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 1
     errors = [line for line in done.stderr.splitlines() if line.startswith("trainfeed.errors.")]
     assert set(errors) == {errors[0]}

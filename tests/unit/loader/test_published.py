@@ -88,3 +88,6 @@ def test_a_gap_in_a_window_fails_or_is_listed(built):
         open_intervals("clicks", ["2025-01-01"], missing="list", **options)
     with pytest.raises(ConfigError, match="one of fail, list"):
         open_intervals("clicks", names, missing="skip", **options)
+    for no_list in ([], names[0], [names[0], names[0]]):
+        with pytest.raises(ConfigError, match="expected a list of different intervals"):
+            open_intervals("clicks", no_list, missing="list", **options)

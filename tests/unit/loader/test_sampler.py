@@ -66,5 +66,20 @@ def test_the_order_is_that_of_the_original():
 
 @pytest.mark.parametrize(("size", "ranks", "rank"), [(0, 1, 0), (1, 0, 0), (1, 2, 2), (1, 2, -1)])
 def test_numbers_out_of_range_are_refused(size, ranks, rank):
-    with pytest.raises(ValueError, match="expected a"):
+    with pytest.raises(ValueError, match="expected "):
         DistributedBatchSampler(10, size, ranks, rank)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(10, 2.5), (10, "2"), (10, True), (-1, 2), (10, 0), (10, 2, 0), (10, 2, 2.0), (10, 2, 4, 4)],
+)
+def test_numbers_without_sense_are_refused_early(arguments):
+    with pytest.raises(ValueError, match="expected"):
+        DistributedBatchSampler(*arguments)
+    with pytest.raises(ValueError, match="expected epoch"):
+        DistributedBatchSampler(10, 2).set_epoch(-1)
+
+
+def test_a_length_may_be_a_number_of_any_type():
+    assert len(DistributedBatchSampler(np.int64(10), np.int32(4))) == 3

@@ -1,6 +1,8 @@
 """What people try first: other types of numbers, names from other libraries, paths."""
 
+import copy
 import json
+import pickle
 from fractions import Fraction
 from pathlib import Path
 
@@ -43,6 +45,7 @@ def test_a_seed_of_64_bits_can_be_restored(seed):
         ({"read_deadline_s": "60"}, "read_deadline_s"),
         ({"shuffle": "yes"}, "shuffle"),
         ({"copy": None}, "copy"),
+        ({"on_report": 5}, "on_report"),
     ],
 )
 def test_what_could_not_be_restored_or_used_is_refused_at_once(settings, what):
@@ -122,3 +125,10 @@ def test_weights_too_fine_are_answered_with_ones_that_are_not():
     rounded = [round(float(weight) / float(sum(weights)), 5) for weight in weights]
     assert str(rounded) in str(caught.value)
     mix([(Squares(5), weight) for weight in rounded])
+
+
+def test_a_loader_that_is_sent_elsewhere_says_what_to_send():
+    with DataLoader(Squares(3)) as loader:
+        for send in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(TypeError, match=r"stays in its process; .* state_dict"):
+                send(loader)

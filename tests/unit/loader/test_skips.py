@@ -112,7 +112,7 @@ def test_a_chunk_that_threads_read_at_the_same_time_counts_once(torn, caplog):
     skipped = SkippedChunks(1)
 
     def read():
-        both.wait(10)
+        both.wait(60)
         raise ChecksumError("damaged")
 
     def read_other():

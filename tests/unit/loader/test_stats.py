@@ -4,6 +4,9 @@ import threading
 
 import pytest
 
+from tests.unit.loader.datasets import Sleepy
+from trainfeed.errors import ConfigError
+from trainfeed.loader import DataLoader, LoaderReport
 from trainfeed.loader._stats import LoaderStats
 
 
@@ -35,3 +38,21 @@ def test_no_count_is_lost(name, figure, rest):
     count(one, *rest)
     one.thread.join()
     assert getattr(stats.report(), figure) == 3
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"shuffle": True, "num_threads": 1}])
+def test_waiting_and_putting_together_are_told_apart(options):
+    with DataLoader(Sleepy(20), 5, **options) as loader:
+        list(loader)
+        report = loader.report()
+    assert report.wait_s > 0
+    assert report.wait_s + report.assemble_s <= report.elapsed_s
+
+
+def test_labels_are_of_any_value_and_have_names_that_prometheus_takes():
+    assert 'trainfeed_loader_batches_total{job="a\\"b",rank="3"} 0' in LoaderReport().prometheus(
+        job='a"b', rank=3
+    )
+    for name in ("a-b", "0a", ""):
+        with pytest.raises(ConfigError, match="expected labels of letters"):
+            LoaderReport().prometheus(**{name: "x"})

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,16 @@ def stuck(monkeypatch):
         thread.join()
 
 
-def test_a_read_that_hangs_is_named_after_the_timeout(stuck):
-    with DataLoader(stuck, 8, num_threads=2, timeout_s=0.2) as loader:
+def test_a_read_that_hangs_is_named_after_the_timeout(stuck, monkeypatch):
+    class LateFuture(Future):
+        """The time for a window runs when the only thread has done those before the bad one."""
+
+        def result(self, timeout):
+            stuck.reached.wait()
+            return super().result(timeout)
+
+    monkeypatch.setattr(_feeds, "Future", LateFuture)
+    with DataLoader(stuck, 8, num_threads=1, prefetch=3, timeout_s=0.2) as loader:
         found = []
         with pytest.raises(LoaderError, match=r"window 2 of lane 0 .* within 0\.2 s"):
             found.extend(batch["label"][0] for batch in loader)
@@ -42,6 +51,30 @@ def test_an_iterator_is_left_although_a_read_hangs(stuck):
             stuck.reached.wait()
             break
     assert not stuck.go_on.is_set()
+
+
+class Failing(Stuck):
+    """Fails in its first window when another thread hangs in the second one."""
+
+    def __getitem__(self, i):
+        if i == 3:
+            self.reached.wait()
+            raise ZeroDivisionError
+        return super().__getitem__(i)
+
+
+def test_an_error_does_not_wait_long_for_a_read_that_hangs(monkeypatch):
+    before, waits = set(threading.enumerate()), []
+    dataset = Failing(100, 32)
+    with monkeypatch.context() as patch, DataLoader(dataset, 8, num_threads=2) as loader:
+        patch.setattr(threading.Thread, "join", lambda _, timeout_s=None: waits.append(timeout_s))
+        with pytest.raises(ZeroDivisionError):
+            list(loader)
+    dataset.go_on.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+    assert waits
+    assert max(waits) < 1
 
 
 def test_threads_end_with_their_pass():
@@ -68,5 +101,5 @@ print(next(batches)["label"][0])
 dataset.reached.wait()
 """
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

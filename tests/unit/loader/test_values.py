@@ -52,3 +52,13 @@ def test_a_masked_array_is_no_value():
         pytest.raises(SampleShapeError, match="a masked array"),
     ):
         next(iter(loader))
+
+
+@pytest.mark.parametrize("nothing", [{}, ()])
+def test_samples_without_fields_are_refused(nothing):
+    for dataset in ([nothing, nothing], [nothing, nothing].__iter__):
+        with (
+            DataLoader(dataset, 2) as loader,
+            pytest.raises(SampleShapeError, match="expected at least one field"),
+        ):
+            next(iter(loader))

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
-import shutil
-import tempfile
 from datetime import UTC, datetime
-from pathlib import Path
 from types import SimpleNamespace
 
+from tests.airflow_home import HOME
+
 # Airflow reads these when it is first imported, which the test modules do.
-os.environ["AIRFLOW_HOME"] = str(Path(tempfile.gettempdir()) / f"trainfeed-airflow-{os.getpid()}")
+os.environ["AIRFLOW_HOME"] = HOME
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 import pytest
 from airflow.sdk.api.datamodels._generated import DagRunType
-
-atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
 
 SPEC = """\
 name: clicks

@@ -117,6 +117,21 @@ def test_a_window_that_is_no_interval_fails_at_once(stage, make_context, asked, 
     assert stage.calls == []
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("dryrun", "did you mean 'dry_run'?"),
+        ("ticket", "known here: window_start, dry_run, rebuild, allow_gap"),
+    ],
+)
+def test_a_parameter_that_nobody_knows_builds_nothing(stage, make_context, name, hint):
+    with pytest.raises(AirflowFailException) as caught:
+        execute(make_context("manual", params={"window_start": "2026-01-05", name: True}))
+    said = f"expected the parameters of the form, got {name!r}; nothing was read or written; {hint}"
+    assert str(caught.value) == said
+    assert stage.calls == []
+
+
 @pytest.mark.parametrize("run_type", ["scheduled", "backfill"])
 def test_an_open_interval_is_awaited_until_it_is_ready(stage, make_context, run_type):
     stage.error = WindowOpenError("open")

@@ -33,6 +33,18 @@ def test_globs_are_sorted_by_name_and_lists_keep_their_order(tmp_path):
     assert [Path(path).name for path in found] == ["c,d", "a", "a"]
 
 
+def test_a_file_with_the_very_name_is_no_glob(tmp_path):
+    for name in ("a[1]", "a1", "b*", "bc"):
+        (tmp_path / name).touch()
+    found = expand_paths(f"{tmp_path}/a[1],{tmp_path}/b*,{tmp_path}/a[0-9]")
+    assert [Path(path).name for path in found] == ["a[1]", "b*", "a1"]
+
+
+def test_no_files_at_all_are_an_error_too():
+    with pytest.raises(NotFoundError, match="expected at least one file, got an empty list"):
+        expand_paths([])
+
+
 def test_part_without_a_match_is_named(tmp_path):
     (tmp_path / "a").touch()
     with pytest.raises(NotFoundError, match=r"/b-\*"):

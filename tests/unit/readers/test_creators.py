@@ -5,6 +5,7 @@ import itertools
 import os
 import struct
 import tracemalloc
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from trainfeed.errors import (
 from trainfeed.readers import (
     BlockReader,
     RowForm,
+    _kafka,
     idx,
     kafka_range,
     np_array,
@@ -345,6 +347,38 @@ def test_without_ranges_it_is_what_the_topic_held_first(tmp_path):
     reader = kafka_range("t", settings=topic(tmp_path))
     assert sum(map(num_rows, reader.blocks())) == 40
     assert next(reader())["value"] == b"0.0"
+
+
+class Growing:
+    """A topic that grows while a first pass looks at it, and another one does."""
+
+    def __init__(self, topic, meanwhile):
+        self._topic = topic
+        self._meanwhile = meanwhile
+
+    def __getattr__(self, name):
+        return getattr(self._topic, name)
+
+    def log_range(self, _):
+        if not self._meanwhile:
+            return (0, 10)
+        self._meanwhile.pop()()
+        return (0, 20)
+
+
+def test_two_first_passes_at_once_give_the_same_records(tmp_path, monkeypatch):
+    real, found = _kafka.open_topic, []
+
+    @contextmanager
+    def open_topic(*args):
+        with real(*args) as opened:
+            yield Growing(opened, meanwhile)
+
+    monkeypatch.setattr(_kafka, "open_topic", open_topic)
+    reader = kafka_range("t", settings=topic(tmp_path))
+    meanwhile = [lambda: found.extend(reader())]
+    assert [sample["value"] for sample in reader()] == [sample["value"] for sample in found]
+    assert len(found) == 20
 
 
 def test_a_range_that_is_not_there_is_an_error(tmp_path):

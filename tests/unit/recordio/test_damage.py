@@ -112,6 +112,13 @@ def test_foreign_bytes_are_reported(tmp_path, garbage, error, where):
     assert str(caught.value).startswith(f"chunk {ends.index(cut)}: ")
 
 
+def test_the_layout_of_mxnet_is_named(tmp_path):
+    path = tmp_path / "mxnet.rec"
+    path.write_bytes(bytes.fromhex("0a23d7ce 05000000") + b"Hello" + bytes(27))
+    with pytest.raises(BadMagicError, match="got 0xced7230a, which is MXNet's RecordIO"):
+        verify_shard(path)
+
+
 def test_zeroed_page_in_a_payload_is_a_checksum_error(tmp_path):
     """RD-07."""
     path = tmp_path / "hole.recordio"

@@ -24,7 +24,6 @@ def folder(tmp_path):
         ("{}/other,{}/g-*", ["other", "g-1", "g-10", "g-2"]),
         (["{}/g-2", "{}/g-1"], ["g-2", "g-1"]),
         (["{}/g-2,{}/g-10", "{}/o*r"], ["g-2", "g-10", "other"]),
-        ([], []),
     ],
 )
 def test_parts_keep_their_order_and_matches_are_sorted(folder, paths, expected):

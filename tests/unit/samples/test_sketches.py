@@ -50,6 +50,13 @@ def test_quantiles_are_within_a_sixteenth(dtype, values):
         assert abs(found - exact) <= abs(exact) / 16 + 1e-300, (share, found, exact)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+def test_a_quantile_of_zeros_is_zero(dtype):
+    values = np.array([0] * 60 + [1] * 40, dtype)
+    quantiles = entry(taken(schema_of(dtype), values))["quantiles"]
+    assert [quantiles[share] for share in ("0.01", "0.5", "0.75")] == [0, 0, 1]
+
+
 @pytest.mark.parametrize("num", [0, 1, 5, (1 << 17) - 1, 1 << 17, (1 << 17) + 1, (1 << 20) + 3])
 @pytest.mark.parametrize("dtype", ["u1", "i1"])
 def test_bytes_are_counted_the_same_in_pairs_as_one_by_one(num, dtype):

@@ -2,12 +2,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
+from services import _process
 from services._process import Daemon, ServiceError, run_tool, stop_daemons, wait_until
+from tests.unit.processes import LIMIT_S, is_running, until
 
 SLEEPER = ["sleep", "60"]
 
@@ -21,13 +21,6 @@ def daemon(tmp_path):
 
 def script(text):
     return [sys.executable, "-c", text]
-
-
-def until(condition):
-    deadline_s = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def test_a_daemon_leads_its_own_session_and_another_object_finds_it(daemon):
@@ -59,6 +52,18 @@ def test_a_recycled_pid_is_not_ours_and_is_left_alone(daemon):
         stranger.wait()
 
 
+def test_two_threads_may_notice_the_death_of_a_daemon(daemon, monkeypatch):
+    class Dead:
+        def poll(self):
+            _process._CHILDREN.clear()  # by the other thread
+            return 0
+
+    daemon.spawn(["true"])
+    daemon.kill()
+    monkeypatch.setitem(_process._CHILDREN, daemon._recorded()[0], Dead())
+    assert daemon.pid() is None
+
+
 def test_a_zombie_does_not_run(daemon):
     child = subprocess.Popen(["true"])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
@@ -72,7 +77,7 @@ def test_a_daemon_that_died_is_reported_with_the_end_of_its_log(daemon):
     daemon.spawn(script("raise SystemExit('the disk is full')"))
 
     with pytest.raises(ServiceError, match=r"sleeper is not running(.|\n)*the disk is full"):
-        wait_until(lambda: False, [daemon], what="the service", timeout_s=10)
+        wait_until(lambda: False, [daemon], what="the service", timeout_s=LIMIT_S)
 
 
 def test_waiting_too_long_is_reported_with_the_end_of_the_log(daemon):
@@ -87,7 +92,7 @@ def test_one_that_ends_once_its_work_is_done_is_no_failure(daemon):
     done = daemon.home / "done"
     daemon.spawn(["touch", str(done)])
 
-    wait_until(done.exists, [daemon], what="the service", timeout_s=10)
+    wait_until(done.exists, [daemon], what="the service", timeout_s=LIMIT_S)
 
 
 def test_the_log_of_the_start_before_is_kept(daemon):
@@ -111,14 +116,7 @@ def test_a_killed_daemon_leaves_children_and_a_sweep_ends_them(daemon):
     os.kill(child, 0)
     daemon.sweep()
 
-    until(lambda: is_gone(child))
-
-
-def is_gone(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+    until(lambda: not is_running(child))
 
 
 def test_one_that_ignores_its_signal_is_killed(daemon):
@@ -132,27 +130,40 @@ def test_one_that_ignores_its_signal_is_killed(daemon):
 
 
 def test_one_that_wants_to_be_asked_twice_is_asked_twice(daemon):
-    once = "signal.signal(15, lambda *_: signal.signal(15, signal.SIG_DFL))"
-    daemon.spawn(
-        script(f"import signal, time; {once}; print(1, flush=True)\nwhile 1: time.sleep(9)")
-    )
-    until(daemon.log_file.read_bytes)
-    before_s = time.monotonic()
+    patient = Patient("patient", daemon.home)
+    patient.spawn(asked_for("SIGTERM", times=2))
+    until(patient.log_file.read_bytes)
 
-    stop_daemons([daemon], grace_s=30, insist_s=0.1)
+    stop_daemons([patient], grace_s=LIMIT_S, insist_s=0)
 
-    assert daemon.pid() is None
-    assert time.monotonic() - before_s < 20
+    assert patient.log_file.read_text().split() == ["ready", "asked", "asked"]
 
 
 def test_the_signal_of_a_daemon_is_its_own(tmp_path):
     daemon = Daemon("careful", tmp_path, signal.SIGINT)
-    daemon.spawn(["sh", "-c", "trap 'echo asked; exit' INT; echo; sleep 60 & wait"])
+    daemon.spawn(asked_for("SIGINT", times=1))
     until(daemon.log_file.read_bytes)
 
-    stop_daemons([daemon])
+    stop_daemons([daemon], grace_s=LIMIT_S)
 
-    assert daemon.log_file.read_text().split() == ["asked"]
+    assert daemon.log_file.read_text().split() == ["ready", "asked"]
+
+
+class Patient(Daemon):
+    """Sends a signal and waits until it was taken: a second one before that would be lost."""
+
+    def signal(self, number):
+        if self.pid() is not None:
+            told = self.log_file.read_bytes()
+            super().signal(number)
+            until(lambda: self.pid() is None or self.log_file.read_bytes() != told)
+
+
+def asked_for(name, times):
+    """A program that ends once a signal came so many times, however early."""
+    block = f"import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.{name}])"
+    ask = f"signal.sigwait([signal.{name}]); print('asked', flush=True)"
+    return script(f"{block}; print('ready', flush=True)\nfor _ in range({times}): {ask}")
 
 
 def test_a_tool_that_fails_says_what_it_printed():

@@ -3,13 +3,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
 
 from services import _run
 from services._process import Daemon, InstallError, ServiceError, stop_daemons
+from tests.unit.processes import LIMIT_S, until
 
 
 class Sleeper:
@@ -130,13 +130,10 @@ def test_sigterm_ends_the_command_and_what_was_started(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)], env={**os.environ, "PYTHONPATH": path}
     )
-    deadline_s = time.monotonic() + 30
-    while not (tmp_path / "up").exists():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
+    until((tmp_path / "up").exists)
     process.terminate()
 
-    assert process.wait(30) == 128 + signal.SIGTERM
+    assert process.wait(LIMIT_S) == 128 + signal.SIGTERM
     assert Sleeper(tmp_path / "idle").daemon.pid() is None
 
 

@@ -114,12 +114,13 @@ LAUGHS = "\n".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]" for n in
     ],
     ids=range(18),
 )
-def test_a_bomb_is_refused_within_a_second(folder: Path, bomb: str) -> None:
+def test_a_bomb_is_refused_before_it_goes_off(folder: Path, bomb: str) -> None:
     (folder / "dataset.yaml").write_text(bomb)
     started = time.process_time()
     with pytest.raises(SpecError) as error:
         load_spec(folder)
-    assert time.process_time() - started < 1
+    # Half a second at most on a usual machine; hours where one goes off.
+    assert time.process_time() - started < 20
     assert len(str(error.value)) < 10_000
 
 

@@ -65,7 +65,7 @@ def test_a_full_tmpfs_is_told_and_leaves_nothing(tmp_path: Path) -> None:
             (folder / "file").create_exclusive(b"x" * 2 * MIB)
         assert names(folder) == []
     finally:
-        subprocess.run(["umount", tmp_path], check=True)
+        subprocess.run(["umount", "--lazy", tmp_path], check=True)
 
 
 def test_a_failed_sync_is_an_error_and_not_tried_again(

@@ -170,7 +170,7 @@ def test_bomb_of_small_records_takes_the_memory_of_a_block(framed, kind):
         tracemalloc.stop()
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize("what", ["fifo", "folder", "device"])
 def test_what_is_no_file_is_refused_at_once(tmp_path, what):
     path = tmp_path / "a"

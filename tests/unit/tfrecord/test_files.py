@@ -155,7 +155,7 @@ def test_options_are_checked(tmp_path):
         with pytest.raises(ConfigError):
             TFRecordWriter(tmp_path / "a", compression, level=level)
     with pytest.raises(ConfigError):
-        TFRecordReader([], compression="gzip")
+        TFRecordReader(tmp_path / "a", compression="gzip")
     with pytest.raises(ConfigError):
         list(iter_records(io.BytesIO(), compression="gzip"))
     assert names_in(tmp_path) == []

@@ -200,3 +200,9 @@ def test_encoder_refuses_what_a_list_cannot_hold(value, error):
     with pytest.raises(error) as caught:
         encode_example({"the field": value})
     assert caught.value.__notes__ == ["in feature 'the field'"]
+
+
+@pytest.mark.parametrize("key", [b"label", 1, None])
+def test_a_key_is_text(key):
+    with pytest.raises(TypeError, match="expected a key as str, got "):
+        encode_example({key: 1})

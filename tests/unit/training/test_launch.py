@@ -6,13 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.unit.processes import LIMIT_S, is_running, until
 from trainfeed import faults
 from trainfeed.errors import (
     ChecksumError,
@@ -180,10 +180,10 @@ def test_the_trainer_ends_with_its_launcher(trained):
         "train.py",
     )
     launcher = start(trained)
-    pid = int(wait_for(trained))
+    pid = int(until(lambda: written(trained)))
     launcher.kill()
     launcher.wait()
-    until_gone(pid)
+    until(lambda: not is_running(pid))
 
 
 def test_a_rank_ends_with_a_launcher_that_died_before_the_rank_could_see_it(trained):
@@ -191,11 +191,11 @@ def test_a_rank_ends_with_a_launcher_that_died_before_the_rank_could_see_it(trai
     waiting = "    import threading\n    threading.Event().wait()\n"
     trained.edit("def main(job):\n", f"def main(job):\n{waiting}", "train.py")
     launcher = start(trained)
-    eventually(lambda: ranks(trained))
+    until(lambda: ranks(trained))
     launcher.kill()
     launcher.wait()
     try:
-        eventually(lambda: not ranks(trained))
+        until(lambda: not ranks(trained))
     finally:
         for pid in ranks(trained):
             os.kill(pid, signal.SIGKILL)
@@ -307,7 +307,7 @@ def arguments(project, fault=None):
 
 def command(project, fault=None):
     return subprocess.run(
-        **arguments(project, fault), capture_output=True, text=True, check=False, timeout=60
+        **arguments(project, fault), capture_output=True, text=True, check=False, timeout=LIMIT_S
     )
 
 
@@ -317,13 +317,9 @@ def start(project):
     )
 
 
-def wait_for(project):
-    for _ in range(300):
-        for path in project.folder.path.glob("training/*/*/output/pid"):
-            if text := path.read_text():
-                return text
-        threading.Event().wait(0.1)
-    raise AssertionError("the trainer did not start")
+def written(project):
+    """What the trainer has written down by now."""
+    return "".join(path.read_text() for path in project.folder.path.glob("training/*/*/output/pid"))
 
 
 def ranks(project):
@@ -331,26 +327,9 @@ def ranks(project):
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            command = path.read_text()
+            command = path.read_bytes()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if "trainfeed.training.runtime" in command and str(project.path) in command:
+        if b"trainfeed.training.runtime" in command and os.fsencode(project.path) in command:
             found.append(int(path.parent.name))
     return found
-
-
-def eventually(condition):
-    for _ in range(15_000):
-        if condition():
-            return
-        threading.Event().wait(0.002)
-    raise AssertionError("it did not come true")
-
-
-def until_gone(pid):
-    for _ in range(600):
-        stat = Path(f"/proc/{pid}/stat")
-        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
-            return
-        threading.Event().wait(0.05)
-    raise AssertionError(f"trainer {pid} is still there")
