@@ -10,6 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from operators._outcome import airflow_outcome, call_again
+from operators._parameters import require_known
 from operators._stage import open_dataset
 from operators._window import window_request
 from operators.links import TrainingJobLink
@@ -53,6 +54,7 @@ class TrainingJobOperator(BaseOperator):
         from trainfeed.training.launch import train
 
         with airflow_outcome():
+            require_known(context["params"], "window_start")
             spec, env = open_dataset(self.dataset)
             interval = resolve_interval(spec.schedule_model(), window_request(context))
             try:

@@ -170,7 +170,7 @@ def test_a_backfill_from_the_command_line_builds_what_is_missing(stack, client, 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    with pytest.raises(AirflowRequestError, match="409 .*already a running backfill for dag"):
+    with pytest.raises(AirflowRequestError, match=r"409 .*already a running backfill for dag"):
         client.backfill(BUILD, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC))
     runs = finished(client, [r for r in client.dag_runs(BUILD) if r.run_type == "backfill"])
     assert [run.state for run in runs] == ["success"] * 3

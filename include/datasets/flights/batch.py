@@ -23,9 +23,15 @@ from .preprocess import LATE_MINUTES, NUMBERS, TEXTS, flights
 
 __all__ = ["flights_batch"]
 
+# In the order of the lines.
 _COLUMNS: Final = {
-    **dict.fromkeys(NUMBERS, pa.int64()),
-    **dict.fromkeys((*TEXTS, "tailnum"), pa.utf8()),
+    **dict.fromkeys(("year", "month", "day", "dep_time", "sched_dep_time"), pa.int64()),
+    **dict.fromkeys(("sched_arr_time", "arr_delay"), pa.int64()),
+    "carrier": pa.utf8(),
+    "flight": pa.int64(),
+    **dict.fromkeys(("tailnum", "origin", "dest"), pa.utf8()),
+    "distance": pa.int64(),
+    "time_hour": pa.utf8(),
 }
 _NUM_VALUES: Final = 14
 _MONTH_DAYS: Final = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
@@ -43,7 +49,7 @@ def flights_batch(batch: pa.RecordBatch, lookups: Mapping[str, pa.Table]) -> pa.
     """
     rows, columns = json_columns(batch.column("value"), _COLUMNS)
     numbers = {name: pc.fill_null(columns.column(name), 0).to_numpy() for name in NUMBERS}
-    nulls = {name: columns.column(name).is_null().to_numpy(False) for name in _COLUMNS}
+    nulls = {name: _is_null(columns.column(name)) for name in _COLUMNS}
     sound = _are_sound(numbers, nulls)
     samples = _Samples(batch.num_rows)
     samples.add(rows, columns, numbers, lookups)
@@ -54,6 +60,13 @@ def flights_batch(batch: pa.RecordBatch, lookups: Mapping[str, pa.Table]) -> pa.
     for row, record in iter_records(batch, np.flatnonzero(~usual)):
         samples.add_one(row, record, lookups)
     return samples.to_arrow(batch.column("_row"))
+
+
+def _is_null(column: pa.Array) -> NDArray[np.bool_]:
+    if not column.null_count:
+        return np.zeros(len(column), dtype=bool)
+    nulls: NDArray[np.bool_] = column.is_null().to_numpy(False)
+    return nulls
 
 
 def _are_sound(numbers: Columns, nulls: Columns) -> NDArray[np.bool_]:
@@ -100,17 +113,18 @@ class _Samples:
         hours = weather.rows(_crossed(texts["origin"], texts["time_hour"]))
         planes = plane.rows(texts["tailnum"])
         winds = weather.classes[hours], weather.names
+        places = slice(None) if len(rows) == len(self._labels) else rows
         indices = np.empty((len(rows), NUM_CATEGORIES), dtype=np.int32)
         for seed, codes in _categories(texts, numbers, winds).items():
             indices[:, seed] = buckets_of(seed, codes[1])[codes[0]]
         for seed, buckets in (weather.buckets | plane.buckets).items():
             indices[:, seed] = buckets[hours if seed in weather.buckets else planes]
-        self._indices[rows] = indices
+        self._indices[places] = indices
         known = planes < len(plane.places)
-        self._values[rows] = _value_columns(
+        self._values[places] = _value_columns(
             numbers, plane.values[planes], known, weather.values[hours]
         )
-        self._labels[rows] = numbers["arr_delay"] >= LATE_MINUTES
+        self._labels[places] = numbers["arr_delay"] >= LATE_MINUTES
 
     def filter(self, rows: NDArray[np.int64], reason: str) -> None:
         """Take rows out."""
@@ -144,9 +158,9 @@ class _Samples:
 
 def _sparse(texts: Mapping[int, str], length: int) -> pa.Array:
     """Return a column with few texts in it."""
-    if not texts:
-        return pa.nulls(length, pa.utf8())
-    return pa.array(map(texts.get, range(length)), pa.utf8())
+    column = np.full(length, None, dtype=object)
+    column[list(texts)] = list(texts.values())
+    return pa.array(column, pa.utf8())
 
 
 def _lists(matrix: NDArray[Any]) -> pa.Array:
@@ -161,13 +175,19 @@ def _codes(column: pa.Array) -> Codes:
 
 def _whole(numbers: NDArray[np.int64]) -> Codes:
     """Return codes of whole numbers."""
+    low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
+    if high - low < len(numbers):
+        return numbers - low, list(range(low, high + 1))
     return _codes(pa.array(numbers))
 
 
 def _crossed(first: Codes, second: Codes) -> Codes:
-    """Return codes of the pairs that occur."""
+    """Return codes of pairs, among them all that occur."""
     size = max(1, len(second[1]))
-    codes, pairs = _codes(pa.array(first[0].astype(np.int64) * size + second[0]))
+    codes = first[0].astype(np.int64) * size + second[0]
+    if len(first[1]) * size * 8 < len(codes):
+        return codes, [(one, other) for one in first[1] for other in second[1]]
+    codes, pairs = _codes(pa.array(codes))
     return codes, [(first[1][pair // size], second[1][pair % size]) for pair in pairs]
 
 

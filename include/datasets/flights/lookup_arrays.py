@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .categories import buckets_of
-from .lookups import NO_PLANE, NO_WEATHER, plane_by_tail, weather_by_hour
+from .lookups import (
+    NO_PLANE,
+    NO_WEATHER,
+    SCALES,
+    plane_by_tail,
+    rain_of,
+    scaled,
+    sight_of,
+    wind_of,
+)
 
 __all__ = ["LookupArrays", "plane_arrays", "weather_arrays"]
 
@@ -42,16 +52,33 @@ class LookupArrays(NamedTuple):
 
 def weather_arrays(table: pa.Table) -> LookupArrays:
     """Return the weather by airport and hour."""
-    by_hour = weather_by_hour(table)
-    found = [*by_hour.values(), NO_WEATHER]
-    names = sorted({w.wind for w in found})
+    keys = zip(table["origin"].to_pylist(), table["time_hour"].to_pylist(), strict=True)
+    last = {key: row for row, key in enumerate(keys)}
+    table = table.take(pa.array(last.values(), pa.int64()))
+    measures = [
+        _each(table[name], partial(scaled, typical=typical, spread=spread))
+        for name, (typical, spread) in SCALES.items()
+    ]
+    values = np.array([*measures, [0.0] * len(last)]).T
+    winds = [*_each(table["wind_dir"], wind_of), NO_WEATHER.wind]
+    names = sorted(set(winds))
     return LookupArrays(
-        {key: row for row, key in enumerate(by_hour)},
-        {18: buckets_of(18, [w.sight for w in found]), 19: buckets_of(19, [w.rain for w in found])},
-        np.array([w.values for w in found]),
-        np.array([names.index(w.wind) for w in found]),
+        {key: row for row, key in enumerate(last)},
+        {
+            18: buckets_of(18, [*_each(table["visib"], sight_of), NO_WEATHER.sight]),
+            19: buckets_of(19, [*_each(table["precip"], rain_of), NO_WEATHER.rain]),
+        },
+        np.vstack([values, NO_WEATHER.values]),
+        np.array([names.index(wind) for wind in winds]),
         names,
     )
+
+
+def _each(column: pa.ChunkedArray, function: Callable[[Any], Any]) -> list[Any]:
+    """Return what a function makes of every value; it is called once for equal ones."""
+    encoded = column.combine_chunks().dictionary_encode("encode")
+    made = [function(value) for value in encoded.dictionary.to_pylist()]
+    return [made[code] for code in encoded.indices.to_pylist()]
 
 
 def plane_arrays(table: pa.Table) -> LookupArrays:

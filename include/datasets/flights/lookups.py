@@ -10,11 +10,16 @@ import pyarrow as pa
 __all__ = [
     "NO_PLANE",
     "NO_WEATHER",
+    "SCALES",
     "Plane",
     "Weather",
     "indexed",
     "plane_by_tail",
+    "rain_of",
+    "scaled",
+    "sight_of",
     "weather_by_hour",
+    "wind_of",
 ]
 
 
@@ -37,6 +42,17 @@ class Plane(NamedTuple):
     engine: str
 
 
+# What is measured, by the column's name: a typical value, and how far others are from it.
+SCALES: Final[Mapping[str, tuple[float, float]]] = {
+    "temp": (55, 20),
+    "dewp": (40, 20),
+    "humid": (60, 20),
+    "wind_speed": (10, 6),
+    "wind_gust": (0, 30),
+    "precip": (0, 0.3),
+    "pressure": (1017, 8),
+    "visib": (10, 5),
+}
 NO_WEATHER: Final = Weather((0.0,) * 8 + (1.0,), "?", "?", "?")
 NO_PLANE: Final = Plane(None, 0, "?", "?", "?")
 
@@ -71,28 +87,29 @@ def weather_by_hour(table: pa.Table) -> dict[tuple[str, str], Weather]:
 
 
 def _weather(row: Mapping[str, Any]) -> Weather:
-    sight, rain, direction = row["visib"], row["precip"], row["wind_dir"]
-    values = (
-        _scaled(row["temp"], 55, 20),
-        _scaled(row["dewp"], 40, 20),
-        _scaled(row["humid"], 60, 20),
-        _scaled(row["wind_speed"], 10, 6),
-        _scaled(row["wind_gust"], 0, 30),
-        _scaled(rain, 0, 0.3),
-        _scaled(row["pressure"], 1017, 8),
-        _scaled(sight, 10, 5),
-        0.0,
-    )
-    return Weather(
-        values,
-        "?" if direction is None else f"{direction // 45}",
-        "?" if sight is None else _class_of(sight, (0.5, 1, 3, 6, 9)),
-        "?" if rain is None else _class_of(rain, (0.001, 0.02, 0.1)),
-    )
+    measures = [scaled(row[name], typical, spread) for name, (typical, spread) in SCALES.items()]
+    sight, rain = sight_of(row["visib"]), rain_of(row["precip"])
+    return Weather((*measures, 0.0), wind_of(row["wind_dir"]), sight, rain)
 
 
-def _scaled(value: float | None, typical: float, spread: float) -> float:
+def scaled(value: float | None, typical: float, spread: float) -> float:
+    """Return a measure around 0; 0 where it is missing."""
     return 0.0 if value is None else (value - typical) / spread
+
+
+def wind_of(direction: float | None) -> str:
+    """Return the class of a wind's direction in degrees."""
+    return "?" if direction is None else f"{direction // 45}"
+
+
+def sight_of(visib: float | None) -> str:
+    """Return the class of a visibility in miles."""
+    return "?" if visib is None else _class_of(visib, (0.5, 1, 3, 6, 9))
+
+
+def rain_of(precip: float | None) -> str:
+    """Return the class of rain in inches."""
+    return "?" if precip is None else _class_of(precip, (0.001, 0.02, 0.1))
 
 
 def _class_of(value: float, limits: Iterable[float]) -> str:

@@ -14,7 +14,7 @@ from trainfeed.build._modes import BatchMode, Mode, RecordMode
 from trainfeed.build._plan_file import PlannedRange
 from trainfeed.build._reading import PieceReader
 from trainfeed.build._samples import SampleSorter
-from trainfeed.build._spill import TrailerWriter
+from trainfeed.build._spill import TrailerWriter, edges_of
 from trainfeed.build._split_fields import SplitFields
 from trainfeed.build._stage import Stage
 from trainfeed.build._user_function import UserFunction
@@ -156,7 +156,12 @@ class Group:
     def _write(self, suffix: str, table: pa.Table, trailer: dict[str, Any]) -> str:
         location = self._target.parent / f"{self._target.name}.{suffix}"
         with location.open_write() as file:
-            writer = TrailerWriter(file, table.schema, batch_bytes=batch_bytes_of(self._stage))
+            writer = TrailerWriter(
+                file,
+                table.schema,
+                batch_bytes=batch_bytes_of(self._stage),
+                edges=edges_of(trailer.get("rows", {})),
+            )
             writer.write(table)
             writer.close(trailer)
         return location.name

@@ -2,12 +2,13 @@
 
 An Arrow IPC file of ``SPILL_SCHEMA``, sorted by (split, key, source_hash, offset, ordinal). A last
 batch of 0 rows carries metadata: for every split and shard the first row, what became of the
-group's records, how many rows a batch has, and a digest of every batch and of the metadata itself.
-A file without it is torn. Quarantined rows and the positions of shards are kept in the same way.
+group's records, the first row and a digest of every batch, and a digest of the metadata itself. A
+file without it is torn. Quarantined rows and the positions of shards are kept in the same way.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final
 
@@ -24,13 +25,15 @@ __all__ = [
     "SPILL_SCHEMA",
     "ArrowWithTrailer",
     "TrailerWriter",
+    "edges_of",
 ]
 
 _BATCH_ROWS: Final = 16_384
 _BATCH_BYTES: Final = 8 << 20
 # Written and read once: what zstd saves in bytes, against lz4, costs twice as much in time.
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
-_TRAILER: Final = "trainfeed"
+# A file of an earlier layout is as one that is torn.
+_TRAILER: Final = "trainfeed-2"
 _DIGEST: Final = "trainfeed-xxh3"
 
 SPILL_SCHEMA: Final = pa.schema(
@@ -54,23 +57,36 @@ QUARANTINE_SCHEMA: Final = pa.schema(
 )
 
 
+def edges_of(rows: Mapping[str, Sequence[int]]) -> list[int]:
+    """Return, ascending, where shards begin and end, of the rows per split of a trailer."""
+    return sorted({row for firsts in rows.values() for row in firsts})
+
+
 class TrailerWriter:
-    """Writes rows as they come, in batches of equal numbers of rows, then a trailer.
+    """Writes rows as they come, in batches of about equal size, then a trailer.
 
     Args:
         file: Where to write. The caller closes it, after ``close``.
         schema: Of the rows.
         batch_bytes: About how large a batch gets; readers hold one batch per file.
+        edges: Rows, ascending, where readers begin or end: so do batches, where they can.
     """
 
     def __init__(
-        self, file: BinaryIO, schema: pa.Schema, *, batch_bytes: int = _BATCH_BYTES
+        self,
+        file: BinaryIO,
+        schema: pa.Schema,
+        *,
+        batch_bytes: int = _BATCH_BYTES,
+        edges: Sequence[int] = (),
     ) -> None:
         self._writer = pa.ipc.new_file(file, schema, options=_OPTIONS)
         self._schema = schema
         self._batch_bytes = batch_bytes
-        # Batch i of the file starts at row i * batch_rows, so that a reader finds rows.
+        self._edges = edges
         self._batch_rows = 0
+        # First rows of the batches.
+        self._starts: list[int] = []
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._digests: list[str] = []
@@ -95,11 +111,11 @@ class TrailerWriter:
         self._pending.append(whole)
         self._pending_rows += len(whole)
         if self._pending_rows >= self._batch_rows:
-            self._flush(self._pending_rows - self._pending_rows % self._batch_rows)
+            self._flush(self._batch_rows)
 
     def close(self, trailer: Mapping[str, Any]) -> None:
         """Write what is left, then the trailer, and Arrow's footer."""
-        self._flush(self._pending_rows)
+        self._flush(1)
         data = canonical.dumps(
             {
                 **trailer,
@@ -107,23 +123,35 @@ class TrailerWriter:
                 "batches": self._digests,
                 "num_rows": self._num_rows,
                 "row_bytes": self._row_bytes,
+                "starts": self._starts,
             }
         )
         metadata = {_TRAILER: data.decode(), _DIGEST: xxhash.xxh3_128_hexdigest(data)}
         self._writer.write_batch(self._empty(), custom_metadata=metadata)
         self._writer.close()
 
-    def _flush(self, num_rows: int) -> None:
-        if not num_rows:
+    def _flush(self, least: int) -> None:
+        """Write batches for as long as ``least`` rows are pending."""
+        if self._pending_rows < least:
             return
         batch = self._pending[0] if len(self._pending) == 1 else _joined(self._pending)
-        for start in range(0, num_rows, self._batch_rows):
-            piece = batch.slice(start, min(self._batch_rows, num_rows - start))
+        while len(batch) >= least:
+            first = self._num_rows - len(batch)
+            piece = batch.slice(0, self._end_of_batch(first) - first)
+            self._starts.append(first)
             self._digests.append(_digest(piece))
             self._writer.write_batch(piece)
-        rest = batch.slice(num_rows)
-        self._pending = [rest] if len(rest) else []
-        self._pending_rows = len(rest)
+            batch = batch.slice(len(piece))
+        self._pending = [batch] if len(batch) else []
+        self._pending_rows = len(batch)
+
+    def _end_of_batch(self, first: int) -> int:
+        """Return the row behind the last of a batch: an edge, when there is one within reach."""
+        end = min(first + self._batch_rows, self._num_rows)
+        edge = bisect_right(self._edges, end)
+        if edge and self._edges[edge - 1] > first:
+            return self._edges[edge - 1]
+        return end
 
     def _empty(self) -> pa.RecordBatch:
         columns = []
@@ -172,11 +200,13 @@ class ArrowWithTrailer:
             keeps_batch: Whether the rows may share the memory of whole batches, and the last batch
                 is kept for the next call. Else they are a copy.
         """
-        size = self.trailer["batch_rows"]
+        starts = self.trailer["starts"]
         pieces = []
-        for index in range(start // size, -(-end // size) if end > start else 0):
+        behind = bisect_left(starts, end) if end > start else 0
+        for index in range(bisect_right(starts, start) - 1, behind):
             batch = self._kept_batch(index) if keeps_batch else self._batch(index)
-            first, last = max(start - index * size, 0), min(end - index * size, len(batch))
+            first = max(start - starts[index], 0)
+            last = min(end - starts[index], len(batch))
             if keeps_batch or last - first == len(batch):
                 pieces.append(batch.slice(first, last - first))
             else:

@@ -48,7 +48,7 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class WorkerProcess:
-    """One worker process.
+    """One worker process. It ends together with all processes that its functions have started.
 
     Attributes:
         place: Where its function is at work.
@@ -71,7 +71,9 @@ class WorkerProcess:
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs.fileno(), progress),
                 env=worker_environ(),
+                process_group=0,
             )
+            self._pidfd = os.pidfd_open(self._process.pid)
             self.place = Place(progress)
             self._connection = Connection(ours.detach())
         assert self._process.stdout is not None  # noqa: S101 - for the type checker
@@ -97,7 +99,7 @@ class WorkerProcess:
     def is_alive(self) -> bool:
         """Whether it can take a job."""
         # It may not have ended yet when it was told to.
-        return not self._ends and self._process.poll() is None
+        return not self._ends and not self._has_ended()
 
     def submit(self, job: Job) -> None:
         """Send a job; one at a time.
@@ -181,20 +183,20 @@ class WorkerProcess:
 
     def wait(self) -> int:
         """Return its exit status, negative for a signal; it has closed its channel."""
-        try:
-            return self._process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
+        if not self._has_ended(_GRACE_S):
             self.kill()
             return -signal.SIGKILL
+        self._kill_group()
+        return self._process.wait()
 
     def interrupt(self) -> None:
         """End it at once; who waits for it releases it."""
         self._ends = True
-        self._process.kill()
+        self._kill_group()
 
     def kill(self) -> None:
-        """End it at once, and release what belongs to it."""
-        self._process.kill()
+        """End it at once, and release what belongs to it; safe to call twice."""
+        self.interrupt()
         self._process.wait()
         self._close()
 
@@ -203,7 +205,22 @@ class WorkerProcess:
         self._process.returncode = 0
         self._close()
 
+    def _has_ended(self, timeout_s: float = 0.0) -> bool:
+        """Return whether it has ended within a time; it is not reaped then."""
+        end = select.poll()
+        end.register(self._pidfd, select.POLLIN)
+        return bool(end.poll(1000 * timeout_s))
+
+    def _kill_group(self) -> None:
+        # Once it was reaped, its id may be that of anybody's group.
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
     def _close(self) -> None:
+        if self._connection.closed:
+            return
+        os.close(self._pidfd)
         self._connection.close()
         self._output.close()
         self.place.close()

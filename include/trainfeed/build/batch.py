@@ -7,6 +7,7 @@ unusual goes through the function for single records.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final
@@ -23,6 +24,9 @@ __all__ = ["iter_records", "json_columns"]
 # Names in JSON need not be names in Python.
 _ATTRIBUTE: Final = "field_{}"
 _MOST: Final = (1 << 63) - 1
+_WIDTHS: Final = {pa.binary(): np.int32, pa.large_binary(): np.int64}
+# Parsed before their columns are made: what was read of so many is in the processor's cache then.
+_BLOCK_ROWS: Final = 2048
 _KINDS: Final = {bool: pa.types.is_boolean, float: pa.types.is_float64, str: pa.types.is_string}
 
 
@@ -39,7 +43,7 @@ def json_columns(
     Args:
         values: Binary array.
         fields: Name to type: integers of up to 64 bits, signed, floats of 64 bits, bool or utf8.
-            Other names in the objects are ignored.
+            Other names in the objects are ignored. The order of the objects is read fastest.
 
     Returns:
         Numbers of the plain values, ascending; and their fields, a row for each.
@@ -47,9 +51,15 @@ def json_columns(
     Raises:
         TypeError: A type is none of these.
     """
-    rows, objects = _objects(values, _reader(tuple(fields.items())))
-    columns = [_column(objects, number, arrow) for number, arrow in enumerate(fields.values())]
-    return rows, pa.RecordBatch.from_arrays(columns, schema=pa.schema(list(fields.items())))
+    read, schema = _reader(tuple(fields.items())), pa.schema(list(fields.items()))
+    rows, blocks = [np.empty(0, dtype=np.int64)], [schema.empty_table()]
+    for start in range(0, len(values), _BLOCK_ROWS):
+        found, objects = _objects(values.slice(start, _BLOCK_ROWS), read)
+        rows.append(found + start)
+        columns = [_column(objects, number, arrow) for number, arrow in enumerate(schema.types)]
+        blocks.append(pa.Table.from_arrays(columns, schema=schema))
+    whole = [column.combine_chunks() for column in pa.concat_tables(blocks).columns]
+    return np.concatenate(rows), pa.RecordBatch.from_arrays(whole, schema=schema)
 
 
 def iter_records(batch: pa.RecordBatch, rows: Iterable[int]) -> Iterator[tuple[int, Record]]:
@@ -88,12 +98,22 @@ def _objects(values: pa.Array, read: Callable[[bytes], Any]) -> tuple[NDArray[np
     texts = values.to_pylist()
     try:
         # Nearly always it is all of them.
-        if all(map(bytes.isascii, texts)):
+        if _is_ascii(values):
             return np.arange(len(texts)), list(map(read, texts))
     except (TypeError, ValueError, RecursionError):
         pass
     found = [(row, part) for row, text in enumerate(texts) if (part := _object(text, read))]
     return np.array([row for row, _ in found], dtype=np.int64), [part for _, part in found]
+
+
+def _is_ascii(values: pa.Array) -> bool:
+    """Return whether that is certain; one look at all bytes is faster than one at each value."""
+    if values.type not in _WIDTHS:
+        return False
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, _WIDTHS[values.type])[values.offset :]
+    signed = np.frombuffer(data or b"", np.int8)[ends[0] : ends[len(values)]]
+    return int(signed.min(initial=0)) >= 0
 
 
 def _object(text: bytes | None, read: Callable[[bytes], Any]) -> Any:
@@ -107,11 +127,9 @@ def _object(text: bytes | None, read: Callable[[bytes], Any]) -> Any:
 
 def _column(objects: list[Any], number: int, arrow: pa.DataType) -> pa.Array:
     get = attrgetter(_ATTRIBUTE.format(number))
-    values = map(get, objects)
+    values = list(map(get, objects))
     if pa.types.is_integer(arrow):
-        try:
-            # Twice as fast as what can do with nulls.
-            return pa.array(np.fromiter(values, arrow.to_pandas_dtype(), len(objects)))
-        except TypeError:
-            values = map(get, objects)
-    return pa.array(list(values), arrow)
+        # Twice as fast as what can do with nulls.
+        with suppress(TypeError):
+            return pa.array(np.fromiter(values, arrow.to_pandas_dtype(), len(values)))
+    return pa.array(values, arrow)

@@ -29,6 +29,7 @@ from trainfeed.build._spill import (
     SPILL_SCHEMA,
     ArrowWithTrailer,
     TrailerWriter,
+    edges_of,
 )
 from trainfeed.build._stage import Stage, run_stage, unit_of
 from trainfeed.config import Environment
@@ -173,21 +174,31 @@ def _settle_spill(stage: Stage, unit: int, parts: list[dict[str, Any]], ledger: 
 def _write_merged(
     stage: Stage, files: list[ArrowWithTrailer], file: BinaryIO, account: dict[str, Any]
 ) -> None:
-    writer = TrailerWriter(file, SPILL_SCHEMA, batch_bytes=batch_bytes_of(stage))
+    rows = _merged_rows(stage.plan.splits, files)
+    writer = TrailerWriter(
+        file, SPILL_SCHEMA, batch_bytes=batch_bytes_of(stage), edges=edges_of(rows)
+    )
     merge = Merge(stage.plan, stage.spec.resources.memory_bytes)
-    rows: dict[str, list[int]] = {}
-    first = 0
     names = pa.array(stage.plan.splits)
     for number, split in enumerate(stage.plan.splits):
         edges = [run.trailer["rows"][split] for run in files]
-        # Rows before a shard in the merged file: those before it in every run.
-        rows[split] = [first + sum(e[i] - e[0] for e in edges) for i in range(len(edges[0]))]
         runs = [Run(run, e[0], e[-1]) for run, e in zip(files, edges, strict=True)]
         for block in merge.blocks(runs):
             writer.write(_with_split(block, number, names))
             faults.point("preprocess.after_merged_block")
-        first = rows[split][-1]
     writer.close({"rows": rows, **account})
+
+
+def _merged_rows(splits: list[str], files: list[ArrowWithTrailer]) -> dict[str, list[int]]:
+    """Return for every split the first row of every shard, and the end, when files are merged."""
+    rows: dict[str, list[int]] = {}
+    first = 0
+    for split in splits:
+        edges = [run.trailer["rows"][split] for run in files]
+        # Rows before a shard in the merged file: those before it in every run.
+        rows[split] = [first + sum(e[i] - e[0] for e in edges) for i in range(len(edges[0]))]
+        first = rows[split][-1]
+    return rows
 
 
 def _with_split(block: pa.Table, number: int, names: pa.Array) -> pa.Table:

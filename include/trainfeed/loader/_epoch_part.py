@@ -55,7 +55,8 @@ class EpochPart:
         residue = (self.share.rank - lane) // common * inverse % stride
         least = max(0, -(-(self.start - lane) // num_lanes))
         index = least + (residue - least) % stride
-        while index < self.order.lane_samples(lane):
+        num_samples = self.order.lane_samples(lane)
+        while index < num_samples:
             window = self.order.window_of(lane, index)
             start, stop = self.order.window_range(lane, window)
             need = index * num_lanes + lane

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ __all__ = [
 
 # The only field of records that have no schema.
 RECORD: Final = "record"
+
+_Item = TypeVar("_Item", bound=np.generic)
 
 _LENGTH_BYTES: Final = 4
 _PRESENCE: Final = "_presence"
@@ -61,10 +63,19 @@ class Records(NamedTuple):
     Attributes:
         buffer: Their bytes, and others.
         found: What was found about them.
+        is_mapped: Whether the buffer is a mapped file.
     """
 
     buffer: memoryview
     found: FoundRecords
+    is_mapped: bool = False
+
+
+class _RunKind(NamedTuple):
+    """What the runs of a field are; see ``Ragged``."""
+
+    kind: str
+    item_shape: tuple[int, ...] = ()
 
 
 class RecordParser(Protocol):
@@ -107,7 +118,7 @@ class PlainRecords:
 
     def columns(self, parts: Sequence[Records], rows: Rows) -> Columns:
         """Return the records as ``{"record": …}``."""
-        return {RECORD: Ragged([part.buffer for part in parts], _places(parts)[rows], "bytes")}
+        return {RECORD: _runs(parts, _picked(_places(parts), rows), _RunKind("bytes"))}
 
 
 class TypedRecords:
@@ -115,8 +126,11 @@ class TypedRecords:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
+        self._names = schema.names
         self._fixed = tuple(field for field in schema if field.is_fixed)
+        self._fixed_names = tuple(field.name for field in self._fixed)
         self._variable = tuple(field for field in schema if not field.is_fixed)
+        self._kinds = {field.name: _kind_of(field) for field in self._variable}
         self._optional = {field.name: i for i, field in enumerate(schema.optional)}
         self._head = np.dtype(
             [("fixed", schema.fixed_dtype), ("counts", "<u4", (len(self._variable),))]
@@ -144,30 +158,21 @@ class TypedRecords:
 
     def columns(self, parts: Sequence[Records], rows: Rows) -> Columns:
         """Return the fields of the schema, in its order."""
-        heads = np.concatenate([part.found.heads for part in parts])[rows]
+        heads = _picked(np.concatenate([part.found.heads for part in parts]), rows)
         records = heads.view(self._head)["fixed"]
-        places, buffers = _places(parts)[rows], [part.buffer for part in parts]
+        places = _picked(_places(parts), rows)
         absent = self._absent(records)
         found: Columns = {
-            field.name: Dense(np.ascontiguousarray(records[field.name]), absent.get(field.name))
-            for field in self._fixed
+            name: Dense(np.ascontiguousarray(records[name]), absent.get(name))
+            for name in self._fixed_names
         }
-        for i, field in enumerate(self._variable):
-            own = places if len(self._variable) == 1 else places[:, [0, i + 1, i + 2]]
-            found[field.name] = self._ragged(field, buffers, own, absent.get(field.name))
-        return {name: found[name] for name in self._schema.names}
-
-    def _ragged(
-        self,
-        field: Field,
-        buffers: list[memoryview],
-        places: NDArray[np.int64],
-        absent: NDArray[np.bool_] | None,
-    ) -> Ragged:
-        if absent is not None and (places[absent, 1] != places[absent, 2]).any():
-            raise FormatError(f"field {field.name!r} is absent and holds values")
-        kind = field.dtype if field.is_text else field.values_dtype.str
-        return Ragged(buffers, places, kind, field.item_shape, absent)
+        for i, (name, kind) in enumerate(self._kinds.items()):
+            own = places if len(self._kinds) == 1 else places[:, [0, i + 1, i + 2]]
+            missing = absent.get(name)
+            if missing is not None and (own[missing, 1] != own[missing, 2]).any():
+                raise FormatError(f"field {name!r} is absent and holds values")
+            found[name] = _runs(parts, own, kind, missing)
+        return {name: found[name] for name in self._names}
 
     def _heads(self, buffer: memoryview, places: NDArray[np.int64]) -> NDArray[np.void]:
         """Return the fixed part and the counts of every record, shape ``(n,)``."""
@@ -226,6 +231,27 @@ def _places(parts: Sequence[Records]) -> NDArray[np.int64]:
         start, end = end, end + len(part.found.ends)
         places[start:end, 0], places[start:end, 1:] = number, part.found.ends
     return places
+
+
+def _picked(values: NDArray[_Item], rows: Rows) -> NDArray[_Item]:
+    """Return rows of values; an array of numbers is faster to take than to index by."""
+    return values[rows] if isinstance(rows, slice) else values.take(rows, 0)
+
+
+def _runs(
+    parts: Sequence[Records],
+    places: NDArray[np.int64],
+    kind: _RunKind,
+    absent: NDArray[np.bool_] | None = None,
+) -> Ragged:
+    """Return a field of records of all parts."""
+    is_mapped = all(part.is_mapped for part in parts)
+    return Ragged([part.buffer for part in parts], places, *kind, absent, is_mapped)
+
+
+def _kind_of(field: Field) -> _RunKind:
+    name = field.dtype if field.is_text else field.values_dtype.str
+    return _RunKind(name, field.item_shape)
 
 
 _NO_HEADS: Final[NDArray[np.void]] = np.empty(0, "V1")

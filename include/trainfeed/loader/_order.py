@@ -12,6 +12,7 @@ natural order there is one lane, and nothing is permuted.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
@@ -142,6 +143,7 @@ class EpochOrder:
         self.epoch = epoch
         self.lanes = order.lanes
         self.total = order.total
+        self._lane_size, self._num_longer = divmod(self.total, self.lanes)
         self._key = (order.digest, order.seed, epoch)
         num_chunks = len(order.num_samples)
         self._chunks = (
@@ -152,12 +154,11 @@ class EpochOrder:
         # Where the samples, and the bytes, of the chunks before end; one more than chunks.
         self._samples_before = _before(order.num_samples[self._chunks])
         self._bytes_before = _before(order.num_bytes[self._chunks])
-        self._cuts: dict[int, NDArray[np.int64]] = {}
+        self._cuts: dict[int, list[int]] = {}
 
     def lane_start(self, lane: int) -> int:
         """Return where a lane starts in the row of samples; the sizes differ by at most 1."""
-        size, rest = divmod(self.total, self.lanes)
-        return lane * size + min(lane, rest)
+        return lane * self._lane_size + min(lane, self._num_longer)
 
     def lane_samples(self, lane: int) -> int:
         """Return how many samples a lane has."""
@@ -170,17 +171,17 @@ class EpochOrder:
     def window_of(self, lane: int, index: int) -> int:
         """Return the number of the window that yields sample ``index`` of a lane."""
         cuts = self._window_cuts(lane)
-        return int(np.searchsorted(cuts, index + self.lane_start(lane), side="right")) - 1
+        return bisect_right(cuts, index + self.lane_start(lane)) - 1
 
     def window_range(self, lane: int, window: int) -> tuple[int, int]:
         """Return the range of indices in the lane, half-open, that a window yields."""
         cuts, start = self._window_cuts(lane), self.lane_start(lane)
-        return int(cuts[window]) - start, int(cuts[window + 1]) - start
+        return cuts[window] - start, cuts[window + 1] - start
 
     def window(self, lane: int, window: int) -> WindowPlan:
         """Return what a window reads and yields."""
         cuts = self._window_cuts(lane)
-        start, stop = int(cuts[window]), int(cuts[window + 1])
+        start, stop = cuts[window], cuts[window + 1]
         places = (
             permutation(stop - start, *self._key, "window", lane, window)
             if self._order.shuffle
@@ -214,7 +215,7 @@ class EpochOrder:
 
     def _spans(self, start: int, stop: int) -> Iterator[Span]:
         before = self._samples_before
-        chunk = int(np.searchsorted(before, start, side="right")) - 1
+        chunk = int(before.searchsorted(start, side="right")) - 1
         while start < stop:
             end = min(stop, int(before[chunk + 1]))
             if end > start:
@@ -222,12 +223,11 @@ class EpochOrder:
                 yield Span(int(self._chunks[chunk]), start - base, end - base)
             start, chunk = end, chunk + 1
 
-    def _window_cuts(self, lane: int) -> NDArray[np.int64]:
+    def _window_cuts(self, lane: int) -> list[int]:
         """Return where the windows of a lane start, and where the last one ends, in the row."""
         if lane not in self._cuts:
             start = self.lane_start(lane)
-            cuts = list(self._iter_cuts(lane, start, self.lane_start(lane + 1)))
-            self._cuts[lane] = np.array([start, *cuts], np.int64)
+            self._cuts[lane] = [start, *self._iter_cuts(lane, start, self.lane_start(lane + 1))]
         return self._cuts[lane]
 
     def _iter_cuts(self, lane: int, start: int, stop: int) -> Iterator[int]:
@@ -235,9 +235,9 @@ class EpochOrder:
         samples, sizes = self._samples_before, self._bytes_before
         number = 0
         while start < stop:
-            chunk = int(np.searchsorted(samples, start, side="right")) - 1
-            end_bytes = sizes[chunk] + self._budget(lane, number)
-            last = int(np.searchsorted(sizes, end_bytes, side="right")) - 1
+            chunk = int(samples.searchsorted(start, side="right")) - 1
+            end_bytes = int(sizes[chunk]) + self._budget(lane, number)
+            last = int(sizes.searchsorted(end_bytes, side="right")) - 1
             least = _MIN_CHUNKS if self._order.shuffle and number else 1
             start = min(stop, int(samples[min(max(last, chunk + least), len(samples) - 1)]))
             number += 1

@@ -26,8 +26,10 @@ __all__ = ["Pass", "Point", "RunReader", "SampleReader"]
 # as much for 8 rows as for 100. More than this gains nothing and leaves the cache.
 _BLOCK_BYTES: Final = 2 << 20
 _BLOCK_ROWS: Final = 4096
-# Runs of bytes are only noted, and copied batch by batch. But what they are in is held meanwhile.
+# Runs of bytes are only noted, and copied batch by batch. But what they are in is held meanwhile,
+# unless it is mapped; then a block needs about as many windows as threads load ahead.
 _RUNS_BYTES: Final = 32 << 20
+_MAPPED_BYTES: Final = 64 << 20
 
 
 class SampleReader(Protocol):
@@ -170,8 +172,11 @@ class Pass:
         return cut.share.count(start, stop)
 
     def _batches_per_block(self, columns: Columns) -> int:
-        has_runs = any(isinstance(column, Ragged) for column in columns.values())
-        block_bytes = _RUNS_BYTES if has_runs else _BLOCK_BYTES
+        runs = [column for column in columns.values() if isinstance(column, Ragged)]
+        block_bytes = _BLOCK_BYTES
+        if runs:
+            is_mapped = all(column.is_mapped for column in runs)
+            block_bytes = _MAPPED_BYTES if is_mapped else _RUNS_BYTES
         rows = min(_BLOCK_ROWS, block_bytes / max(1.0, self.sample_bytes))
         return max(1, int(rows // self.cut.batch_size))
 

@@ -99,7 +99,7 @@ class RaggedSamples:
     def _records(self, span: Span) -> Records:
         """Return the records of a span."""
         chunk, info = span.chunk, self._chunks.info(span.chunk)
-        if self._chunks.is_mapped(info):
+        if is_mapped := self._chunks.is_mapped(info):
             framing = self._chunks.view(chunk, info, _accept)
         else:
             framing = self._chunks.framing(span, info, _accept)
@@ -112,7 +112,8 @@ class RaggedSamples:
                 raise self._chunks.located(error, chunk, info) from None
             self._found.put(chunk, found)
         is_all = span.stop - span.start == info.num_records
-        return Records(framing.data, found if is_all else found.part(span.start, span.stop))
+        own = found if is_all else found.part(span.start, span.stop)
+        return Records(framing.data, own, is_mapped)
 
 
 def _accept(_framing: NDArray[np.uint8]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -170,8 +169,7 @@ class SetsRunner:
         options = self._options
         ahead = options.ahead(period)
         pool = self._take_pool()
-        # A process that was forked has a copy of the pool, and its parent has the workers.
-        usable = pool is not None and pool.owner == os.getpid() and engine is self._engine
+        usable = pool is not None and pool.is_usable and engine is self._engine
         if pool is None or not usable or pool.num_slots != period + ahead:
             if pool is not None:
                 pool.close()

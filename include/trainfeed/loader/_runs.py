@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ class Ragged:
         kind: ``"bytes"``, ``"str"``, or the dtype of an array's values.
         item_shape: Shape of one value of an array.
         absent: Which samples lack the field, shape ``(n,)``; None for none.
+        is_mapped: Whether the buffers are mapped files, which take no memory.
     """
 
     buffers: Sequence[memoryview]
@@ -35,6 +37,7 @@ class Ragged:
     kind: str
     item_shape: tuple[int, ...] = ()
     absent: NDArray[np.bool_] | None = None
+    is_mapped: bool = False
 
     def __len__(self) -> int:
         return len(self.places)
@@ -59,8 +62,8 @@ class Ragged:
 
     def num_bytes(self, start: int, stop: int) -> int:
         """Return how many bytes the values of some samples have."""
-        places = self.places[start:stop]
-        return int((places[:, 2] - places[:, 1]).sum())
+        before = self._bytes_before
+        return before[stop] - before[start]
 
     def put_into(self, target: Target, where: Rows, rows: Rows) -> None:
         """Note where the values of ``rows`` are, at the places ``where`` of a target."""
@@ -75,6 +78,11 @@ class Ragged:
     def num_target_bytes(self, _num_samples: int) -> int:
         """Return 0: places have memory of their own."""
         return 0
+
+    @cached_property
+    def _bytes_before(self) -> list[int]:
+        """How many bytes the samples before each one have; batches ask for theirs in turn."""
+        return [0, *np.cumsum(self.sizes()).tolist()]
 
     def sizes(self) -> NDArray[np.int64]:
         """Return how many bytes each sample has, shape ``(n,)``."""
@@ -93,9 +101,10 @@ class _RaggedTarget:
         self._places: NDArray[np.int64] = np.zeros((num_samples, 3), np.int64)
         self._absent = None if like.absent is None else np.zeros(num_samples, bool)
         self._buffers: list[memoryview] = []
-        # What makes numbers of buffers those in this list, for every column that was met.
-        self._bases: dict[int, NDArray[np.int64]] = {}
+        # Where in this list the buffers of every column start that was met.
+        self._bases: dict[int, int] = {}
         self._met: list[Ragged] = []
+        self._is_mapped = True
 
     def suits(self, column: Ragged) -> bool:
         like = self._like
@@ -104,17 +113,26 @@ class _RaggedTarget:
     def put(self, column: Ragged, where: Rows, rows: Rows) -> None:
         base = self._bases.get(id(column))
         if base is None:
-            base = self._bases[id(column)] = np.array([len(self._buffers), 0, 0])
+            base = self._bases[id(column)] = len(self._buffers)
             self._met.append(column)
             self._buffers += column.buffers
-        self._places[where] = column.places[rows] + base
+            self._is_mapped = self._is_mapped and column.is_mapped
+        self._places[where] = column.places[rows]
+        self._places[where, 0] += base
         if self._absent is not None and column.absent is not None:
             self._absent[where] = column.absent[rows]
 
     def column(self) -> Ragged:
         """Return the finished field."""
         like = self._like
-        return Ragged(self._buffers, self._places, like.kind, like.item_shape, self._absent)
+        return Ragged(
+            self._buffers,
+            self._places,
+            like.kind,
+            like.item_shape,
+            self._absent,
+            self._is_mapped,
+        )
 
 
 def _maker(kind: str, item_shape: tuple[int, ...]) -> Callable[[memoryview], Any]:

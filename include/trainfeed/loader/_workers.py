@@ -1,37 +1,32 @@
-"""Worker processes: started, watched, ended."""
+"""Worker processes together: asked, watched, ended."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import select
 import signal
-import subprocess
-import sys
-import threading
 import time
 import weakref
 from contextlib import suppress
-from dataclasses import dataclass, field
-from multiprocessing import Pipe, spawn
-from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from trainfeed.errors import ConfigError, MemoryLimitError, WorkerDiedError
+from trainfeed.errors import MemoryLimitError, WorkerDiedError
 from trainfeed.loader._limits import free_group_bytes, num_oom_kills
-from trainfeed.loader._messages import IMPORTING_MAIN, Answer, Job, Question, dump, load
+from trainfeed.loader._messages import Answer, Job, Question, dump, load
 from trainfeed.loader._slots import SharedSlots, SlotLedger
+from trainfeed.loader._worker_start import (
+    Worker,
+    end_workers,
+    preparation,
+    require_not_importing,
+    start_worker,
+)
 
 __all__ = ["WorkerPool"]
 
 _LOG: Final = logging.getLogger(__name__)
 
-_BOOTSTRAP: Final = (
-    "import json, sys; sys.path[:], args = json.loads(sys.argv[1]);"
-    " from trainfeed.loader._worker import main; main(*args)"
-)
 # What a process takes besides slots: interpreter, numpy, codecs.
 _WORKER_BYTES: Final = 64 << 20
 _LOOK_S: Final = 1.0
@@ -39,26 +34,6 @@ _STOPPED_LOOKS: Final = 3
 # Questions per worker that its socket holds for certain. With more, a question and an answer could
 # wait for each other for ever.
 _MAX_UNANSWERED: Final = 32
-_END_S: Final = 1.0
-
-
-@dataclass
-class _Worker:
-    """One process.
-
-    Attributes:
-        process: It.
-        connection: The loader's end.
-        pidfd: Becomes readable when the process ends.
-        unanswered: The questions that it has, by number.
-        has_ended: Whether the process was reported as ended, which happens once.
-    """
-
-    process: subprocess.Popen[bytes]
-    connection: Connection
-    pidfd: int
-    unanswered: dict[int, Question] = field(default_factory=dict)
-    has_ended: bool = False
 
 
 class WorkerPool:
@@ -81,13 +56,13 @@ class WorkerPool:
     """
 
     def __init__(self, job: Job, num_workers: int) -> None:
-        _check_not_importing()
+        require_not_importing()
         _check_memory(job, num_workers)
         payload = dump(job)
         memory_fd = SharedSlots.create(job.slot_bytes, job.num_slots)
-        self._workers: list[_Worker] = []
+        self._workers: list[Worker] = []
         self.owner = os.getpid()
-        self._finalizer = weakref.finalize(self, _end, self._workers, self.owner)
+        self._finalizer = weakref.finalize(self, end_workers, self._workers, self.owner)
         self._oom_kills = num_oom_kills()
         self.num_slots = job.num_slots
         self.ledger = SlotLedger(job.num_slots)
@@ -97,11 +72,11 @@ class WorkerPool:
         try:
             self.slots = SharedSlots(memory_fd, job.slot_bytes, job.num_slots)
             for _ in range(num_workers):
-                self._workers.append(_start(memory_fd))
-            preparation = _preparation(payload)
+                self._workers.append(start_worker(memory_fd))
+            main_program = preparation(payload)
             for worker in self._workers:
                 with suppress(BrokenPipeError):
-                    worker.connection.send(preparation)
+                    worker.connection.send(main_program)
                     worker.connection.send_bytes(payload)
             self._poll = select.poll()
             self._by_fd = {worker.connection.fileno(): worker for worker in self._workers}
@@ -119,6 +94,13 @@ class WorkerPool:
         # Whoever waits for the answer finds the process dead, and can say more.
         with suppress(BrokenPipeError, ConnectionResetError):
             worker.connection.send(question)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this process has started the workers, and all of them live."""
+        if os.getpid() != self.owner:
+            return False
+        return all(worker.process.poll() is None for worker in self._workers)
 
     @property
     def is_idle(self) -> bool:
@@ -157,7 +139,7 @@ class WorkerPool:
             if self._collect(0.0 if worker.has_ended else _LOOK_S):
                 continue
             self._require_alive(worker, number)
-            num_stopped = num_stopped + 1 if _is_stopped(worker.process.pid) else 0
+            num_stopped = num_stopped + 1 if worker.is_stopped else 0
             if num_stopped >= _STOPPED_LOOKS:
                 raise WorkerDiedError(
                     f"loader worker {worker.process.pid} is stopped (SIGSTOP) while it should load"
@@ -174,7 +156,7 @@ class WorkerPool:
         """End all processes; safe to call twice. Lent slots stay valid."""
         self._finalizer()
 
-    def _owner(self, number: int) -> _Worker:
+    def _owner(self, number: int) -> Worker:
         return next(worker for worker in self._workers if number in worker.unanswered)
 
     def _collect(self, wait_s: float) -> bool:
@@ -188,7 +170,7 @@ class WorkerPool:
                 self._by_pidfd[fd].has_ended = True
         return got
 
-    def _receive(self, worker: _Worker) -> bool:
+    def _receive(self, worker: Worker) -> bool:
         """Take one answer; return whether there was one."""
         try:
             answer: Answer = load(worker.connection.recv_bytes())
@@ -205,7 +187,7 @@ class WorkerPool:
         self.num_reread = max(self.num_reread, answer.num_reread)
         return True
 
-    def _require_alive(self, worker: _Worker, number: int) -> None:
+    def _require_alive(self, worker: Worker, number: int) -> None:
         status = worker.process.poll()
         if status is None:
             return
@@ -225,73 +207,6 @@ class WorkerPool:
         )
 
 
-def _start(memory_fd: int) -> _Worker:
-    ours, theirs = Pipe()
-    in_main = threading.current_thread() is threading.main_thread()
-    arguments = [theirs.fileno(), memory_fd, os.getpid(), "main" if in_main else "other"]
-    # Ctrl-C reaches all processes of the terminal. It must not meet a worker that is still starting
-    # and does not ignore it yet, so it waits until that does.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
-            [
-                os.fsdecode(spawn.get_executable() or sys.executable),
-                "-c",
-                _BOOTSTRAP,
-                json.dumps([[os.fspath(path) for path in sys.path], arguments]),
-            ],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno(), memory_fd],
-        )
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        theirs.close()
-    return _Worker(process, ours, os.pidfd_open(process.pid))
-
-
-def _end(workers: list[_Worker], owner: int) -> None:
-    """Close the connections, at which workers exit; kill those that do not."""
-    for worker in workers:
-        worker.connection.close()
-    if os.getpid() != owner:
-        return
-    end_s = time.monotonic() + _END_S
-    for worker in workers:
-        try:
-            worker.process.wait(max(0.0, end_s - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            worker.process.kill()
-            worker.process.wait()
-        os.close(worker.pidfd)
-    workers.clear()
-
-
-def _preparation(payload: bytes) -> dict[str, Any]:
-    """Return what a worker needs to import the main program, if the dataset is defined there."""
-    if b"__main__" not in payload:
-        return {}
-    if sys.modules["__main__"].__dict__.get("__file__") is None:
-        raise ConfigError(
-            "the dataset's class is defined in an interactive session, which worker processes"
-            " cannot import; put it into a module, or use num_threads"
-        )
-    wanted = ("name", "sys_argv", "dir", "init_main_from_name", "init_main_from_path")
-    found = spawn.get_preparation_data("trainfeed-loader")
-    return {name: found[name] for name in wanted if name in found}
-
-
-def _check_not_importing() -> None:
-    if IMPORTING_MAIN.is_set():
-        raise ConfigError(
-            "a worker process imports the main program, because the dataset's class is defined"
-            " there, and must not start a loader meanwhile; put what the program does below"
-            ' if __name__ == "__main__":, or the class into a module'
-        )
-
-
 def _check_memory(job: Job, num_workers: int) -> None:
     free_bytes = free_group_bytes()
     need_bytes = job.slot_bytes * job.num_slots + num_workers * _WORKER_BYTES
@@ -303,14 +218,6 @@ def _check_memory(job: Job, num_workers: int) -> None:
         )
 
 
-def _is_stopped(pid: int) -> bool:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return False
-    return fields[0] in {"T", "t"}
-
-
-def _describe(worker: _Worker, number: int) -> str:
+def _describe(worker: Worker, number: int) -> str:
     task = worker.unanswered[number].task
     return f"window {task.window} of lane {task.lane} in epoch {task.epoch}"

@@ -62,14 +62,15 @@ class Histogram:
         self._lowest = int(byte_values(dtype)[0]) if self._is_exact else 0
         self._counts = np.zeros(_NUM_BYTES if self._is_exact else _NUM_BINS, np.int64)
 
-    def add(self, numbers: NDArray[Any]) -> None:
-        """Take finite numbers of more than one byte, shape ``(n,)``."""
-        # Zero has one bin, whatever its sign.
-        floats = numbers.astype(np.float64) + 0.0
-        keys = (floats.view(np.uint64) >> np.uint64(_DROPPED_BITS)).astype(np.int64)
-        # Nor do numbers next to zero have one below it: its name, -0.0, would be zero's.
-        keys[keys == _NUM_BINS // 2] = 0
-        self._counts += np.bincount(keys, minlength=len(self._counts))
+    def add(self, numbers: NDArray[np.float64]) -> None:
+        """Take finite numbers of a dtype of more than one byte, shape ``(n,)``."""
+        bits = numbers.view(np.uint64) >> np.uint64(_DROPPED_BITS)
+        found = np.bincount(bits.view(np.int64))
+        self._counts[: len(found)] += found
+        # Zero has one bin, whatever its sign. Nor do numbers next to zero have one below it: its
+        # name, -0.0, would be zero's.
+        self._counts[0] += self._counts[_NUM_BINS // 2]
+        self._counts[_NUM_BINS // 2] = 0
 
     def add_counts(self, counts: NDArray[np.int64]) -> None:
         """Take numbers of one byte, as ``byte_counts`` counts them."""

@@ -27,14 +27,14 @@ class Moments:
     high: float | None = None
 
     @classmethod
-    def of(cls, numbers: NDArray[Any]) -> Moments:
-        """Return those of finite numbers, shape ``(n,)``."""
+    def of(cls, numbers: NDArray[Any], floats: NDArray[np.float64]) -> Moments:
+        """Return those of finite numbers, shape ``(n,)``, given as they are and as floats."""
         if not numbers.size:
             return cls()
         with np.errstate(over="ignore", invalid="ignore"):
-            floats = numbers.astype(np.float64)
             mean = float(floats.mean())
-            squares = float(np.square(floats - mean).sum())
+            distances = floats - mean
+            squares = float(np.square(distances, out=distances).sum())
         # Adding zero makes -0.0 0.0; which of the two is the least would depend on the processor.
         return cls(numbers.size, mean, squares, numbers.min().item() + 0, numbers.max().item() + 0)
 
@@ -106,11 +106,14 @@ class Taken:
 
     def take(self, block: NDArray[Any]) -> None:
         """Take numbers, shape ``(n,)``."""
-        finite = block[np.isfinite(block)] if block.dtype.kind == "f" else block
-        self.not_finite += len(block) - len(finite)
-        self.moments = self.moments.merged(Moments.of(finite))
+        finite = block
+        if block.dtype.kind == "f" and not (is_finite := np.isfinite(block)).all():
+            finite = block[is_finite]
+            self.not_finite += len(block) - len(finite)
+        floats = finite.astype(np.float64, copy=False)
+        self.moments = self.moments.merged(Moments.of(finite, floats))
         if self.histogram is not None:
-            self.histogram.add(finite)
+            self.histogram.add(floats)
         if self.top is not None:
             self.top.add_numbers(finite)
 

@@ -44,12 +44,15 @@ class Numbers:
         )
 
     def add(self, numbers: NDArray[Any]) -> None:
-        """Take numbers of the dtype, shape ``(n,)``; they are copied."""
+        """Take numbers of the dtype, shape ``(n,)``; none of their memory is kept."""
         numbers = numbers.view(self._dtype)
         while (end := self._num_pending + len(numbers)) >= _BLOCK_VALUES:
             rest = _BLOCK_VALUES - self._num_pending
-            self._block[self._num_pending :] = numbers[:rest]
-            self._taken.take(self._block)
+            block = numbers[:rest]
+            if self._num_pending:
+                self._block[self._num_pending :] = block
+                block = self._block
+            self._taken.take(block)
             self._num_pending, numbers = 0, numbers[rest:]
         self._block[self._num_pending : end] = numbers
         self._num_pending = end

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.unit.build.clicks import START_MS, batch, event
 from tests.unit.build.test_kill import ROOT
 from tests.unit.processes import LIMIT_S, is_running, until
 from trainfeed.build import _engine
-from trainfeed.errors import EngineError
+from trainfeed.errors import EngineError, PreprocessError
 
 SLOW = """
 import os
@@ -24,6 +25,19 @@ def clicks(record, lookups):
     Path("MARK", str(os.getpid())).touch()
     while True:
         pass
+"""
+
+LEAVES = """
+import subprocess
+from pathlib import Path
+
+child = subprocess.Popen(["sleep", "600"])
+Path("MARK", str(child.pid)).touch()
+
+
+def clicks(record, lookups):
+    END
+    return {"value": 1, "label": 1}
 """
 
 pytestmark = pytest.mark.usefixtures("no_worker")
@@ -49,6 +63,21 @@ def test_an_idle_worker_that_died_is_replaced(project):
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     project.build("2024-03-02")
     assert pid not in workers()
+
+
+@pytest.mark.parametrize(
+    "end", ["pass", "1 / 0", "import os; os._exit(3)", "import os; os.kill(os.getpid(), 9)"]
+)
+def test_what_a_function_has_started_ends_with_its_worker(project, tmp_path, end):
+    (marks := tmp_path / "marks").mkdir()
+    code = LEAVES.replace("MARK", str(marks)).replace("END", end)
+    (project.env.datasets / "clicks" / "preprocess.py").write_text(code)
+    with nullcontext() if end == "pass" else pytest.raises((EngineError, PreprocessError)):
+        project.build()
+    _engine.stop_workers()
+    pids = [int(mark.name) for mark in marks.iterdir()]
+    assert pids
+    assert until(lambda: not any(map(is_running, pids)))
 
 
 def test_results_do_not_depend_on_the_number_of_processes(project):

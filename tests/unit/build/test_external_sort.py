@@ -1,6 +1,7 @@
 """Samples beyond the memory go through sorted runs on disk, and come out the same."""
 
 import itertools
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ from tests.unit.build.test_kill import EXTERNAL_POINTS, command
 from trainfeed.build import PlanRef
 from trainfeed.build._merge import MERGED_SCHEMA, Merge, Run
 from trainfeed.build._plan_file import load_plan
-from trainfeed.build._spill import ArrowWithTrailer, TrailerWriter
+from trainfeed.build._spill import ArrowWithTrailer, TrailerWriter, edges_of
 from trainfeed.build.ingest import ingest
 from trainfeed.build.plan import plan
 from trainfeed.build.preprocess import preprocess
@@ -193,3 +194,28 @@ def test_rows_come_in_batches_of_one_size_however_they_are_written(tmp_path):
             rows = reader.rows(start, end, keeps_batch=keeps_batch)
             assert rows.equals(table.slice(start, end - start))
     reader.close()
+
+
+def test_a_shard_is_read_in_batches_of_its_own(tmp_path):
+    table = pa.table({"offset": pa.array(range(5000)), "raw": [b"x" * 100] * 5000})
+    rows = {"eval": [0, 90, 100], "train": [100, 150, 160, 600, 600, 4500, 5000]}
+    location = Location.parse(str(tmp_path / "file"))
+
+    def write(file):
+        writer = TrailerWriter(file, table.schema, batch_bytes=20_000, edges=edges_of(rows))
+        for start in range(0, 5000, 333):
+            writer.write(table.slice(start, 333))
+        writer.close({})
+
+    location.write_atomic(write)
+    with closing(ArrowWithTrailer(location)) as reader:
+        most, starts = reader.trailer["batch_rows"], reader.trailer["starts"]
+        lengths = np.diff([*starts, 5000])
+        assert 160 < most < 300
+        assert lengths.min() > 0
+        assert lengths.max() <= most
+        # Small shards share a batch, large ones begin and end with one.
+        assert starts[:2] == [0, 160]
+        assert {600, 4500} <= set(starts)
+        for start, end in ((0, 90), (90, 100), (150, 160), (160, 600), (600, 4500), (4999, 5000)):
+            assert reader.rows(start, end).equals(table.slice(start, end - start))

@@ -167,3 +167,19 @@ def test_names_may_be_anything_that_json_allows():
     )
     assert rows.tolist() == [0]
     assert columns.to_pylist() == [{"user-id": 1, "class": 2, "": 3}]
+
+
+def test_many_lines_are_as_many_rows_wherever_some_are_not_plain():
+    lines = [b'{"n": %d, "s": "%d"}' % (number, number % 7) for number in range(9000)]
+    for place in (0, 2047, 2048, 5000):
+        lines[place] = b'{"n": null, "s": null}'
+    for place in (1, 2049, 8999):
+        lines[place] = b"{"
+    lines[4097] = None
+    lines[7000] = '{"n": 7000, "s": "é"}'.encode()
+    for values in (pa.array(lines), pa.array(lines, pa.large_binary()), pa.array(lines).slice(9)):
+        rows, columns = json_columns(values, {"n": pa.int64(), "s": pa.utf8()})
+        texts = values.to_pylist()
+        plain = [row for row, text in enumerate(texts) if text not in (None, b"{")]
+        assert rows.tolist() == plain
+        assert columns.to_pylist() == [json.loads(texts[row]) for row in plain]

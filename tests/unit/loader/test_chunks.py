@@ -7,8 +7,9 @@ import pytest
 
 from tests.unit.loader.conftest import NOTES, labels, note, write_images
 from trainfeed.errors import ChecksumError, SampleShapeError
-from trainfeed.loader import DataLoader, RecordFiles, _chunks, _kept, _ragged
+from trainfeed.loader import DataLoader, RecordFiles, _chunks, _kept, _pass, _ragged
 from trainfeed.loader._columns import Dense
+from trainfeed.loader._cursor import Cursor
 from trainfeed.loader._memory import FreshMemory
 from trainfeed.loader._rows import RowDecoder
 from trainfeed.loader._runs import Ragged
@@ -134,6 +135,41 @@ def test_mapped_files_give_the_same_samples(tmp_path, images, options):
     for batch, expected in zip(read(immutable(images)), read(images), strict=True):
         assert np.array_equal(batch["image"], expected["image"])
         assert np.array_equal(batch["label"], expected["label"])
+
+
+def test_blocks_are_larger_while_runs_are_mapped_and_hold_no_memory(notes, monkeypatch):
+    monkeypatch.setattr(_pass, "_RUNS_BYTES", 1)
+    fetched, fetch = [], Cursor.fetch
+
+    def noting(self, positions):
+        fetched.append(len(positions))
+        return fetch(self, positions)
+
+    monkeypatch.setattr(Cursor, "fetch", noting)
+
+    def read(files):
+        fetched.clear()
+        with DataLoader(files, 5, shuffle=True) as loader:
+            texts = [batch["note"].tolist() for batch in loader]
+        return texts, max(fetched)
+
+    expected, most = read(notes)
+    assert most == 5
+    texts, most = read(immutable(notes))
+    assert texts == expected
+    assert most > 5
+
+
+def test_runs_of_which_some_take_memory_are_not_all_mapped():
+    mapped, read = (
+        Ragged([memoryview(b"abcde")], np.array([[0, 0, 3], [0, 3, 5]]), "bytes", is_mapped=flag)
+        for flag in (True, False)
+    )
+    for columns, are_mapped in (([mapped, mapped], True), ([mapped, read], False)):
+        both = joined([({"x": column}, slice(0, 2), 2) for column in columns])["x"]
+        assert both.is_mapped is are_mapped
+        assert both.array(1, 4).tolist() == [b"de", b"abc", b"de"]
+        assert [both.num_bytes(1, 4), both.num_bytes(4, 4), both.num_bytes(0, 4)] == [7, 0, 10]
 
 
 @pytest.mark.parametrize("verify", ["always", "first", "never"])

@@ -91,7 +91,7 @@ def make_context():
         )
         return {
             "dag_run": run,
-            "params": {"window_start": None, "rebuild": None, "allow_gap": None, **(params or {})},
+            "params": {"window_start": None, **(params or {})},
             "partition_key": None,
             "task_reschedule_count": 0,
             "ti": TaskInstance(),

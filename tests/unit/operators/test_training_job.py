@@ -68,6 +68,12 @@ def test_a_run_by_hand_names_it_by_parameter(launch, make_context):
     assert launch.calls == [("clicks", "2026-01-07", "/pfs/dataset")]
 
 
+def test_a_parameter_that_nobody_knows_trains_nothing(launch, make_context):
+    with pytest.raises(AirflowFailException, match="got 'window'; nothing was read or written"):
+        execute(make_context("asset_triggered", params={"window": "2026-01-07"}, **KEY))
+    assert launch.calls == []
+
+
 @pytest.mark.parametrize("run_type", ["asset_triggered", "manual"])
 def test_missing_versions_are_awaited(launch, make_context, run_type):
     launch.error = WindowIncompleteError("2026-01-04 is missing")

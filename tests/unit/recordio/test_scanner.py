@@ -49,6 +49,11 @@ def test_part_without_a_match_is_named(folder, paths):
         RecordScanner(filled)
 
 
+def test_no_files_at_all_are_no_match(folder):
+    with pytest.raises(NotFoundError, match="got an empty list"):
+        RecordScanner([])
+
+
 def test_damage_in_a_later_file_names_that_file(folder):
     path = folder / "g-10"
     data = bytearray(path.read_bytes())

@@ -114,7 +114,9 @@ def test_batches_hold_the_samples_in_order(tmp_path, schema, codec, mapped, thre
         require_samples(batches, schema, range(300))
 
 
-@given(st.integers(1, 400), st.lists(st.integers(0, 90), max_size=5), st.integers(1, 40))
+@given(
+    st.integers(1, 400), st.lists(st.integers(0, 90), min_size=1, max_size=5), st.integers(1, 40)
+)
 @settings(
     derandomize=True, deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
 )
