@@ -120,7 +120,7 @@ PICKLING = {
     "include/trainfeed/decorators/_message.py",
     "include/trainfeed/loader/_messages.py",
     "include/trainfeed/loader/_worker.py",
-    "include/trainfeed/loader/_workers.py",
+    "include/trainfeed/loader/_worker_start.py",
     "include/trainfeed/samples/_pickled.py",
 }
 
