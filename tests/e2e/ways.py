@@ -199,7 +199,9 @@ class Observer:
     def _watch(self):
         while not self._stop.wait(0.05):
             self.looks += 1
-            for path in self._folder.path.glob("versions/*/g[0-9]*"):
+            # Not in one pattern, which would look into probes of the root, and they come and go.
+            days = self._folder.path.glob("versions/[0-9]*")
+            for path in [path for day in days for path in day.glob("g[0-9]*")]:
                 try:
                     version = Version.open(path)
                     self.violations += version.problems()
