@@ -21,6 +21,7 @@ from croniter import croniter
 
 import dags
 import operators
+from operators import plan_interval
 from operators.datasets import datasets_folder
 from tests.dags.conftest import TRAIN
 from trainfeed.scaffold import new_dataset
@@ -185,6 +186,8 @@ HOURLY = {'"@daily"': '"@hourly"', "end: 2026-01-03\n": ""}
 def test_the_trigger_form_explains_every_parameter(add, load):
     params = form(add, load)
     assert list(params) == ["window_start", "dry_run", "rebuild", "allow_gap"]
+    # Others are refused by the task.
+    assert tuple(params) == plan_interval._PARAMETERS
     assert params.dump() == dict.fromkeys(params) | {"dry_run": False}
     for name in params:
         param = params.get_param(name)

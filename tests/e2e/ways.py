@@ -200,17 +200,20 @@ class Observer:
         while not self._stop.wait(0.05):
             self.looks += 1
             # Not in one pattern, which would look into probes of the root, and they come and go.
-            days = self._folder.path.glob("versions/[0-9]*")
-            for path in [path for day in days for path in day.glob("g[0-9]*")]:
-                try:
-                    version = Version.open(path)
-                    self.violations += version.problems()
-                except (NotFoundError, OSError) as error:
-                    self.violations.append(error)
-                else:
-                    digest = self.seen.setdefault(path, version.manifest_sha256)
-                    if digest != version.manifest_sha256:
-                        self.violations.append(f"{path} changed")
+            for day in self._folder.path.glob("versions/[0-9]*"):
+                for path in day.glob("g[0-9]*"):
+                    self._look_at(path)
+
+    def _look_at(self, path):
+        try:
+            version = Version.open(path)
+            self.violations += version.problems()
+        except (NotFoundError, OSError) as error:
+            self.violations.append(error)
+        else:
+            digest = self.seen.setdefault(path, version.manifest_sha256)
+            if digest != version.manifest_sha256:
+                self.violations.append(f"{path} changed")
 
 
 def until(holds, what, timeout_s=120.0):

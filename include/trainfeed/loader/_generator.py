@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import index
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from trainfeed.loader._generator_columns import (
     refuse_batch,
 )
 from trainfeed.loader._generator_memory import require_memory
+from trainfeed.loader._options import whole_value
 from trainfeed.readers import ReaderLike, open_reader
 
 __all__ = ["GeneratorLoader"]
@@ -63,11 +63,9 @@ class GeneratorLoader:
         use_multiprocess: bool = False,
         drop_last: bool = True,
     ) -> None:
-        if not isinstance(capacity, SupportsIndex) or capacity is True or index(capacity) < 1:
-            raise ValueError(f"expected a capacity of 1 batch or more, got {capacity!r}")
         if feed_list is not None and not iterable:
             raise ValueError("expected iterable=True: start() and reset() need Paddle's executor")
-        self._capacity = index(capacity)
+        self._capacity = whole_value("capacity", capacity, 1)
         self._names = None if feed_list is None else [str(getattr(v, "name", v)) for v in feed_list]
         self._return_list = return_list
         self._use_multiprocess = use_multiprocess

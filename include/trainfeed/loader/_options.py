@@ -18,7 +18,7 @@ from trainfeed.loader._order import DEFAULT_WINDOW_BYTES
 from trainfeed.loader._state import LARGEST, LARGEST_SEED
 from trainfeed.loader._stats import LoaderReport
 
-__all__ = ["DEFAULT_TIMEOUT_S", "LoaderOptions", "enum_of", "refuse_names", "whole"]
+__all__ = ["DEFAULT_TIMEOUT_S", "LoaderOptions", "enum_of", "refuse_names", "whole", "whole_value"]
 
 _Enum = TypeVar("_Enum", bound=StrEnum)
 
@@ -140,6 +140,18 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
         upto = "on" if most is None else f"to {most}"
         raise ConfigError(f"expected {name} as a whole number from {least} {upto}, got {value!r}")
     return number
+
+
+def whole_value(name: str, value: object, least: int) -> int:
+    """Return a whole number as ``whole`` does, for what stands in for another library's class.
+
+    Raises:
+        ValueError: It is none, or below ``least``: what users of the original catch.
+    """
+    try:
+        return whole(name, value, least)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
 
 
 def refuse_names(names: Iterable[str]) -> None:

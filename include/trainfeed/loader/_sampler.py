@@ -7,8 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from trainfeed.errors import ConfigError
-from trainfeed.loader._options import whole
+from trainfeed.loader._options import whole_value
 
 __all__ = ["DistributedBatchSampler", "IndexBatch"]
 
@@ -54,10 +53,10 @@ class DistributedBatchSampler:
         shuffle: bool = False,
         drop_last: bool = False,
     ) -> None:
-        length = len(dataset) if isinstance(dataset, Sized) else _whole("length", dataset, 0)
-        batch_size = _whole("batch_size", batch_size, 1)
-        num_replicas = _whole("num_replicas", num_replicas, 1)
-        if _whole("rank", rank, 0) >= num_replicas:
+        length = len(dataset) if isinstance(dataset, Sized) else whole_value("length", dataset, 0)
+        batch_size = whole_value("batch_size", batch_size, 1)
+        num_replicas = whole_value("num_replicas", num_replicas, 1)
+        if whole_value("rank", rank, 0) >= num_replicas:
             raise ValueError(f"expected a rank from 0 to {num_replicas - 1}, got {rank}")
         self._length: Final = length
         self._batch_size: Final = batch_size
@@ -73,7 +72,7 @@ class DistributedBatchSampler:
         Raises:
             ValueError: It is no number from 0 on.
         """
-        self._epoch = _whole("epoch", epoch, 0)
+        self._epoch = whole_value("epoch", epoch, 0)
 
     def __len__(self) -> int:
         """Return how many batches every rank gets."""
@@ -111,11 +110,3 @@ class DistributedBatchSampler:
             mine += rounds[start : start + size]
         share = num_tail // ranks
         return mine + tail[rank * share : (rank + 1) * share]
-
-
-def _whole(name: str, value: object, least: int) -> int:
-    """Return a whole number; see ``whole``, but the original's users catch ValueError."""
-    try:
-        return whole(name, value, least)
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
