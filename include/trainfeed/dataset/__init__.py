@@ -3,6 +3,13 @@
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.manifest import Manifest, content_digest
+from trainfeed.dataset.root import (
+    RootMark,
+    init_root,
+    published_root,
+    require_readable_root,
+    require_root,
+)
 from trainfeed.dataset.version import Version
 
 __all__ = [
@@ -10,8 +17,13 @@ __all__ = [
     "Leaf",
     "Ledger",
     "Manifest",
+    "RootMark",
     "SourceLedger",
     "ValidLeaf",
     "Version",
     "content_digest",
+    "init_root",
+    "published_root",
+    "require_readable_root",
+    "require_root",
 ]

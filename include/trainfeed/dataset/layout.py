@@ -2,6 +2,7 @@
 
 ::
 
+    <root>/TRAINFEED.json                  says that this is a publication root; see root.py
     <root>/<dataset>/
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind

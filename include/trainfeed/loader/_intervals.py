@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset import DatasetFolder, Version, published_root
 from trainfeed.errors import ConfigError, NotFoundError, WindowIncompleteError
 from trainfeed.readers import DatasetReader
 
@@ -51,6 +50,7 @@ def open_intervals(
         NotFoundError: None of them is published.
         ConfigError: The versions have different schemas, or there is no such split or policy, or
             the intervals are no list of different ones.
+        RootError: The publication root is not there, or is none.
     """
     if missing not in _POLICIES:
         raise ConfigError(f"expected missing as one of {', '.join(_POLICIES)}, got {missing!r}")
@@ -59,7 +59,7 @@ def open_intervals(
             f"expected a list of different intervals, at least one, got {intervals!r}; a range is"
             " open_dataset(name, interval='first/last')"
         )
-    folder = DatasetFolder(Path(root or environment_from_environ().root), name)
+    folder = DatasetFolder(published_root(root), name)
     generations = {interval: folder.readable_generation(interval) for interval in intervals}
     gaps = tuple(interval for interval, found in generations.items() if found is None)
     if gaps and missing == "fail":

@@ -18,8 +18,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset import DatasetFolder, Version, published_root
 from trainfeed.dataset.examples import Chunk, ExampleRun, ExampleRunDecoder
 from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import is_generation, parse_generation
@@ -56,6 +55,7 @@ def open_dataset(
         NotFoundError: An interval is not published, or nothing is at the path.
         ConfigError: There is no such split, the versions of a range have different schemas, or
             ``generation`` or ``root`` comes with a path.
+        RootError: The publication root is not there, or is none.
         ChecksumError: A manifest is not the one that was published.
     """
     if interval is None:
@@ -65,7 +65,7 @@ def open_dataset(
                 " interval, or give the path of a version alone"
             )
         return DatasetReader([_version_at(Path(name))], split)
-    folder = DatasetFolder(Path(root or environment_from_environ().root), str(name))
+    folder = DatasetFolder(published_root(root), str(name))
     number = None if generation is None else parse_generation(generation)
     first, _, last = str(interval).partition("/")
     if not last:
