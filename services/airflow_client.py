@@ -79,6 +79,13 @@ class AirflowClient:
         self._credentials = {"username": user, "password": password}
         self._token: str | None = None
 
+    def token(self) -> str:
+        """What requests carry to be those of the user; asked for once."""
+        if self._token is None:
+            answer = self._send("POST", "/auth/token", self._credentials, {})
+            self._token = str(answer["access_token"])
+        return self._token
+
     def health(self) -> dict[str, Any]:
         """State of the parts as they report it, by name; no login needed."""
         return dict(self._send("GET", "/api/v2/monitor/health", None, {}))
@@ -261,11 +268,8 @@ class AirflowClient:
             offset += _PAGE
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        if self._token is None:
-            self._token = self._send("POST", "/auth/token", self._credentials, {})["access_token"]
-        return self._send(
-            method, f"/api/v2{path}", body, {"Authorization": f"Bearer {self._token}"}
-        )
+        headers = {"Authorization": f"Bearer {self.token()}"}
+        return self._send(method, f"/api/v2{path}", body, headers)
 
     def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]

@@ -30,6 +30,7 @@ def leftover(tmp_path, monkeypatch):
     for name, extra in (("HDFS", ("landing", "work")), ("CEPHFS", ("path",))):
         value = {"conn_type": "file", "extra": {key: places[key] for key in extra}}
         monkeypatch.setenv(f"AIRFLOW_CONN_{name}_DEFAULT", json.dumps(value))
+    init_root(tmp_path / "path")
     file = tmp_path / "path" / LEFTOVER
     file.parent.mkdir(parents=True)
     file.write_bytes(b"12345")
