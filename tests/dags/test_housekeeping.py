@@ -9,6 +9,8 @@ import time
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 
+from trainfeed.dataset import init_root
+
 DAY_S = 86_400
 LEFTOVER = "clicks/_staging/0123456789abcdef-g0001/shard"
 
