@@ -8,6 +8,7 @@ catches up, one that has an end, one that has none.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from datetime import UTC, datetime, timedelta
@@ -38,12 +39,13 @@ def ground(tmp_path_factory):
     for name in ("clicks", "views", "visits"):
         new_dataset(folder / "datasets", name)
         spec = folder / "datasets" / name / "dataset.yaml"
-        lines = spec.read_text().splitlines(keepends=True)
-        if name == "views":
-            lines = [line for line in lines if not line.startswith("end:")]
+        text = spec.read_text()
         if name == "clicks":
-            lines.append("catchup: true\n")
-        spec.write_text("".join(lines))
+            assert "\ncatchup: false " in text
+            text = text.replace("\ncatchup: false ", "\ncatchup: true ")
+        if name == "views":
+            text = re.sub("\nend: .*", "", text)
+        spec.write_text(text)
     for place in ("root", "landing", "work", "files"):
         (folder / place).mkdir()
     samples = ({"label": number} for number in range(40))
