@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.executors.base_executor import BaseExecutor, get_execution_api_server_url
 from airflow.executors.local_executor import LocalExecutor
+from setproctitle import setproctitle
 
 if TYPE_CHECKING:
     from airflow.executors.workloads import ExecutorWorkload
@@ -165,6 +166,7 @@ def _work(pipe: Connection, of_others: Sequence[Connection], conf: Any) -> None:
         other.close()  # else no worker would see the scheduler's end
     server = get_execution_api_server_url(conf)
     while True:
+        setproctitle("airflow worker: idle")
         try:
             workload = pipe.recv()
         except (EOFError, OSError):
