@@ -3,6 +3,7 @@
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.manifest import Manifest, content_digest
+from trainfeed.dataset.skips import Skip, lift_skip, read_skip, write_skip
 from trainfeed.dataset.version import Version
 
 __all__ = [
@@ -10,8 +11,12 @@ __all__ = [
     "Leaf",
     "Ledger",
     "Manifest",
+    "Skip",
     "SourceLedger",
     "ValidLeaf",
     "Version",
     "content_digest",
+    "lift_skip",
+    "read_skip",
+    "write_skip",
 ]
