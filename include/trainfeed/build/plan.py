@@ -21,7 +21,7 @@ from trainfeed.build._planner import Planner
 from trainfeed.build._signature import require_function
 from trainfeed.build._space import require_space
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset import DatasetFolder, record_schedule
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import ConfigError
 from trainfeed.spec import DatasetSpec
@@ -75,6 +75,7 @@ def plan(
     require_closed(spec, interval, datetime.now(UTC))
     folder = DatasetFolder(Path(env.root), spec.name)
     _probe(folder)
+    record_schedule(folder, spec.schedule_model())
     with open_inputs(spec, env, folder, interval) as source:
         planner = Planner(spec, interval, env, folder)
         found = planner.identical(source, rebuild)

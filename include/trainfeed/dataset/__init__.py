@@ -1,12 +1,15 @@
 """A published data set: identity, order, ledger, manifest, version. The two halves meet here."""
 
+from trainfeed.dataset.coverage import Coverage, cover, cover_named
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.manifest import Manifest, content_digest
+from trainfeed.dataset.schedules import read_schedule, record_schedule
 from trainfeed.dataset.skips import Skip, lift_skip, read_skip, write_skip
 from trainfeed.dataset.version import Version
 
 __all__ = [
+    "Coverage",
     "DatasetFolder",
     "Leaf",
     "Ledger",
@@ -16,7 +19,11 @@ __all__ = [
     "ValidLeaf",
     "Version",
     "content_digest",
+    "cover",
+    "cover_named",
     "lift_skip",
+    "read_schedule",
     "read_skip",
+    "record_schedule",
     "write_skip",
 ]

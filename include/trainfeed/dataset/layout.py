@@ -3,6 +3,7 @@
 ::
 
     <root>/<dataset>/
+      SCHEDULE.json                        which intervals there should be
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
       versions/<interval>/g0001.withdrawn  rolled back: not to be read any more
@@ -112,6 +113,11 @@ class DatasetFolder:
     def path(self) -> Path:
         """The data set's own folder."""
         return self.root / check_name(self.name)
+
+    @property
+    def schedule(self) -> Path:
+        """The file that says which intervals there should be."""
+        return self.path / "SCHEDULE.json"
 
     @property
     def staging(self) -> Path:

@@ -51,8 +51,8 @@ def parse_range(text: str) -> TimeRange:
         )
     start, end = _span(first)
     if slash:
-        last_start, end = _span(last)
-        if last_start < start:
+        _, end = _span(last)
+        if end <= start:
             raise WindowError(
                 f"expected a range from earlier to later, got {text!r}; write {last}/{first}"
             )
