@@ -13,6 +13,7 @@ from examples.flights.events import read_events, select_days
 from examples.flights.lookups import write_lookups
 from services import hdfs, kafka
 from services._home import REPOSITORY
+from trainfeed.dataset import init_root
 
 __all__ = ["Places", "embedded", "make_lookups", "real"]
 
@@ -90,7 +91,7 @@ def real(data: Path, first: date, days: int) -> Places:
 def _connections(
     root: Path, hdfs_place: dict[str, Any], folders: dict[str, str], kafka_extra: dict[str, str]
 ) -> dict[str, str]:
-    root.mkdir(parents=True, exist_ok=True)
+    init_root(root)
     connections = {
         "CEPHFS_DEFAULT": {"conn_type": "generic", "extra": {"path": str(root)}},
         "HDFS_DEFAULT": {**hdfs_place, "extra": folders},

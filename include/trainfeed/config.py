@@ -92,6 +92,7 @@ class Environment:
         kafka: Kafka settings by connection id.
         datasets: Folder that holds one folder per data set.
         logs: By connection id, the absolute path or URI that the paths of log files start at.
+        root_setting: What names ``root``, for messages.
     """
 
     root: str
@@ -100,6 +101,7 @@ class Environment:
     kafka: Mapping[str, KafkaSettings]
     datasets: Path
     logs: Mapping[str, str] = field(default_factory=dict)
+    root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
 
 
 def environment_from_environ(
@@ -139,6 +141,7 @@ def environment_from_environ(
             LOGS_CONNECTION: _place("TRAINFEED_LOGS", _setting("TRAINFEED_LOGS", logs, data)),
             **places,
         },
+        root_setting=_root_setting(root),
     )
 
 
@@ -187,6 +190,12 @@ def _setting(variable: str, given: str | None, default: str | Path) -> str:
             f"expected {variable} to name a place, got {_shown(value)!r}; set or unset it"
         )
     return value
+
+
+def _root_setting(given: str | None) -> str:
+    if given is not None:
+        return "the argument 'root'"
+    return "TRAINFEED_ROOT" if "TRAINFEED_ROOT" in os.environ else "TRAINFEED_ROOT (it is not set)"
 
 
 def _posix_path(variable: str, value: str) -> str:

@@ -4,6 +4,7 @@
 
     TrainFeedError
     ├── ConfigError                 FAIL   a setting is missing or contradicts another
+    │   ├── RootError               FAIL   the publication root is missing, or was never made one
     │   ├── SpecError               FAIL   a dataset.yaml is wrong; says where and what to do
     │   └── WindowError             FAIL   the interval is no tick of the schedule
     ├── WindowOpenError             RETRY  the interval has not settled yet; says when it will have
@@ -71,6 +72,7 @@ __all__ = [
     "PreprocessError",
     "QuotaExceededError",
     "ReaderEndedError",
+    "RootError",
     "SampleShapeError",
     "SourceReplacedError",
     "SpecError",
@@ -102,6 +104,10 @@ class TrainFeedError(Exception):
 
 class ConfigError(TrainFeedError):
     """A setting is missing or contradicts another."""
+
+
+class RootError(ConfigError):
+    """The publication root is not there, or nobody has made the folder one on purpose."""
 
 
 class SpecError(ConfigError):

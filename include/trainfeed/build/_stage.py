@@ -19,7 +19,7 @@ from trainfeed.build._differences import differences
 from trainfeed.build._plan_file import Plan, PlannedShard, load_plan
 from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, Version
+from trainfeed.dataset import DatasetFolder, Manifest, Version, require_root
 from trainfeed.errors import CodeChangedError, ConflictError, NonDeterminismError, TrainFeedError
 from trainfeed.spec import DatasetSpec, fingerprint_fields
 from trainfeed.storage import Location, posix
@@ -49,7 +49,9 @@ class Stage:
     @classmethod
     def open(cls, spec: DatasetSpec, env: Environment, ref: PlanRef) -> Stage:
         """Load the plan that ``ref`` names."""
-        return cls(spec, env, load_plan(DatasetFolder(Path(env.root), ref.dataset), ref))
+        folder = DatasetFolder(Path(env.root), ref.dataset)
+        require_root(folder.root, env.root_setting)
+        return cls(spec, env, load_plan(folder, ref))
 
     @property
     def folder(self) -> DatasetFolder:

@@ -8,7 +8,7 @@ from pathlib import Path
 from trainfeed.build._closed import require_closed
 from trainfeed.build._log_inputs import find_interval_logs, logs_folder
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset import DatasetFolder, require_root
 from trainfeed.errors import ConfigError, WindowOpenError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import Location
@@ -38,8 +38,10 @@ def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) ->
         WindowOpenError: The folder is not complete; of an interval that has not ended and settled
             yet, that is the reason.
         FormatError: It has what cannot be read.
+        RootError: Nobody has made the publication root.
         StorageError: The file system does not answer.
     """
+    require_root(Path(env.root), env.root_setting)
     folder = folder_of_logs(spec, interval, env)
     logs = spec.source.logs
     if logs is None:

@@ -21,7 +21,7 @@ from trainfeed.build._planner import Planner
 from trainfeed.build._signature import require_function
 from trainfeed.build._space import require_space
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, record_schedule
+from trainfeed.dataset import DatasetFolder, record_schedule, require_root
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import ConfigError
 from trainfeed.spec import DatasetSpec
@@ -66,6 +66,7 @@ def plan(
         SourceReplacedError: The published version was built from another topic or file of that
             name.
         ConflictError: The interval is published from another fingerprint.
+        RootError: Nobody has made the publication root.
         UnsuitableStoreError: The publication root cannot publish atomically.
         QuotaExceededError: The landing area or the publication root has too little space.
     """
@@ -74,6 +75,7 @@ def plan(
     require_function(spec)
     require_closed(spec, interval, datetime.now(UTC))
     folder = DatasetFolder(Path(env.root), spec.name)
+    require_root(folder.root, env.root_setting)
     _probe(folder)
     record_schedule(folder, spec.schedule_model())
     with open_inputs(spec, env, folder, interval) as source:

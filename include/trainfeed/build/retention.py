@@ -22,7 +22,7 @@ from typing import Any
 
 from trainfeed import faults
 from trainfeed.build.housekeeping import TRASH, discard
-from trainfeed.dataset import canonical
+from trainfeed.dataset import canonical, require_root
 from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import DatasetFolder, generation_name, parse_generation
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
@@ -63,8 +63,10 @@ def prune(spec: DatasetSpec, root: Path, *, dry_run: bool = False) -> list[Remov
         What was removed, or would be, by interval and generation.
 
     Raises:
+        RootError: Nobody has made the publication root.
         StorageError: The file system refused. What was removed is removed.
     """
+    require_root(root, "TRAINFEED_ROOT")
     folder = DatasetFolder(root, spec.name)
     pinned = set(_pinned(folder))
     removals = []

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from trainfeed import __version__
-from trainfeed.cli import _base64, _bench, _build, _file, _gc, _look, _new, _prune
+from trainfeed.cli import _base64, _bench, _build, _file, _gc, _init, _look, _new, _prune
 from trainfeed.cli._output import error_console, print_message, printable, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
@@ -26,6 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("init")(_init.init)
 app.command("new")(_new.new)
 app.command("schema")(_new.schema)
 app.command("build")(_build.build)

@@ -17,8 +17,9 @@ from trainfeed.cli._output import (
     program,
 )
 from trainfeed.config import Environment, environment_from_environ
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset import DatasetFolder, Version, require_readable_root
 from trainfeed.dataset.layout import generation_name, is_name, parse_generation
+from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import (
     AccessDeniedError,
     ConfigError,
@@ -45,7 +46,7 @@ def ls(
     as_json: Json = False,
 ) -> None:
     """List data sets, or the published intervals of one."""
-    env = environment_from_environ()
+    env = _environment()
     columns = _DATASET_COLUMNS if name is None else _COLUMNS
     if name is None:
         rows = _datasets(env)
@@ -102,11 +103,18 @@ def verify(
         raise typer.Exit(1)
 
 
+def _environment() -> Environment:
+    """Return where things are; a root that is none would look like one without versions."""
+    env = environment_from_environ()
+    require_readable_root(Path(env.root), env.root_setting)
+    return env
+
+
 def _places(target: str) -> list[tuple[str, Path]]:
     """Return what a target means: per version how to call it, and its folder."""
     if "/" in target:
         return [(target, _folder_of(target))]
-    env = environment_from_environ()
+    env = _environment()
     _require_known(env, target)
     folder = DatasetFolder(Path(env.root), target)
     places = [
@@ -139,7 +147,7 @@ def _checked(target: str, path: Path) -> dict[str, Any]:
 
 def _datasets(env: Environment) -> list[dict[str, Any]]:
     """Return every data set that has a specification, a version, or both."""
-    specified, published = _specified(env), _published(Path(env.root))
+    specified, published = _specified(env), data_sets_of(Path(env.root))
     rows = []
     for name in sorted({*specified, *published}):
         row: dict[str, Any] = {"data set": name, "intervals": "", "newest": "", "state": _CLOSED}
@@ -169,14 +177,6 @@ def _specified(env: Environment) -> list[str]:
         return [path.name for path in _folders(env.datasets) if _is_seen(path / SPEC_FILE)]
 
 
-def _published(root: Path) -> list[str]:
-    with map_errors(root):
-        # Nothing was ever published: the first build makes the root.
-        if not root.exists():
-            return []
-        return [path.name for path in _folders(root) if _is_seen(path / "versions")]
-
-
 def _folders(place: Path) -> list[Path]:
     """Return what may be a data set: neither hidden nor of the file system's own."""
     return [path for path in place.iterdir() if is_name(path.name)]
@@ -191,7 +191,7 @@ def _is_seen(path: Path) -> bool:
 
 
 def _require_known(env: Environment, name: str) -> None:
-    known = sorted({*_specified(env), *_published(Path(env.root))})
+    known = sorted({*_specified(env), *data_sets_of(Path(env.root))})
     if name not in known:
         hint = did_you_mean(name, known) if known else f"make one: {program()} new {name}"
         raise NotFoundError(
@@ -211,7 +211,7 @@ def _folder_of(target: str) -> Path:
     name, *rest = target.split("/")
     if len(rest) not in {1, 2}:
         raise ConfigError(f"expected NAME/INTERVAL or NAME/INTERVAL/gNNNN, got {target!r}")
-    env = environment_from_environ()
+    env = _environment()
     folder = DatasetFolder(Path(env.root), name)
     if not folder.path.is_dir():
         _require_known(env, name)

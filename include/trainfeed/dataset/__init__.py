@@ -4,6 +4,13 @@ from trainfeed.dataset.coverage import Coverage, cover, cover_named
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.manifest import Manifest, content_digest
+from trainfeed.dataset.root import (
+    RootMark,
+    init_root,
+    published_root,
+    require_readable_root,
+    require_root,
+)
 from trainfeed.dataset.schedules import read_schedule, record_schedule
 from trainfeed.dataset.skips import Skip, lift_skip, read_skip, write_skip
 from trainfeed.dataset.version import Version
@@ -14,6 +21,7 @@ __all__ = [
     "Leaf",
     "Ledger",
     "Manifest",
+    "RootMark",
     "Skip",
     "SourceLedger",
     "ValidLeaf",
@@ -21,9 +29,13 @@ __all__ = [
     "content_digest",
     "cover",
     "cover_named",
+    "init_root",
     "lift_skip",
+    "published_root",
     "read_schedule",
     "read_skip",
     "record_schedule",
+    "require_readable_root",
+    "require_root",
     "write_skip",
 ]

@@ -2,6 +2,7 @@
 
 ::
 
+    <root>/TRAINFEED.json                  says that this is a publication root; see root.py
     <root>/<dataset>/
       SCHEDULE.json                        which intervals there should be
       versions/<interval>/g0001/           one immutable version

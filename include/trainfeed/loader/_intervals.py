@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import Coverage, DatasetFolder, Skip, cover
+from trainfeed.dataset import Coverage, DatasetFolder, Skip, cover, published_root
 from trainfeed.errors import ConfigError
 from trainfeed.readers import DatasetReader
 
@@ -53,10 +52,11 @@ def open_intervals(
         WindowError: A text is no interval or range, or the schedule has none there.
         ConfigError: The versions have different schemas, or there is no such split or policy, or
             the intervals are no list of different ones.
+        RootError: The publication root is not there, or is none.
     """
     if isinstance(intervals, str) or not intervals or len({*intervals}) < len(intervals):
         raise _no_list(intervals)
-    folder = DatasetFolder(Path(root or environment_from_environ().root), name)
+    folder = DatasetFolder(published_root(root), name)
     found = _joined(folder, [cover(folder, interval) for interval in intervals])
     names = [version.path.parent.name for version in found.versions]
     if len({*names}) < len(names):

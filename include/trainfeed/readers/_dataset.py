@@ -19,8 +19,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import DatasetFolder, Skip, Version, cover
+from trainfeed.dataset import DatasetFolder, Skip, Version, cover, published_root
 from trainfeed.dataset.examples import Chunk, ExampleRun, ExampleRunDecoder
 from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import is_generation, parse_generation
@@ -65,6 +64,7 @@ def open_dataset(
         WindowError: ``interval`` is no interval or range, or the schedule has none there.
         ConfigError: There is no such split or policy, the versions of a range have different
             schemas or overlap, or ``generation`` or ``root`` comes with a path.
+        RootError: The publication root is not there, or is none.
         ChecksumError: A manifest is not the one that was published.
     """
     if interval is None:
@@ -74,7 +74,7 @@ def open_dataset(
                 " interval, or give the path of a version alone"
             )
         return DatasetReader([_version_at(Path(name))], split)
-    folder = DatasetFolder(Path(root or environment_from_environ().root), str(name))
+    folder = DatasetFolder(published_root(root), str(name))
     asked = str(interval)
     if generation is not None:
         number = parse_generation(generation)

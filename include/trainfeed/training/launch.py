@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.config import Environment
-from trainfeed.dataset import Coverage, DatasetFolder, canonical, cover_named
+from trainfeed.dataset import Coverage, DatasetFolder, canonical, cover_named, require_root
 from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
 from trainfeed.spec import DatasetSpec, TrainSpec
 from trainfeed.storage import posix
@@ -51,11 +51,13 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
         JobFailedError: The job ran and failed; its log is named.
         GateError: The job's metric is below the spec's ``train.min``.
         ConfigError: The data set has no training.
+        RootError: Nobody has made the publication root.
         StorageError: A version or the job's folder cannot be read or written.
     """
     started = time.perf_counter()
     training = _require_training(spec)
     folder = DatasetFolder(Path(env.root), spec.name)
+    require_root(folder.root, env.root_setting)
     job = _job(spec, training, interval, _window(spec, training, folder, interval))
     home = folder.training(interval.name, job.name)
     with posix.map_errors(home):

@@ -65,7 +65,7 @@ def intervals_in(schedule: Schedule, span: TimeRange) -> list[Interval]:
     Raises:
         WindowError: None does, or more than 100,000.
     """
-    found = []
+    found: list[Interval] = []
     for interval in schedule.intervals(span.start, span.end - _SMALLEST):
         if len(found) == _MAX_INTERVALS:
             raise WindowError(
