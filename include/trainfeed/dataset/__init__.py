@@ -1,6 +1,6 @@
 """A published data set: identity, order, ledger, manifest, version. The two halves meet here."""
 
-from trainfeed.dataset.coverage import Coverage, cover, cover_named
+from trainfeed.dataset.coverage import Coverage, cover, cover_named, published_in
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.manifest import Manifest, content_digest
@@ -31,6 +31,7 @@ __all__ = [
     "cover_named",
     "init_root",
     "lift_skip",
+    "published_in",
     "published_root",
     "read_schedule",
     "read_skip",

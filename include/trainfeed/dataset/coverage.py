@@ -27,7 +27,7 @@ from trainfeed.window import (
     parse_range,
 )
 
-__all__ = ["MISSING_POLICIES", "Coverage", "cover", "cover_named"]
+__all__ = ["MISSING_POLICIES", "Coverage", "cover", "cover_named", "published_in"]
 
 MISSING_POLICIES: Final = ("fail", "skip")
 
@@ -217,11 +217,21 @@ def _absent(span: TimeRange, schedule: Schedule, versions: list[Version]) -> lis
     return absent
 
 
+def published_in(folder: DatasetFolder, span: TimeRange) -> dict[str, int]:
+    """Return the intervals with a name in ``span``, in order, and the generation that readers get.
+
+    No manifest is opened, so damage hides none of them.
+    """
+    found = {}
+    for name in folder.intervals():
+        if _may_start_in(name, span) and (number := folder.readable_generation(name)) is not None:
+            found[name] = number
+    return found
+
+
 def _versions(folder: DatasetFolder, span: TimeRange) -> Iterator[Version]:
     """Yield what is published of the intervals that start in ``span``, in order of time."""
-    for name in folder.intervals():
-        if not _may_start_in(name, span) or (number := folder.readable_generation(name)) is None:
-            continue
+    for name, number in published_in(folder, span).items():
         version = Version.resolve(folder, name, number)
         if start_of(version) in span:
             yield version
