@@ -35,7 +35,7 @@
     │   ├── SampleShapeError        FAIL   samples and schema disagree
     │   └── WorkerDiedError         RETRY  a worker process was killed, stopped, or has exited
     └── LaunchError                 RETRY  the launcher refused or failed an operation
-        ├── WindowIncompleteError   RETRY  intervals of the training window are not published yet
+        ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
         ├── JobRejectedError        FAIL   the job specification is invalid
         └── JobFailedError          FAIL   the job ran and failed
 
@@ -298,9 +298,13 @@ class LaunchError(TrainFeedError):
 
 
 class WindowIncompleteError(LaunchError):
-    """Intervals of the training window are not published yet."""
+    """Intervals of a range, of a rolling window or of a training are not published yet.
+
+    ``missing`` has their names.
+    """
 
     outcome = Outcome.RETRY
+    missing: tuple[str, ...] = ()
 
 
 class JobRejectedError(LaunchError):

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["WorkerProcess"]
 
 logger = logging.getLogger(__name__)
+# A logger of its own, for whoever wants to see what functions print and nothing else.
+_printed = logging.getLogger("trainfeed.printed")
 
 _BOOT: Final = (
     "import sys; sys.path[:] = sys.argv[4:];"
@@ -143,9 +145,9 @@ class WorkerProcess:
             self._num_printed += len(data)
             if room > 0:
                 text = data[:room].decode(errors="replace").rstrip()
-                logger.info("%s printed: %s", self._label, text)
+                _printed.info("%s printed: %s", self._label, text)
             if len(data) > room > 0:
-                logger.warning("%s prints too much; the rest is not logged", self._label)
+                _printed.warning("%s prints too much; the rest is not logged", self._label)
 
     def printed(self) -> str:
         """Return the end of what it has printed during the job."""

@@ -21,7 +21,7 @@ from trainfeed.build._planner import Planner
 from trainfeed.build._signature import require_function
 from trainfeed.build._space import require_space
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, require_root
+from trainfeed.dataset import DatasetFolder, record_schedule, require_root
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import ConfigError
 from trainfeed.spec import DatasetSpec
@@ -77,6 +77,7 @@ def plan(
     folder = DatasetFolder(Path(env.root), spec.name)
     require_root(folder.root, env.root_setting)
     _probe(folder)
+    record_schedule(folder, spec.schedule_model())
     with open_inputs(spec, env, folder, interval) as source:
         planner = Planner(spec, interval, env, folder)
         found = planner.identical(source, rebuild)

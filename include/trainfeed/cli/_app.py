@@ -14,7 +14,18 @@ from typing import Annotated
 import typer
 
 from trainfeed import __version__
-from trainfeed.cli import _base64, _bench, _build, _file, _gc, _init, _look, _new, _prune
+from trainfeed.cli import (
+    _base64,
+    _bench,
+    _build,
+    _file,
+    _gc,
+    _init,
+    _look,
+    _new,
+    _prune,
+    _version_look,
+)
 from trainfeed.cli._output import error_console, print_message, printable, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
@@ -33,6 +44,8 @@ app.command("build")(_build.build)
 app.command("train")(_build.train)
 app.command("ls")(_look.ls)
 app.command("show")(_look.show)
+app.command("head")(_version_look.head)
+app.command("stats")(_version_look.stats)
 app.command("verify")(_look.verify)
 app.command("gc")(_gc.gc)
 app.command("prune")(_prune.prune_dataset)

@@ -4,12 +4,14 @@
 
     <root>/TRAINFEED.json                  says that this is a publication root; see root.py
     <root>/<dataset>/
+      SCHEDULE.json                        which intervals there should be
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
       versions/<interval>/g0001.withdrawn  rolled back: not to be read any more
       versions/<interval>/g0001.removed    deleted by retention: the number is never used again
       boundaries/<topic>/<topic uuid>/     one file per point in time
       plans/<interval>/<plan id>.json
+      plans/<interval>/SKIPPED.json        the interval is left out, and why
       _staging/<plan id>/                  becomes a version by one rename
       _staging/tmp/                        unfinished files of single tries
       training/<interval>/<job>/           one folder per training job
@@ -31,6 +33,7 @@ __all__ = [
     "CURRENT",
     "MANIFEST",
     "MANIFEST_DIGEST",
+    "SKIPPED",
     "DatasetFolder",
     "check_name",
     "generation_name",
@@ -42,6 +45,7 @@ __all__ = [
 MANIFEST: Final = "MANIFEST.json"
 MANIFEST_DIGEST: Final = "MANIFEST.sha256"
 CURRENT: Final = "CURRENT"
+SKIPPED: Final = "SKIPPED.json"
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 # A topic's name and id may begin with any of their characters; 1 in 64 topic ids begins with '_'.
@@ -112,6 +116,11 @@ class DatasetFolder:
         return self.root / check_name(self.name)
 
     @property
+    def schedule(self) -> Path:
+        """The file that says which intervals there should be."""
+        return self.path / "SCHEDULE.json"
+
+    @property
     def staging(self) -> Path:
         """Where versions grow before they are published."""
         return self.path / "_staging"
@@ -131,6 +140,10 @@ class DatasetFolder:
     def plan(self, interval: str, plan_id: str) -> Path:
         """The plan file."""
         return self.path / "plans" / check_name(interval) / f"{check_name(plan_id)}.json"
+
+    def skip(self, interval: str) -> Path:
+        """The file that says that an interval is left out."""
+        return self.path / "plans" / check_name(interval) / SKIPPED
 
     def boundaries(self, topic: str, topic_uuid: str) -> Path:
         """The folder of boundary files of one topic."""
