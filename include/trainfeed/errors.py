@@ -26,6 +26,7 @@
     │   └── UnsuitableStoreError    FAIL   the file system cannot hold versions (start-up probe)
     ├── IngestError                 RETRY  the source refused or failed an operation
     │   ├── TopicNotFoundError      FAIL
+    │   ├── LogsMissingError        FAIL   a folder of logs was not complete in time
     │   ├── SourceReplacedError     FAIL   topic or file is not the one that was planned
     │   └── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
@@ -63,6 +64,7 @@ __all__ = [
     "JobRejectedError",
     "LaunchError",
     "LoaderError",
+    "LogsMissingError",
     "MemoryLimitError",
     "NonDeterminismError",
     "NotFoundError",
@@ -115,11 +117,13 @@ class WindowError(ConfigError):
 class WindowOpenError(TrainFeedError):
     """The interval cannot be planned yet.
 
-    ``ready_at`` is the aware UTC time from which it can, or None when unknown.
+    ``ready_at`` is the aware UTC time from which it can, or None when unknown. ``reason`` says what
+    is missing, as a part of a sentence; it is empty where the message says it all.
     """
 
     outcome = Outcome.RETRY
     ready_at: datetime | None = None
+    reason: str = ""
 
 
 class CodeChangedError(TrainFeedError):
@@ -238,6 +242,12 @@ class IngestError(TrainFeedError):
 
 class TopicNotFoundError(IngestError):
     """The topic, or a recorded one's folder, is not there."""
+
+    outcome = Outcome.FAIL
+
+
+class LogsMissingError(IngestError):
+    """The folder of log files of an interval was not complete when the wait for it ended."""
 
     outcome = Outcome.FAIL
 
