@@ -1,4 +1,4 @@
-"""Folders of logs that do not come, in a real Airflow: they keep no other interval from being built.
+"""Folders of logs that do not come, in a real Airflow: they hold up no other interval.
 
 The data sets have more holes than runs may be active. One waits for them by its schedule, one meets
 them in a backfill, and one leaves them out.

@@ -97,17 +97,22 @@ def _iter_plain(file: BinaryIO, span: LineRange) -> Iterator[pa.RecordBatch]:
 
 
 def _iter_compressed(file: BinaryIO, span: LineRange) -> Iterator[pa.RecordBatch]:
+    _refuse_no_bytes(span)
+    lines = _Lines(span, 0, stop=None)
+    blocks = _iter_decompressed(file, span)
+    for block in blocks:
+        yield from lines.feed(block)
+    yield from lines.end()
+
+
+def _refuse_no_bytes(span: LineRange) -> None:
+    """Refuse a compressed file without a byte: even one without a line has a head and an end."""
     if not span.size_bytes:
         raise FormatError(
             f"expected {span.compression}, as the file's name says, got 0 bytes; nothing was"
             " published; write the file again, or remove or hide it if no line is missing",
             path=span.location.uri,
         )
-    lines = _Lines(span, 0, stop=None)
-    blocks = _iter_decompressed(file, span)
-    for block in blocks:
-        yield from lines.feed(block)
-    yield from lines.end()
 
 
 def _iter_decompressed(file: BinaryIO, span: LineRange) -> Iterator[bytes]:
