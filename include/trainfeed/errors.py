@@ -187,9 +187,14 @@ class UnsupportedCodecError(FormatError):
 
 
 class StorageError(TrainFeedError):
-    """A file system refused or failed an operation."""
+    """A file system refused or failed an operation.
+
+    ``is_outage`` says that a server did not answer, or not as one that is well does: it may be
+    back soon.
+    """
 
     outcome = Outcome.RETRY
+    is_outage: bool = False
 
 
 class NotFoundError(StorageError):
