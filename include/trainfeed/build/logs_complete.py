@@ -7,9 +7,10 @@ from pathlib import Path
 
 from trainfeed.build._closed import require_closed
 from trainfeed.build._log_inputs import find_interval_logs, logs_folder
+from trainfeed.build._published_inputs import is_away
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import ConfigError, WindowOpenError
+from trainfeed.errors import ConfigError, StorageError, WindowOpenError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import Location
 from trainfeed.window import Interval
@@ -32,7 +33,8 @@ def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) ->
     """Return how many log files the complete folder of an interval has.
 
     A folder that is gone is none to wait for when the interval is published: its logs have been
-    removed since, and ``plan`` finds the version. Then there are 0.
+    removed since, and ``plan`` finds the version. Then there are 0, and so there are when the file
+    system of the logs does not answer.
 
     Raises:
         WindowOpenError: The folder is not complete; of an interval that has not ended and settled
@@ -46,9 +48,11 @@ def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) ->
         return 0
     try:
         return len(find_interval_logs(logs, env, interval))
-    except WindowOpenError:
+    except (WindowOpenError, StorageError) as error:
         require_closed(spec, interval, datetime.now(UTC))
+        is_gone = isinstance(error, WindowOpenError) and not folder.exists()
         versions = DatasetFolder(Path(env.root), spec.name)
-        if versions.current_generation(interval.name) is None or folder.exists():
+        is_published = versions.current_generation(interval.name) is not None
+        if not is_published or not (is_gone or is_away(error)):
             raise
         return 0

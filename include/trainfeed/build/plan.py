@@ -2,7 +2,7 @@
 
 The plan's name is made of the fingerprint and the planned generation, so two runs of one interval
 meet at one plan. When the interval is published from an equal fingerprint there is nothing to do:
-the verdict is ``identical``.
+the verdict is ``identical``. That is found without the source, too, when the source is away.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from typing import Any
 
 from trainfeed import faults
 from trainfeed.build._closed import require_closed
-from trainfeed.build._inputs import open_inputs
+from trainfeed.build._inputs import Inputs, open_inputs
 from trainfeed.build._plan_file import Plan
 from trainfeed.build._planner import Planner
+from trainfeed.build._published_inputs import PublishedInputs, is_away
 from trainfeed.build._signature import require_function
 from trainfeed.build._space import require_space
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_name
-from trainfeed.errors import ConfigError
+from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import posix
 from trainfeed.window import Interval
@@ -56,12 +57,14 @@ def plan(
     Returns:
         The plan's reference, ``generation``, ``verdict`` (build or identical), ``seconds``, and
         per stage one ``{"unit": n}`` for every task, never none. ``note`` besides, when a rebuild
-        was asked for with the reason that the published version was built for.
+        was asked for with the reason that the published version was built for, and when a version
+        was found identical without its source.
 
     Raises:
         WindowOpenError: The interval has not ended and settled yet, or its folder of log files
             is not complete.
-        TopicNotFoundError: A topic is not there.
+        TopicNotFoundError: A topic is not there, and the interval is not published.
+        SourceUnreachableError: A broker does not answer, and the interval is not published.
         OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
         SourceReplacedError: The published version was built from another topic or file of that
             name.
@@ -75,13 +78,17 @@ def plan(
     require_closed(spec, interval, datetime.now(UTC))
     folder = DatasetFolder(Path(env.root), spec.name)
     _probe(folder)
-    with open_inputs(spec, env, folder, interval) as source:
-        planner = Planner(spec, interval, env, folder)
-        found = planner.identical(source, rebuild)
-        verdict = "build" if found is None else "identical"
-        if found is None:
-            found = planner.make(source, rebuild=rebuild, allow_gap=allow_gap)
-    note = _spent_reason(found) if verdict == "identical" and rebuild is not None else {}
+    try:
+        with open_inputs(spec, env, folder, interval) as source:
+            planner = Planner(spec, interval, env, folder)
+            found, verdict = _decide(planner, source, rebuild=rebuild, allow_gap=allow_gap)
+        note = _spent_reason(found) if verdict == "identical" and rebuild is not None else {}
+    except TrainFeedError as error:
+        if rebuild is not None or not is_away(error):
+            raise
+        planner, source = Planner(spec, interval, env, folder), PublishedInputs(error)
+        found, verdict = _decide(planner, source, rebuild=None, allow_gap=None)
+        note = _not_compared(found, error)
     faults.point("plan.after_save")
     if verdict == "build" and checks_space:
         require_space(spec, found, env)
@@ -102,6 +109,26 @@ def plan(
         "seconds": seconds,
         **note,
     }
+
+
+def _decide(
+    planner: Planner, source: Inputs, *, rebuild: str | None, allow_gap: str | None
+) -> tuple[Plan, str]:
+    """Return the plan of the published version or a new one, and the verdict."""
+    found = planner.identical(source, rebuild)
+    if found is not None:
+        return found, "identical"
+    return planner.make(source, rebuild=rebuild, allow_gap=allow_gap), "build"
+
+
+def _not_compared(found: Plan, error: TrainFeedError) -> dict[str, str]:
+    """Return what is said of a version that was found identical without its source."""
+    note = (
+        f"{generation_name(found.generation)} is published from this code, specification and"
+        f" lookups; its source was not compared: {type(error).__name__}: {error}"
+    )
+    logger.warning("plan %s/%s: %s", found.dataset, found.interval["name"], note)
+    return {"note": note}
 
 
 def _spent_reason(found: Plan) -> dict[str, str]:
