@@ -3,8 +3,9 @@ One DAG `build.<data set>` per folder of `include/datasets`: source → publishe
 
 A run builds one interval of the data set's schedule: the one of the parameter `window_start`, or
 else the one of its data interval. Publishing emits an event of the asset `trainfeed://<data set>`
-with the interval's name as partition key; so does a run that finds the version published already,
-lest a training is lost.
+with the interval's name as partition key; so does a run that finds the version published already.
+Published intervals that no training has seen, because `train.<data set>` was paused for instance,
+get an event besides, so that no training is missed.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def build_dag(spec: DatasetSpec) -> DAG:
 
 def _stages(spec: DatasetSpec) -> None:
     source_pool = spec.resources.pool or "default_pool"
-    plan = PlanIntervalOperator(task_id="plan", dataset=spec.name, pool=source_pool)
+    trains = spec.train is not None
+    plan = PlanIntervalOperator(task_id="plan", dataset=spec.name, trains=trains, pool=source_pool)
     of_plan: dict[str, Any] = {"dataset": spec.name, "plan": plan.plan}
     of_unit = {**of_plan, "execution_timeout": MAPPED_LIMIT, "map_index_template": UNIT_LABEL}
     ingest = KafkaToHdfsOperator.partial(task_id="ingest", pool=source_pool, **of_unit)
@@ -64,7 +66,7 @@ def _stages(spec: DatasetSpec) -> None:
     check = CheckOperator(task_id="check", **of_plan)
     publish = RecordIOToCephFSOperator(
         task_id="publish",
-        training_dag_id=f"train.{spec.name}" if spec.train else None,
+        training_dag_id=f"train.{spec.name}" if trains else None,
         outlets=[dataset_asset(spec.name)],
         **of_plan,
     )

@@ -3,6 +3,7 @@
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.manifest import Manifest, content_digest
+from trainfeed.dataset.trainings import TrainingMarks, Untrained
 from trainfeed.dataset.version import Version
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "Ledger",
     "Manifest",
     "SourceLedger",
+    "TrainingMarks",
+    "Untrained",
     "ValidLeaf",
     "Version",
     "content_digest",

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version, canonical
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Version, canonical
 from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
 from trainfeed.spec import DatasetSpec, TrainSpec
 from trainfeed.storage import posix
@@ -56,6 +56,7 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
     training = _require_training(spec)
     folder = DatasetFolder(Path(env.root), spec.name)
     job = _job(spec, training, interval, _window(spec, training, folder, interval))
+    TrainingMarks(folder).see(interval.name)
     home = folder.training(interval.name, job.name)
     with posix.map_errors(home):
         home.mkdir(parents=True, exist_ok=True)
