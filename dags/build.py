@@ -7,7 +7,8 @@ that had ended by then. A run that means no interval of the schedule fails in it
 says which one it meant. Runs of the schedule are named after their interval, and every run has it
 as its note, unless it has a note already. Publishing emits an event of the asset
 `trainfeed://<data set>` with the interval's name as partition key; so does a run that finds the
-version published already, so that no training is lost.
+version published already. Published intervals that no training has seen, because
+`train.<data set>` was paused for instance, get an event besides, so that no training is missed.
 """
 
 from __future__ import annotations
@@ -56,7 +57,13 @@ def build_dag(spec: DatasetSpec) -> DAG:
 def _stages(spec: DatasetSpec) -> None:
     source_pool = spec.resources.pool or "default_pool"
     limits = task_limits(spec)
-    plan = PlanIntervalOperator(task_id="plan", dataset=spec.name, pool=source_pool, **limits)
+    plan = PlanIntervalOperator(
+        task_id="plan",
+        dataset=spec.name,
+        trains=spec.train is not None,
+        pool=source_pool,
+        **limits,
+    )
     of_plan: dict[str, Any] = {"dataset": spec.name, "plan": plan.plan}
     of_unit = {
         **of_plan,

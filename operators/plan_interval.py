@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 _PLAN_KEY: Final = "plan"
 _MAPPED_STAGES: Final = ("ingest", "preprocess", "convert")
 _PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "allow_gap")
+_OF_TRAININGS: Final = ("catch_up",)
 # The spec's settle time may be shortened while a run waits; then it is noticed within this time.
 _LONGEST_WAIT: Final = timedelta(minutes=10)
 _SHORTEST_WAIT: Final = timedelta(seconds=5)
@@ -46,15 +47,17 @@ class PlanIntervalOperator(BaseOperator):
 
     Args:
         dataset: Name of the data set.
+        trains: Whether a training follows, so that runs have the parameter ``catch_up``.
 
     Returns:
         The numbers of the units, for the mapped stages to map over: 0, 1, … up to the number of
         units of the stage that has most. What was planned is the XCom ``plan``.
     """
 
-    def __init__(self, *, dataset: str, **kwargs: Any) -> None:
+    def __init__(self, *, dataset: str, trains: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dataset = dataset
+        self.trains = trains
 
     @property
     def plan(self) -> XComArg:
@@ -65,7 +68,8 @@ class PlanIntervalOperator(BaseOperator):
         """Plan, or ask to be called again when the interval has settled."""
         request = window_request(context)
         with airflow_outcome():
-            require_known(context["params"], *_PARAMETERS)
+            further = _OF_TRAININGS if self.trains else ()
+            require_known(context["params"], *_PARAMETERS, *further)
             try:
                 planned = self._plan(request, context["params"])
             except WindowOpenError as error:

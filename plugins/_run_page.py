@@ -26,6 +26,8 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from plugins._training_note import training_note
+
 __all__ = ["app"]
 
 _BUILD, _TRAIN = "build.", "train."
@@ -66,6 +68,7 @@ def show_run(
         found.append(_section("Version", version))
         training = _TRAIN + dag_id.removeprefix(_BUILD)
         if _may_read(training, request, user):
+            found.append(training_note(session, training))
             found += _trainings(session, training, str(version.get("interval")))
     elif dag_id.startswith(_TRAIN) and (job := _report(session, dag_id, run_id, "train")):
         found.append(_section("Training job", job))

@@ -26,6 +26,7 @@
     │   ├── CommitUnknownError      RETRY  nobody knows whether the commit took place
     │   └── UnsuitableStoreError    FAIL   the file system cannot hold versions (start-up probe)
     ├── IngestError                 RETRY  the source refused or failed an operation
+    │   ├── SourceUnreachableError  RETRY  no answer in time, or no connection
     │   ├── TopicNotFoundError      FAIL
     │   ├── LogsMissingError        FAIL   a folder of logs was not complete in time
     │   ├── SourceReplacedError     FAIL   topic or file is not the one that was planned
@@ -38,7 +39,8 @@
     └── LaunchError                 RETRY  the launcher refused or failed an operation
         ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
         ├── JobRejectedError        FAIL   the job specification is invalid
-        └── JobFailedError          FAIL   the job ran and failed
+        ├── JobFailedError          FAIL   the job ran and failed by its own code
+        └── JobKilledError          RETRY  a rank was killed, or lacked what another try may find
 
 ``outcome`` is policy for whoever schedules the work; trainfeed itself never acts on it.
 """
@@ -62,6 +64,7 @@ __all__ = [
     "GateError",
     "IngestError",
     "JobFailedError",
+    "JobKilledError",
     "JobRejectedError",
     "LaunchError",
     "LoaderError",
@@ -77,6 +80,7 @@ __all__ = [
     "RootError",
     "SampleShapeError",
     "SourceReplacedError",
+    "SourceUnreachableError",
     "SpecError",
     "StorageError",
     "TopicNotFoundError",
@@ -251,6 +255,12 @@ class IngestError(TrainFeedError):
     outcome = Outcome.RETRY
 
 
+class SourceUnreachableError(IngestError):
+    """The source gave no answer in time, or could not be connected to."""
+
+    outcome = Outcome.RETRY
+
+
 class TopicNotFoundError(IngestError):
     """The topic, or a recorded one's folder, is not there."""
 
@@ -329,6 +339,12 @@ class JobRejectedError(LaunchError):
 
 
 class JobFailedError(LaunchError):
-    """The job ran and failed."""
+    """The job ran, and its own code made it fail."""
 
     outcome = Outcome.FAIL
+
+
+class JobKilledError(LaunchError):
+    """A rank of the job was killed from outside, or met an error that another try may not meet."""
+
+    outcome = Outcome.RETRY

@@ -17,7 +17,18 @@ from trainfeed.window import Interval
 __all__ = ["Inputs", "late_policies", "open_inputs"]
 
 
-class Inputs(Protocol):
+class KnownInputs(Protocol):
+    """What the planner asks to find out whether an interval is published already."""
+
+    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
+        """Return source string → planned range or file.
+
+        Args:
+            current: The published version, or None.
+        """
+
+
+class Inputs(KnownInputs, Protocol):
     """What the planner asks of the source of an interval, whatever its kind.
 
     Attributes:
@@ -35,13 +46,6 @@ class Inputs(Protocol):
 
     def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
         """Return what is empty → why, where that takes a word; the same in every run of a plan."""
-
-    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
-        """Return source string → planned range or file.
-
-        Args:
-            current: The published version, or None.
-        """
 
     def without_losses(
         self, current: Manifest | None, allow_gap: str | None

@@ -170,12 +170,23 @@ def run_stage(
     started = time.perf_counter()
     spec, env, ref = where
     stage = Stage.open(spec, env, ref)
-    report = _published(stage) or _attempt(stage, name, work)
-    seconds = round(time.perf_counter() - started, 3)
-    logger.info(
-        "%s %s/%s: %s in %.1f s", name, ref.dataset, ref.interval, report["verdict"], seconds
-    )
-    return {"stage": name, "source_reads": 0, "seconds": seconds, **report}
+    report = _published(stage)
+    if report is not None:
+        logger.info("%s %s: nothing to do, published before", name, _version_name(stage))
+    else:
+        report = _attempt(stage, name, work)
+        logger.info(
+            "%s %s: %s in %.1f s", name, _version_name(stage), report["verdict"], _since(started)
+        )
+    return {"stage": name, "source_reads": 0, "seconds": _since(started), **report}
+
+
+def _version_name(stage: Stage) -> str:
+    return f"{stage.plan.dataset}/{stage.plan.interval['name']}/{stage.version_path.name}"
+
+
+def _since(started: float) -> float:
+    return round(time.perf_counter() - started, 3)
 
 
 def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import typer
@@ -24,8 +25,9 @@ from trainfeed.cli._output import (
 from trainfeed.cli._preview import print_preview
 from trainfeed.cli._range_build import IntervalBuild, build_each
 from trainfeed.config import Environment, environment_from_environ
-from trainfeed.errors import ConfigError, TrainFeedError
+from trainfeed.errors import ConfigError, TrainFeedError, WindowIncompleteError
 from trainfeed.spec import DatasetSpec, check_name, load_spec
+from trainfeed.training.catch_up import train_missed
 from trainfeed.training.launch import train as run_train
 from trainfeed.window import Interval, intervals_in, parse_range
 
@@ -44,6 +46,7 @@ Intervals = Annotated[
         help="Interval or range, both ends included: 2013-01-01, 2013-01, 2013-01-01T05, a/b.",
     ),
 ]
+_TRAINED: Final = ("interval", "verdict", "job", "metrics", "note")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; a list for a range.")]
 
 
@@ -216,12 +219,34 @@ def _preview(
     print_json(report) if as_json else print_preview(report)
 
 
-def train(name: Name, *, interval: Intervals = None, as_json: Json = False) -> None:
+class CatchUp(StrEnum):
+    """Which untrained intervals are wanted."""
+
+    MISSED = "missed"
+    ALL = "all"
+
+
+def train(
+    name: Name,
+    *,
+    interval: Intervals = None,
+    catch_up: Annotated[
+        CatchUp | None,
+        typer.Option(
+            help="Train on every published interval that no training has seen; all: also on those"
+            " from before the data set had a training."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Train on the window of intervals that ends with one, or find the finished job.
 
     Of a range every interval is trained on in order, until one fails. Status 0: done; 1: it failed;
     2: wrong usage or settings.
     """
+    if catch_up is not None:
+        _catch_up(name, interval, older=catch_up is CatchUp.ALL, as_json=as_json)
+        return
     spec, env, asked = _open(name, interval)
     chosen = intervals_in(spec.schedule_model(), parse_range(asked))
     reports = []
@@ -232,6 +257,38 @@ def train(name: Name, *, interval: Intervals = None, as_json: Json = False) -> N
             print_mapping(reports[-1])
     if as_json:
         print_json(reports if _is_range(chosen, asked) else reports[0])
+
+
+def _catch_up(name: str, interval: str | None, *, older: bool, as_json: bool) -> None:
+    if interval is not None or "/" in name:
+        raise ConfigError(
+            "expected an interval or --catch-up, got both; leave one out: --catch-up finds the"
+            " intervals itself"
+        )
+    env = environment_from_environ()
+    spec = load_spec(env.datasets / check_name(name))
+    reports = []
+    with error_console().status(f"{spec.name}: train") as status:
+        for report in train_missed(spec, env, older=older):
+            reports.append(report)
+            status.update(f"{spec.name}: train, {len(reports)} intervals done")
+    if as_json:
+        print_json(reports)
+    elif not reports:
+        print_message("every published interval has been trained on")
+    else:
+        print_rows(_TRAINED, [_trained_row(report) for report in reports])
+    if missing := [report["interval"] for report in reports if report["verdict"] == "incomplete"]:
+        raise WindowIncompleteError(
+            f"{len(missing)} intervals of {spec.name} wait for others of their window:"
+            f" {', '.join(missing)}; they stay untrained; build what their notes name, and run"
+            " this again"
+        )
+
+
+def _trained_row(report: Mapping[str, Any]) -> list[object]:
+    metrics = ", ".join(f"{name} {value:g}" for name, value in report.get("metrics", {}).items())
+    return [{**report, "metrics": metrics}.get(column, "") for column in _TRAINED]
 
 
 def _open(name: str, interval: str | None) -> tuple[DatasetSpec, Environment, str]:

@@ -13,6 +13,7 @@ from trainfeed.dataset.root import (
 )
 from trainfeed.dataset.schedules import read_schedule, record_schedule
 from trainfeed.dataset.skips import Skip, lift_skip, read_skip, write_skip
+from trainfeed.dataset.trainings import TrainingMarks, Untrained
 from trainfeed.dataset.version import Version
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "RootMark",
     "Skip",
     "SourceLedger",
+    "TrainingMarks",
+    "Untrained",
     "ValidLeaf",
     "Version",
     "content_digest",

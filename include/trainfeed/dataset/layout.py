@@ -15,6 +15,7 @@
       _staging/<plan id>/                  becomes a version by one rename
       _staging/tmp/                        unfinished files of single tries
       training/<interval>/<job>/           one folder per training job
+      training/_marks/                     which versions a training has seen
 """
 
 from __future__ import annotations
@@ -160,6 +161,11 @@ class DatasetFolder:
     def training(self, interval: str, job: str) -> Path:
         """The folder of one training job."""
         return self.path / "training" / check_name(interval) / check_name(job)
+
+    @property
+    def training_marks(self) -> Path:
+        """Where it is written which versions a training has seen; no interval is called that."""
+        return self.path / "training" / "_marks"
 
     def intervals(self) -> list[str]:
         """Names of the intervals that have a folder, sorted."""

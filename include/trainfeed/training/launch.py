@@ -15,7 +15,14 @@ from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.config import Environment
-from trainfeed.dataset import Coverage, DatasetFolder, canonical, cover_named, require_root
+from trainfeed.dataset import (
+    Coverage,
+    DatasetFolder,
+    TrainingMarks,
+    canonical,
+    cover_named,
+    require_root,
+)
 from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
 from trainfeed.spec import DatasetSpec, TrainSpec
 from trainfeed.storage import posix
@@ -59,6 +66,7 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
     folder = DatasetFolder(Path(env.root), spec.name)
     require_root(folder.root, env.root_setting)
     job = _job(spec, training, interval, _window(spec, training, folder, interval))
+    TrainingMarks(folder).see(interval.name)
     home = folder.training(interval.name, job.name)
     with posix.map_errors(home):
         home.mkdir(parents=True, exist_ok=True)

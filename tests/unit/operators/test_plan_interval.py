@@ -147,6 +147,13 @@ def test_a_parameter_that_nobody_knows_builds_nothing(stage, make_context, name,
     assert stage.calls == []
 
 
+def test_only_where_a_training_follows_a_run_may_say_which_are_caught_up(stage, make_context):
+    context = make_context("manual", params={"window_start": "2026-01-05", "catch_up": "all"})
+    with pytest.raises(AirflowFailException, match="got 'catch_up'"):
+        execute(context)
+    PlanIntervalOperator(task_id="plan", dataset="clicks", trains=True).execute(context)
+
+
 @pytest.mark.parametrize("run_type", ["scheduled", "backfill"])
 def test_an_open_interval_is_awaited_until_it_is_ready(stage, make_context, run_type):
     stage.error = WindowOpenError("open")
