@@ -82,7 +82,8 @@ def because(result: Mapping[str, Any], counts: Counts) -> str:
         case "null_ratio":
             return f"{field['nulls']} of {field['count']} samples lack it"
         case _:
-            return f"minimum and maximum of {field['count']} samples"
+            what = "among" if field["not_finite"] else "least and largest of"
+            return f"{what} {field['count']} samples"
 
 
 def _measure(gate: Mapping[str, Any], counts: Counts) -> dict[str, Any]:

@@ -29,11 +29,11 @@ BROKEN = [
     ),
     (
         {"check": "range", "field": "x", "min": 0, "max": 4},
-        "range of x is [-1, 5] (minimum and maximum of 10 samples), allowed: min 0, max 4",
+        "range of x is [-1, 5] (least and largest of 10 samples), allowed: min 0, max 4",
     ),
     (
         {"check": "range", "field": "bad", "max": 1},
-        "range of bad is 3 times NaN or infinity (minimum and maximum of 10 samples), allowed: max 1",
+        "range of bad is 3 times NaN or infinity (among 10 samples), allowed: max 1",
     ),
     (
         {"check": "late", "max": 0},

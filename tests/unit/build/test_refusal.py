@@ -83,7 +83,7 @@ def test_nothing_asks_to_clear_a_task_on_the_command_line(project):
 
 def test_a_gate_on_a_field_names_the_records_that_break_it(project):
     text = str(refused(project, "quality: [{check: range, field: value, min: 0, max: 50}]"))
-    assert "range of value is [0, 61] (minimum and maximum of " in text
+    assert "range of value is [0, 61] (least and largest of " in text
     assert text.count("  range at kafka:clicks/") == 2
     assert ": value is 5" in text or ": value is 6" in text
 
