@@ -68,7 +68,7 @@ class LogsCompleteSensor(BaseOperator):
         from trainfeed.build.logs_complete import require_complete
 
         request = window_request(context)
-        with airflow_outcome():
+        with airflow_outcome(context):
             spec, env = open_dataset(self.dataset)
             interval = resolve_interval(spec.schedule_model(), request)
             try:

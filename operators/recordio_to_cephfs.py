@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from operators._stage import StageOperator
 from operators.links import TrainingRunsLink, VersionLink
+from trainfeed.errors import TrainFeedError
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
@@ -16,8 +18,11 @@ if TYPE_CHECKING:
     from trainfeed.config import Environment
     from trainfeed.spec import DatasetSpec
 
-__all__ = ["RecordIOToCephFSOperator"]
+__all__ = ["VERSION_KEY", "RecordIOToCephFSOperator"]
 
+logger = logging.getLogger(__name__)
+
+VERSION_KEY: Final = "version_report"
 _EVENT_EXTRA: Final = ("generation", "manifest_sha256", "content_digest", "fingerprint", "samples")
 
 
@@ -46,6 +51,7 @@ class RecordIOToCephFSOperator(StageOperator):
         report = super().execute(context)
         if self.plan["verdict"] == "identical":
             report["verdict"] = "identical"
+        _tell(context, report)
         for asset in self.outlets:
             event = context["outlet_events"][asset]
             event.add_partitions(report["interval"])
@@ -62,3 +68,17 @@ class RecordIOToCephFSOperator(StageOperator):
         folder = DatasetFolder(Path(env.root), ref.dataset)
         path = folder.version(ref.interval, parse_generation(report["generation"]))
         return {**report, "path": str(path)}
+
+
+def _tell(context: Context, report: Mapping[str, Any]) -> None:
+    """Leave what the page of the run shows of the version; published is published without it."""
+    from trainfeed.build.version_report import version_report
+    from trainfeed.dataset import DatasetFolder, Version
+
+    path = Path(report["path"])
+    try:
+        # <root>/<data set>/versions/<interval>/<generation>
+        folder = DatasetFolder(path.parents[3], str(report["dataset"]))
+        context["ti"].xcom_push(key=VERSION_KEY, value=version_report(Version.open(path), folder))
+    except TrainFeedError as error:
+        logger.warning("the page of the run will not have the version: %s", error)

@@ -53,7 +53,7 @@ class TrainingJobOperator(BaseOperator):
         """Train, or ask to be called again while the window is incomplete."""
         from trainfeed.training.launch import train
 
-        with airflow_outcome():
+        with airflow_outcome(context):
             require_known(context["params"], "window_start")
             spec, env = open_dataset(self.dataset)
             interval = resolve_interval(spec.schedule_model(), window_request(context))
