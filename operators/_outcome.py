@@ -31,6 +31,7 @@ FAILURE_KEY: Final = "failure"
 
 # An XCom is a row of a database.
 _MOST_CHARS: Final = 8_000
+_LINE_CHARS: Final = 100
 
 
 @contextmanager
@@ -50,11 +51,11 @@ def airflow_outcome(context: Context | None = None) -> Iterator[None]:
     try:
         yield
     except TrainFeedError as error:
-        logger.error("%s: %s", type(error).__name__, error)  # noqa: TRY400 - the stack follows
+        logger.error("%s: %s", type(error).__name__, _in_lines(error))  # noqa: TRY400
         logger.debug("raised here", exc_info=error)
         _leave(context, error, retries=error.outcome is Outcome.RETRY)
         if error.outcome is Outcome.FAIL:
-            raise AirflowFailException(str(error)) from None
+            raise AirflowFailException(_first_line(error)) from None
         raise
     except AirflowFailException as error:
         _leave(context, error, retries=False)
@@ -81,6 +82,21 @@ def _leave(context: Context | None, error: Exception, *, retries: bool) -> None:
         context["ti"].xcom_push(key=FAILURE_KEY, value=failure)
     except Exception as lost:  # noqa: BLE001 - what the task failed of counts more
         logger.warning("the page of the run will not have the message: %s", lost)
+
+
+def _in_lines(error: Exception) -> str:
+    """Return the message with its parts on lines of their own: pages cut lines that are long."""
+    lines = []
+    for line in str(error).splitlines():
+        parts = line.split("; ") if len(line) > _LINE_CHARS else [line]
+        lines.append(";\n  ".join(parts))
+    return "\n".join(lines)
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line; what follows in the log is its stack, and above it is the rest."""
+    first, *rest = str(error).splitlines() or [""]
+    return f"{first} (the whole message stands above)" if rest else first
 
 
 def _name_of(error: Exception) -> str:

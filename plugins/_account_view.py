@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from plugins._html import Html, badge, code, pairs, section, table, text
 
-__all__ = ["account"]
+__all__ = ["account", "counts"]
+
+# Databases keep the names in an order of their own.
+_COUNTS: Final = ("read", "samples", "quarantined", "filtered")
 
 
 def account(report: Any) -> Iterable[str]:
@@ -16,17 +19,22 @@ def account(report: Any) -> Iterable[str]:
         return
     yield section("Gates", _gates(report.get("gates", [])))
     yield section("Samples that break a gate", _offending(report.get("offending", [])))
-    yield section("Records", pairs(report.get("counts", {})))
+    yield section("Records", counts(report.get("counts", {})))
     yield section("Quarantined", _reasons(report.get("reasons", [])), _look(report))
     filtered = sorted(report.get("filtered", {}).items(), key=lambda item: -item[1])
     yield section("Filtered: good, but not wanted", table(("reason", "records"), filtered))
+
+
+def counts(found: Mapping[str, Any], **more: Any) -> str:
+    """Return how many records were read, and what became of them."""
+    return pairs({**{name: found.get(name) for name in _COUNTS}, **more})
 
 
 def _gates(gates: Iterable[Mapping[str, Any]]) -> str:
     rows = [
         (
             _gate_name(gate),
-            gate.get("value"),
+            Html(text(gate.get("value"))),
             ", ".join(f"{s} {gate[s]}" for s in ("min", "max") if gate.get(s) is not None),
             gate.get("because", ""),
             Html(badge("holds", "good") if gate.get("passed") else _broken(gate)),

@@ -21,7 +21,8 @@ _HEAD: Final = (
     ".scroll{overflow-x:auto}table{border-collapse:collapse;min-width:18rem}"
     "th,td{text-align:left;vertical-align:top;padding:.2rem 1.2rem .2rem 0;"
     "border-bottom:1px solid var(--line)}th{font-weight:600;white-space:nowrap}"
-    "td{overflow-wrap:anywhere}td.n{text-align:right;font-variant-numeric:tabular-nums}"
+    "td{overflow-wrap:break-word}td code{overflow-wrap:anywhere}"
+    "td.n{text-align:right;font-variant-numeric:tabular-nums}"
     "code,pre,.mono{font:13px/1.45 ui-monospace,monospace}"
     "pre,code.block{display:block;white-space:pre-wrap;overflow-wrap:anywhere;margin:.3rem 0;"
     "padding:.6rem .8rem;background:var(--soft);border-left:3px solid var(--line)}"
@@ -48,6 +49,8 @@ def text(value: Any) -> str:
         shown = f"{value:,}"
     elif isinstance(value, float):
         shown = f"{value:.6g}"
+    elif isinstance(value, list) and all(isinstance(each, int | float) for each in value):
+        shown = " to ".join(f"{each:.6g}" for each in value)
     else:
         shown = value if isinstance(value, str) else json.dumps(value, default=str)
     cut = "…" if len(shown) > _MOST_CHARS else ""

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Final
 from urllib.parse import quote
 
-from plugins._account_view import account
+from plugins._account_view import account, counts
 from plugins._html import Html, badge, document, message, pairs, section, table, text
 from plugins._run_facts import Failure, RunFacts, Stage, Training
 
@@ -129,16 +129,21 @@ def _failure(failure: Failure) -> str:
     if not told:
         return section(title, f"<p>{text(_NO_MESSAGE + again)}</p>")
     report = told.get("report") or {}
+    said = str(told.get("message", "")).splitlines() or [""]
     kind = f"<p>{badge(str(told.get('error', 'error')), 'bad')} {text(again)}</p>"
-    return section(title, kind, message(told.get("message", ""))) + "".join(account(report))
+    if not isinstance(report, Mapping) or not report:
+        return section(title, kind, message(told.get("message", "")))
+    # The tables below say what stands between the first line and what to do.
+    remedy = f"<p>{text('; '.join(said[-2:]))}</p>"
+    whole = f"<details><summary>The whole message</summary>{message(told['message'])}</details>"
+    return section(title, kind, message(said[0]), remedy) + "".join(account(report)) + whole
 
 
 def _version(found: Mapping[str, Any]) -> Iterable[str]:
     version, totals = found.get("version", {}), found.get("totals", {})
-    counts = found.get("counts", {})
     size = {"shards": version.get("shards"), "bytes": version.get("bytes")}
     splits = ", ".join(f"{name} {count}" for name, count in found.get("splits", {}).items())
-    yield section("Version", pairs({**counts, "samples by split": splits, **size}))
+    yield section("Version", counts(found.get("counts", {}), splits=splits, **size))
     yield from account({**found, "counts": {}})
     yield section("Sources", _sources(found), _more(totals, "sources", found))
     yield section("Gaps that were allowed", _lines(found.get("gaps")))

@@ -18,6 +18,10 @@ __all__ = ["check_report", "look_command", "refusal"]
 
 _MOST_GATES: Final = 10
 _MOST_CHARS: Final = 8_000
+_REMEDY: Final = (
+    "fix the source, the function or the gate in dataset.yaml, then build the interval again"
+    " (in Airflow: trigger it again)"
+)
 
 
 def refusal(stage: Stage, verdict: Mapping[str, Any], counts: Counts) -> GateError | None:
@@ -33,18 +37,11 @@ def refusal(stage: Stage, verdict: Mapping[str, Any], counts: Counts) -> GateErr
         return None
     reasons = _reasons(stage, verdict["quarantine"]["reasons"])
     examples = {number: offending_samples(stage, gate) for number, gate in enumerate(gates)}
-    first, *rest = [line(gate, counts) for gate in gates[:_MOST_GATES]]
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
-    lines = [f"{name} is not published: {first}"]
-    lines += [f"  {_gate_name(gates[0])} {example.line}" for example in examples[0]]
-    for number, text in enumerate(rest, start=1):
-        lines.append(f"and {text}")
-        lines += [f"  {_gate_name(gates[number])} {e.line}" for e in examples[number]]
+    lines = _gate_lines(gates, examples, counts)
+    lines[0] = f"{name} is not published: {lines[0]}"
     lines += _what_became(stage, verdict, reasons)
-    lines.append(
-        f"{kept(stage.spec)}; fix the source, the function or the gate in dataset.yaml, then build"
-        " the interval again (in Airflow: trigger it again)"
-    )
+    lines += [kept(stage.spec), _REMEDY]
     report = check_report(stage, verdict, counts, reasons)
     message = "\n".join(lines)
     return GateError(
@@ -79,6 +76,17 @@ def look_command(stage: Stage) -> str:
     return f"trainfeed quarantine show {plan.dataset}/{plan.interval['name']} --plan {plan.plan_id}"
 
 
+def _gate_lines(
+    gates: Sequence[Mapping[str, Any]], examples: Mapping[int, list[Example]], counts: Counts
+) -> list[str]:
+    lines = []
+    for number, gate in enumerate(gates[:_MOST_GATES]):
+        lines.append(f"{'and ' if number else ''}{line(gate, counts)}")
+        for example in examples[number]:
+            lines += example.lines(str(gate["check"]))
+    return lines
+
+
 def _reasons(stage: Stage, counts: Mapping[str, int]) -> list[Reason]:
     # The reasons are counted already: examples are an addition that must not hide the failure.
     with suppress(TrainFeedError):
@@ -97,10 +105,6 @@ def _what_became(stage: Stage, verdict: Mapping[str, Any], reasons: Iterable[Rea
         lines.append(f"the quarantined records are in {stage.spill.uri}")
         lines.append(f"to see them: {look_command(stage)}")
     return lines
-
-
-def _gate_name(gate: Mapping[str, Any]) -> str:
-    return str(gate["check"])
 
 
 def _offending(

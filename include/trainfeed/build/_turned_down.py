@@ -32,12 +32,15 @@ class Example:
     message: str
     value: str
 
-    @property
-    def line(self) -> str:
-        """The example as a line of a message."""
+    def lines(self, name: str) -> list[str]:
+        """Return the example as lines of a message.
+
+        Args:
+            name: What it is an example of.
+        """
         said = f": {self.message}" if self.message else ""
-        held = f"; the record: {self.value}" if self.value else ""
-        return f"at {self.source} offset {self.offset}{said}{held}"
+        place = f"  {name} at {self.source} offset {self.offset}{said}"
+        return [place, f"    record: {self.value}"] if self.value else [place]
 
     def to_json(self) -> dict[str, Any]:
         """Return the example for a report."""
@@ -66,7 +69,7 @@ class Reason:
     @property
     def lines(self) -> list[str]:
         """The examples as lines of a message."""
-        return [f"  {self.name} {example.line}" for example in self.examples]
+        return [line for example in self.examples for line in example.lines(self.name)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the reason for a report."""
