@@ -71,7 +71,7 @@ class LogsCompleteSensor(BaseOperator):
         from trainfeed.build.logs_complete import require_complete, waits_until
 
         request = window_request(context)
-        with airflow_outcome():
+        with airflow_outcome(context):
             spec, env = open_dataset(self.dataset)
             interval = run_interval(spec, request)
             try:

@@ -67,7 +67,7 @@ class PlanIntervalOperator(BaseOperator):
     def execute(self, context: Context) -> list[int]:
         """Plan, or ask to be called again when the interval has settled."""
         request = window_request(context)
-        with airflow_outcome():
+        with airflow_outcome(context):
             further = _OF_TRAININGS if self.trains else ()
             require_known(context["params"], *_PARAMETERS, *further)
             try:
@@ -91,9 +91,10 @@ class PlanIntervalOperator(BaseOperator):
         if not params.get("dry_run"):
             return plan(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
         report = dry_run(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
-        for line in describe(report):
+        lines = describe(report)
+        for line in lines:
             logger.info("%s", line)
-        return report
+        return {**report, "lines": lines}
 
 
 def _later(error: WindowOpenError, request: WindowRequest, now: datetime) -> Exception:

@@ -54,7 +54,7 @@ class TrainingJobOperator(BaseOperator):
         from trainfeed.dataset import DatasetFolder, TrainingMarks
         from trainfeed.training.launch import train
 
-        with airflow_outcome():
+        with airflow_outcome(context):
             require_known(context["params"], "window_start")
             spec, env = open_dataset(self.dataset)
             interval = run_interval(spec, window_request(context))

@@ -47,9 +47,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 __all__ = [
     "AccessDeniedError",
@@ -286,7 +287,17 @@ class OffsetOutOfRangeError(IngestError):
 
 
 class GateError(TrainFeedError):
-    """Ledgers differ, or a quality gate of the spec is broken."""
+    """Ledgers differ, or a quality gate of the spec is broken.
+
+    ``report`` is small JSON for pages: counts, reasons with examples, gates; None when no gate of
+    the spec is concerned.
+    """
+
+    report: Mapping[str, Any] | None = None
+
+    def __init__(self, message: str, *, report: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class LoaderError(TrainFeedError):

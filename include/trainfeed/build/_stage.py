@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from trainfeed import faults
 from trainfeed.build._code import code_digest, running_libraries
 from trainfeed.build._differences import differences
+from trainfeed.build._kept import kept
 from trainfeed.build._plan_file import Plan, PlannedShard, load_plan
 from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
@@ -134,7 +135,7 @@ class Stage:
         if changes := differences(planned, running):
             raise CodeChangedError(
                 f"code changed since plan {self.plan.plan_id} was made ({', '.join(changes)});"
-                " landing files are kept, nothing was published; start the run anew"
+                f" {kept(self.spec)}; build the interval again (in Airflow: trigger a new run)"
             )
 
 

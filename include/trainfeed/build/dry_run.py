@@ -13,10 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from trainfeed.build._kept import lands
 from trainfeed.build._plan_file import Plan, Planned, PlannedFile, load_plan
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._shadow import shadowed
-from trainfeed.build._space import Experience, landed_bytes, lands, space
+from trainfeed.build._space import Experience, landed_bytes, space
 from trainfeed.build.plan import plan
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder

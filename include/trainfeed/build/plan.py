@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sized
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -143,7 +144,7 @@ def _decide(planner: Planner, source: Inputs, asked: _Asked) -> _Found:
 
 def _report(found: Plan, verdict: str) -> dict[str, Any]:
     """Return the reference of a plan, and its tasks by stage."""
-    units = {"ingest": found.ingest, "preprocess": found.preprocess, "convert": found.convert}
+    units: dict[str, Sized] = {"ingest": found.ingest, "preprocess": found.preprocess, "convert": found.convert}
     return {
         **found.ref().to_json(),
         "generation": generation_name(found.generation),

@@ -24,6 +24,7 @@ from trainfeed.cli import (
     _look,
     _new,
     _prune,
+    _quarantine,
     _version_look,
 )
 from trainfeed.cli._output import error_console, print_message, printable, program
@@ -50,6 +51,7 @@ app.command("verify")(_look.verify)
 app.command("gc")(_gc.gc)
 app.command("prune")(_prune.prune_dataset)
 app.command("process-base64")(_base64.process_base64)
+app.add_typer(_quarantine.app, name="quarantine")
 app.add_typer(_file.app, name="file")
 app.add_typer(_bench.app, name="bench")
 

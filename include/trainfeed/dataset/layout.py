@@ -51,6 +51,7 @@ SKIPPED: Final = "SKIPPED.json"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 # A topic's name and id may begin with any of their characters; 1 in 64 topic ids begins with '_'.
 _TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
+_PLAN_FILE: Final = re.compile(r"([0-9a-f]{16}-g[0-9]{4,})\.json")
 _GENERATION: Final = re.compile(r"g([0-9]{4,})(\.withdrawn|\.removed)?")
 
 
@@ -149,6 +150,11 @@ class DatasetFolder:
     def skip(self, interval: str) -> Path:
         """The file that says that an interval is left out."""
         return self.plans(interval) / SKIPPED
+
+    def plan_ids(self, interval: str) -> list[str]:
+        """Names of the plans of an interval, published or not, sorted."""
+        names = _names(self.path / "plans" / check_name(interval))
+        return sorted(match[1] for match in map(_PLAN_FILE.fullmatch, names) if match)
 
     def boundaries(self, topic: str, topic_uuid: str) -> Path:
         """The folder of boundary files of one topic."""
