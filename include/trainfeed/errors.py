@@ -8,6 +8,7 @@
     │   ├── SpecError               FAIL   a dataset.yaml is wrong; says where and what to do
     │   └── WindowError             FAIL   the interval is no tick of the schedule
     ├── WindowOpenError             RETRY  the interval has not settled yet; says when it will have
+    │   └── TransactionOpenError    RETRY  an open transaction may hide records of the interval
     ├── CodeChangedError            FAIL   the running code is not the code of the plan
     ├── PreprocessError             FAIL   a user function raised, or broke its schema
     ├── EngineError                 RETRY  a process that ran a user function was killed
@@ -30,7 +31,8 @@
     │   ├── TopicNotFoundError      FAIL
     │   ├── LogsMissingError        FAIL   a folder of logs was not complete in time
     │   ├── SourceReplacedError     FAIL   topic or file is not the one that was planned
-    │   └── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
+    │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
+    │   └── EmptyUnprovenError      FAIL   nothing shows that the interval has no records
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
     ├── LoaderError                 FAIL
     │   ├── ReaderEndedError        FAIL   a reader ends before the position of a state
@@ -48,7 +50,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -60,6 +62,7 @@ __all__ = [
     "CommitUnknownError",
     "ConfigError",
     "ConflictError",
+    "EmptyUnprovenError",
     "EngineError",
     "FormatError",
     "GateError",
@@ -86,6 +89,7 @@ __all__ = [
     "StorageError",
     "TopicNotFoundError",
     "TrainFeedError",
+    "TransactionOpenError",
     "TruncatedError",
     "UnsuitableStoreError",
     "UnsupportedCodecError",
@@ -135,6 +139,19 @@ class WindowOpenError(TrainFeedError):
     outcome = Outcome.RETRY
     ready_at: datetime | None = None
     reason: str = ""
+
+
+class TransactionOpenError(WindowOpenError):
+    """Transactions that are still open may hide records of the interval.
+
+    ``places`` names the partitions, each with its last stable offset and high watermark. ``wait``
+    is how long to look again at most, from ``since``, an aware UTC time, on; after that a person
+    must look at the producers.
+    """
+
+    places: tuple[str, ...] = ()
+    wait: timedelta = timedelta(0)
+    since: datetime | None = None
 
 
 class CodeChangedError(TrainFeedError):
@@ -282,6 +299,12 @@ class SourceReplacedError(IngestError):
 
 class OffsetOutOfRangeError(IngestError):
     """Records of the range were deleted, or nobody can prove that none was."""
+
+    outcome = Outcome.FAIL
+
+
+class EmptyUnprovenError(IngestError):
+    """An interval would be empty, and nothing shows that no record belongs to it."""
 
     outcome = Outcome.FAIL
 

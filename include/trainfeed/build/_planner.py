@@ -83,6 +83,7 @@ class Planner:
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
+            EmptyUnprovenError: Nothing would be read, and nothing shows that there is nothing.
         """
         inputs, gaps = source.without_losses(self._current, allow_gap)
         supersedes = None

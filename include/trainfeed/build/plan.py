@@ -18,6 +18,7 @@ from trainfeed import faults
 from trainfeed.build._closed import require_closed
 from trainfeed.build._inputs import Inputs, open_inputs
 from trainfeed.build._plan_file import Plan
+from trainfeed.build._planned import first_few
 from trainfeed.build._planner import Planner
 from trainfeed.build._published_inputs import PublishedInputs, is_away
 from trainfeed.build._signature import require_function
@@ -61,16 +62,18 @@ def plan(
         The plan's reference, ``generation``, ``verdict`` (build or identical), ``seconds``, and
         per stage one ``{"unit": n}`` for every task, never none. ``note`` besides, when a rebuild
         was asked for with the reason that the published version was built for, and when a version
-        was found identical without its source. An interval that the specification leaves out has
-        the verdict ``skipped``, a ``note``, no tasks, no plan and no generation.
+        was found identical without its source; ``empty_because`` when there is nothing to read:
+        per source why. An interval that the specification leaves out has the verdict ``skipped``,
+        a ``note``, no tasks, no plan and no generation.
 
     Raises:
-        WindowOpenError: The interval has not ended and settled yet, or its folder of log files
-            is not complete.
+        WindowOpenError: The interval has not ended and settled yet, its folder of log files is
+            not complete, or open transactions may hide records of it (TransactionOpenError).
         LogsMissingError: Its folder of log files was not complete in time.
         TopicNotFoundError: A topic is not there, and the interval is not published.
         SourceUnreachableError: A broker does not answer, and the interval is not published.
         OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
+        EmptyUnprovenError: Nothing would be read, and nothing shows that there is nothing.
         SourceReplacedError: The published version was built from another topic or file of that
             name.
         ConflictError: The interval is published from another fingerprint.
@@ -144,12 +147,17 @@ def _decide(planner: Planner, source: Inputs, asked: _Asked) -> _Found:
 
 def _report(found: Plan, verdict: str) -> dict[str, Any]:
     """Return the reference of a plan, and its tasks by stage."""
-    units: dict[str, Sized] = {"ingest": found.ingest, "preprocess": found.preprocess, "convert": found.convert}
+    units: dict[str, Sized] = {
+        "ingest": found.ingest,
+        "preprocess": found.preprocess,
+        "convert": found.convert,
+    }
     return {
         **found.ref().to_json(),
         "generation": generation_name(found.generation),
         "verdict": verdict,
         **{stage: [{"unit": unit} for unit in range(len(units[stage]))] for stage in _STAGES},
+        **_emptiness(found),
     }
 
 
@@ -189,6 +197,15 @@ def _spent_reason(found: Plan) -> dict[str, str]:
     )
     logger.warning("plan %s/%s: %s", found.dataset, found.interval["name"], note)
     return {"note": note}
+
+
+def _emptiness(found: Plan) -> dict[str, Any]:
+    """Return what is said of an interval with nothing to read."""
+    if not found.empty_because:
+        return {}
+    why = first_few([f"{source}: {reason}" for source, reason in found.empty_because.items()])
+    logger.warning("plan %s/%s: nothing to read (%s)", found.dataset, found.interval["name"], why)
+    return {"empty_because": found.empty_because}
 
 
 def _probe(folder: DatasetFolder) -> None:

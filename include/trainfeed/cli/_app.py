@@ -17,6 +17,7 @@ from trainfeed import __version__
 from trainfeed.cli import (
     _base64,
     _bench,
+    _boundaries,
     _build,
     _file,
     _gc,
@@ -54,6 +55,7 @@ app.command("process-base64")(_base64.process_base64)
 app.add_typer(_quarantine.app, name="quarantine")
 app.add_typer(_file.app, name="file")
 app.add_typer(_bench.app, name="bench")
+app.add_typer(_boundaries.app, name="boundaries")
 
 
 class _PlainFormatter(logging.Formatter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -79,13 +80,17 @@ def show(
 
 
 def _show_one(version: Version, *, as_json: bool) -> None:
-    manifest = version.manifest.model_dump(by_alias=True)
+    manifest = version.manifest.to_json()
     if as_json:
         print_json(manifest)
         return
     names = ("fingerprint", "content_digest", "interval", "filtered", "quarantine", "late", "gates")
     print_mapping({"version": version.name, "path": version.path, **_row(version)})
-    print_mapping({name: manifest[name] for name in names})
+    print_mapping({name: manifest[name] for name in (*names, *_optional(manifest))})
+
+
+def _optional(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(name for name in ("empty_because",) if name in manifest)
 
 
 def _show_range(found: Coverage, *, as_json: bool) -> None:

@@ -74,7 +74,10 @@ class IntervalEntry(_Model):
 
 
 class Manifest(_Model):
-    """Everything that a version says of itself; field by field as the format defines it."""
+    """Everything that a version says of itself; field by field as the format defines it.
+
+    ``empty_because`` is optional: per source why nothing was read of it, when nothing was read.
+    """
 
     format: int
     dataset: str
@@ -103,11 +106,13 @@ class Manifest(_Model):
     empty_because: dict[str, str] = Field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """Return the canonical JSON; keys that do not apply are left out."""
+        """Return the canonical JSON."""
+        return canonical.dumps(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it is written: keys that do not apply are left out."""
         value = self.model_dump(by_alias=True)
-        return canonical.dumps(
-            {key: each for key, each in value.items() if key not in _OPTIONAL or each}
-        )
+        return {key: each for key, each in value.items() if key not in _OPTIONAL or each}
 
     def file_digests(self) -> dict[str, tuple[int, str]]:
         """Return name → (bytes, sha256) of every file that the version must have.
