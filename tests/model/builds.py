@@ -1,0 +1,243 @@
+"""Drives trainfeed's planning over a history: the same calls as stage ``plan``, and what they gave.
+
+Boundary files are real, in a folder of the history's own. Only the topic is simulated, and nothing
+is landed or published: what a version would hold is told by the ranges of its plan.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+
+from tests.model.simulated_topic import SimulatedTopic
+from trainfeed.build import _topic_inputs
+from trainfeed.build._account import Lateness
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder
+from trainfeed.errors import (
+    OffsetOutOfRangeError,
+    SourceReplacedError,
+    TrainFeedError,
+    WindowOpenError,
+)
+from trainfeed.spec import load_spec
+from trainfeed.window import Interval
+
+__all__ = ["Built", "Outcome", "Project", "Stop", "build_history"]
+
+_SPEC = """
+name: events
+description: random logs
+schedule: "@daily"
+start: 2024-01-01
+source:
+  kafka: {connection: kafka_default, topic: events, settle: 30m}
+preprocess: {function: "preprocess:events"}
+schema:
+  value: {dtype: float32}
+"""
+_TAKES_CLOCK = "clock_ms" in inspect.signature(_topic_inputs.open_topics).parameters
+_NAMED = re.compile(r"kafka:events/(\d+) offsets \[(\d+), (\d+)\)")
+
+
+class Project:
+    """A data set in a folder; every history gets a publication root of its own."""
+
+    def __init__(self, folder):
+        datasets = folder / "datasets"
+        (datasets / "events").mkdir(parents=True)
+        (datasets / "events" / "dataset.yaml").write_text(_SPEC)
+        (datasets / "events" / "preprocess.py").write_text("def events(record, lookups): ...\n")
+        self.folder = folder
+        self.datasets = datasets
+        self.spec = load_spec(datasets / "events")
+
+    def environment(self, root):
+        return Environment(
+            root=str(root), landing=str(root / "landing"), work=str(root / "work"), kafka={},
+            datasets=self.datasets,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Built:
+    """A version: ranges by partition, and what trainfeed counts in them.
+
+    Attributes:
+        found: Per partition the log start when the boundary at the window's start was found.
+        empty_because: What the plan says of sources without a record, if it says that.
+    """
+
+    window: int
+    now: int
+    uuid: str
+    ranges: dict[int, tuple[int, int]]
+    starts: dict[int, tuple[int, int]]
+    gaps: list[dict]
+    counted: dict[int, Lateness]
+    inputs: dict[str, object]
+    empty_because: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A build that was refused because of records that retention may have taken."""
+
+    window: int
+    now: int
+    uuid: str
+    message: str
+    named: list[tuple[int, int, int]]
+    closing: bool
+
+
+@dataclass
+class Outcome:
+    """Everything that the builds of a history gave.
+
+    Attributes:
+        waits: Builds that were told to come again.
+        unlike: Retries that planned something else than what was published.
+        errors: Any other failure: none is expected.
+    """
+
+    built: dict[int, Built] = field(default_factory=dict)
+    stops: list[Stop] = field(default_factory=list)
+    waits: int = 0
+    replaced: int = 0
+    unlike: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    work: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+
+def build_history(project, history, root):
+    """Build all attempts of the history, then everything that is left, and return what came out."""
+    outcome = Outcome()
+    build = _Builds(project, history, root, outcome)
+    with mock.patch("os.fsync"):  # nothing here is about durability, and it takes most of the time
+        for attempt in history.attempts:
+            build.attempt(attempt.window, attempt.now)
+        for nth, window in enumerate(range(history.begin, len(history.edges) - 1)):
+            build.close(window, history.closing + nth)
+    return outcome
+
+
+class _Builds:
+    def __init__(self, project, history, root, outcome):
+        self._project = project
+        self._history = history
+        self._env = project.environment(root)
+        self._folder = DatasetFolder(Path(root), "events")
+        self._outcome = outcome
+
+    def attempt(self, window, now, *, allow_gap=None):
+        """Build one window as a run does; what it raises is part of the outcome."""
+        topic = SimulatedTopic(self._history.incarnation(now), now, step=self._history.step)
+        published = self._outcome.built.get(window)
+        try:
+            built = self._plan(topic, window, now, published, allow_gap)
+        except WindowOpenError:
+            self._outcome.waits += 1
+        except SourceReplacedError:
+            self._outcome.replaced += 1
+        except OffsetOutOfRangeError as error:
+            self._stopped(topic, window, now, str(error), closing=allow_gap is not None)
+        except TrainFeedError as error:
+            self._fail(topic, window, now, error, closing=allow_gap is not None)
+        else:
+            self._keep(window, published, built)
+        self._outcome.work["questions"] += topic.num_questions
+        self._outcome.work["records"] += topic.num_records
+        self._outcome.work["builds"] += 1
+
+    def close(self, window, now):
+        """Build a window that has no version yet, in the end with the gap that it takes."""
+        if window not in self._outcome.built:
+            self.attempt(window, now)
+        if window not in self._outcome.built:
+            self.attempt(window, now, allow_gap="it is gone")
+
+    def _plan(self, topic, window, now, published, allow_gap):
+        edges = self._history.edges
+        interval = Interval(_time(edges[window]), _time(edges[window + 1]), f"w{window:02d}")
+        clock = {"clock_ms": now} if _TAKES_CLOCK else {}
+        with (
+            mock.patch.object(_topic_inputs, "open_source", lambda *_: topic),
+            _topic_inputs.open_topics(
+                self._project.spec, self._env, self._folder, interval, **clock
+            ) as windows,
+        ):
+            source = _topic_inputs.TopicInputs(self._project.spec, self._env, windows)
+            current = _manifest(published)
+            if published is not None:
+                return self._again(source, current, published)
+            inputs, gaps = source.without_losses(None, allow_gap)
+            because = getattr(source, "empty_because", lambda _: {})(inputs)
+            return self._built(topic, window, now, windows[0], inputs, gaps, because)
+
+    def _again(self, source, current, published):
+        inputs = source.inputs(current)
+        if _topic_inputs.replaced_inputs(current, inputs):
+            raise SourceReplacedError("of another topic")
+        return {s: i.fingerprint() for s, i in inputs.items()} == {
+            s: i.fingerprint() for s, i in published.inputs.items()
+        }
+
+    def _built(self, topic, window, now, opened, inputs, gaps, because):
+        ranges = {planned.partition: (planned.start, planned.end) for planned in inputs.values()}
+        starts = {p: (b.offset, b.log_start) for p, b in opened.start.partitions.items()}
+        view = SimulatedTopic(self._history.incarnation(now), topic.now)
+        counted = {}
+        edges = self._history.edges
+        for partition, (start, end) in ranges.items():
+            stamps = _stamps(view, self._history, partition, start, end)
+            counted[partition] = Lateness()
+            counted[partition].count(stamps, edges[window], edges[window + 1])
+        return Built(window, topic.now, topic.identity.uuid, ranges, starts, gaps, counted,
+                     dict(inputs), dict(because))  # fmt: skip
+
+    def _keep(self, window, published, built):
+        if published is None:
+            self._outcome.built[window] = built
+        elif built is not True:
+            self._outcome.unlike.append(f"window {window} is planned otherwise by a retry")
+
+    def _stopped(self, topic, window, now, message, *, closing):
+        named = [tuple(map(int, match)) for match in _NAMED.findall(message)]
+        stop = Stop(window, now, topic.identity.uuid, message, named, closing)
+        if closing or not named:
+            self._outcome.errors.append(f"window {window}: {message}")
+        self._outcome.stops.append(stop)
+
+    def _fail(self, topic, window, now, error, *, closing):
+        if type(error).__name__ == "EmptyUnprovenError" and not closing:
+            self._stopped(topic, window, now, f"{type(error).__name__}: {error}", closing=closing)
+        else:
+            self._outcome.errors.append(f"window {window}: {type(error).__name__}: {error}")
+
+
+def _stamps(view, history, partition, start, end):
+    log = history.incarnation(view.now).partitions[partition]
+    seen = log.at(view.now)
+    first, last = np.searchsorted(seen.offsets, (start, end))
+    return seen.stamps[first:last]
+
+
+def _manifest(published):
+    """Return what of the published manifest planning looks at."""
+    if published is None:
+        return None
+    inputs = {source: planned.model_dump() for source, planned in published.inputs.items()}
+    return SimpleNamespace(inputs=inputs, gaps=published.gaps)
+
+
+def _time(milliseconds):
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

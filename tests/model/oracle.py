@@ -1,0 +1,188 @@
+"""Says where every committed record of a history has to be, and holds what was built against it.
+
+Written from the promises alone: records are counted from the history's own arrays, and no part of
+trainfeed is imported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from tests.model.partition_log import NEVER
+
+__all__ = ["judge"]
+
+
+def judge(history, outcome):
+    """Return counts, and one line for each thing that should not be.
+
+    Counts of records: ``records`` (committed, never compacted), ``once``, ``lost``, ``doubled``,
+    ``named`` (deleted, and named by a version's gap), ``before`` (before the first boundary, and
+    stamped or written before it), ``front`` (before the first boundary, and of after), ``gone``
+    (of a topic that was deleted before they were built), ``silent`` (deleted, of a window that was
+    built without a word).
+    Counts of versions: ``versions``, ``empty_wrong``; the same per partition with ``parts``;
+    ``miscounted``; windows with ``stops``, and of these ``needless`` ones.
+    """
+    counts, lines = Counter(), []
+    for built in outcome.built.values():
+        counts += _judge_version(history, built, lines)
+    for topic in history.incarnations:
+        for partition, log in topic.partitions.items():
+            counts += _judge_partition(history, outcome, topic, partition, log, lines)
+    for stop in {stop.window: stop for stop in reversed(outcome.stops)}.values():
+        counts += _judge_stop(history, outcome, stop)
+    lines += [f"retry: {line}" for line in outcome.unlike] + [f"error: {e}" for e in outcome.errors]
+    counts["unlike"] += len(outcome.unlike)
+    counts["errors"] += len(outcome.errors)
+    counts["waits"] += outcome.waits
+    counts["unbuilt"] += len(history.edges) - 1 - history.begin - len(outcome.built)
+    return counts, lines
+
+
+def _topic(history, uuid):
+    return next(topic for topic in history.incarnations if topic.uuid == uuid)
+
+
+def _judge_version(history, built, lines):
+    """Look at emptiness and at what was counted."""
+    counts = Counter(versions=1)
+    low, high = history.edges[built.window], history.edges[built.window + 1]
+    any_record = any_expected = False
+    for partition, log in _topic(history, built.uuid).partitions.items():
+        entries = log.entries
+        at = np.arange(len(entries))
+        deleted = log.log_start(built.now)
+        there = (
+            entries.is_record & (entries.compacted > built.now)
+            & (entries.arrived <= built.now) & (at >= deleted)
+        )  # fmt: skip
+        start, end = built.ranges.get(partition, (0, 0))
+        if start < end and start < deleted:
+            lines.append(f"window {built.window}/{partition}: range begins at {start} < {deleted}")
+        read = there & (at >= start) & (at < end)
+        expected = there & entries.is_main & _in(entries.stamps, low, high)
+        expected &= _in(entries.nominal, low, high)
+        any_record |= bool(read.any())
+        any_expected |= bool(expected.any())
+        counts["parts"] += 1
+        if expected.any() and not read.any():
+            counts["empty_parts"] += 1
+        if partition in built.ranges:
+            counts += _judge_counters(built, partition, entries.stamps[read], (low, high), lines)
+    if any_expected and not any_record:
+        counts["empty_wrong"] += 1
+        lines.append(f"empty: window {built.window} of {history.order}")
+    return counts
+
+
+def _in(times, low, high):
+    return (times >= low) & (times < high)
+
+
+def _judge_counters(built, partition, stamps, edges, lines):
+    late = unstamped = future = lateness = 0
+    for stamp in stamps.tolist():
+        if stamp < 0:
+            unstamped += 1
+        elif stamp < edges[0]:
+            late += 1
+            lateness = max(lateness, edges[0] - stamp)
+        elif stamp >= edges[1]:
+            future += 1
+    wanted = {"late": late, "future": future, "max_lateness_ms": lateness, "unstamped": unstamped}
+    counted = {"unstamped": 0} | built.counted[partition].to_json()
+    if all(counted[name] == number for name, number in wanted.items()):
+        return Counter()
+    lines.append(f"counters: window {built.window}/{partition}: {counted}, expected {wanted}")
+    return Counter(miscounted=1)
+
+
+def _judge_partition(history, outcome, topic, partition, log, lines):
+    """Look for the place of every record that was committed and that no cleaner took away."""
+    entries = log.entries
+    versions = [built for built in outcome.built.values() if built.uuid == topic.uuid]
+    at = np.arange(len(entries))
+    held = entries.is_record & (entries.compacted == NEVER)
+    cover, named = np.zeros(len(entries), int), np.zeros(len(entries), bool)
+    for built in versions:
+        start, end = built.ranges.get(partition, (0, 0))
+        cover[start:end] += 1
+        for gap in built.gaps:
+            if gap["source"] == f"kafka:events/{partition}":
+                named[gap["start"] : gap["end"]] = True
+    first = min((b.starts.get(partition, (0, 0))[0] for b in versions
+                 if b.window == history.begin), default=0)  # fmt: skip
+    begins = history.edges[history.begin]
+    believed = _in(entries.stamps, 0, history.closing)
+    belongs = np.where(believed, entries.stamps, entries.nominal)
+    gone = held & (cover == 0) & ~named
+    before = gone & (at < first) & ((belongs < begins) | (entries.nominal < begins))
+    silent = gone & _silent(history, versions, partition, log)
+    front = gone & (at < first) & ~before & ~silent & (at >= log.log_start(NEVER))
+    with_topic = gone & (topic.deleted < NEVER)
+    lost = gone & ~before & ~silent & ~front & ~with_topic
+    if lost.any():
+        where = np.flatnonzero(lost)
+        lines.append(f"lost: {topic.uuid}/{partition}: {len(where)} records from {where[0]} on")
+    if silent.any():
+        where = np.flatnonzero(silent)
+        lines.append(f"silent: {topic.uuid}/{partition}: {len(where)} records from {where[0]} on")
+    return Counter(
+        records=int(held.sum()),
+        once=int((held & (cover == 1)).sum()),
+        doubled=int((held & (cover > 1)).sum()),
+        named=int((held & (cover == 0) & named).sum()),
+        before=int(before.sum()),
+        front=int((front & ~with_topic).sum()),
+        gone=int(with_topic.sum()),
+        silent=int(silent.sum()),
+        silent_logs=int(silent.any()),
+        lost=int(lost.sum()),
+    )
+
+
+def _silent(history, versions, partition, log):
+    """Return which records are of a window that was built when they had been deleted already.
+
+    A boundary that was found before the deletion gave them to another window; that is no silence.
+    """
+    entries = log.entries
+    at = np.arange(len(entries))
+    found = np.zeros(len(entries), bool)
+    for built in versions:
+        low, high = history.edges[built.window], history.edges[built.window + 1]
+        offset, log_start = built.starts.get(partition, (0, 0))
+        of_window = (
+            entries.is_main & _in(entries.stamps, low, high) & _in(entries.nominal, low, high)
+        )
+        found |= of_window & (at < offset) & (at < log_start)
+    return found
+
+
+def _judge_stop(history, outcome, stop):
+    """Tell whether the stopped build had lost anything."""
+    counts = Counter(stops=1)
+    low, high = history.edges[stop.window], history.edges[stop.window + 1]
+    earlier = [b for b in outcome.built.values() if b.uuid == stop.uuid and b.now < stop.now]
+    for partition, log in _topic(history, stop.uuid).partitions.items():
+        entries = log.entries
+        deleted = min(log.log_start(stop.now + 60_000), len(entries))
+        held = (entries.is_record & (entries.compacted > stop.now))[:deleted]
+        for built in earlier:
+            start, end = built.ranges.get(partition, (0, 0))
+            held[start:end] = False
+        own = _in(entries.stamps, low, high) | _in(entries.nominal, low, high)
+        built = outcome.built.get(stop.window)
+        if built is not None:
+            start, end = (
+                built.starts.get(partition, (0, 0))[0],
+                built.ranges.get(partition, (0, 0))[1],
+            )
+            own[start:end] = True
+        if (held & own[:deleted]).any():
+            return counts
+    counts["needless"] += 1
+    return counts
