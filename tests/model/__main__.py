@@ -1,68 +1,93 @@
-"""Runs the model over ranges of seeds and prints what came out; see CONTRIBUTING.md."""
+"""Random logs against the oracle, in blocks that can be resumed.
+
+python -m tests.model seeds 0 400                     # prints counts, and what is wrong by seed
+python -m tests.model nightly --blocks 20 --size 5000 # one file per block, done ones are kept
+"""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
-import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
-from tests.model.builds import Project, build_history
-from tests.model.histories import draw_history
-from tests.model.oracle import judge
+from tests.model.promises import broken
+from tests.model.runs import run
 
-
-def run(seeds, *, order=None, each=lambda seed, counts, lines: None):
-    """Return the counts of all seeds together, in total and by order."""
-    total, by_order = Counter(), {}
-    with tempfile.TemporaryDirectory(dir=_fast()) as folder:
-        project = Project(Path(folder))
-        for seed in seeds:
-            history = draw_history(seed, order)
-            root = Path(folder) / f"root-{seed}"
-            root.mkdir()
-            outcome = build_history(project, history, root)
-            shutil.rmtree(root)
-            counts, lines = judge(history, outcome)
-            counts += Counter({f"{k}_asked": v for k, v in outcome.work.items()})
-            counts["logs"] += 1
-            for name in ("lost", "doubled", "silent", "miscounted", "errors", "front"):
-                counts[f"logs_{name}"] += counts[name] > 0
-            total += counts
-            by_order.setdefault(history.order, Counter()).update(counts)
-            each(seed, counts, lines)
-    return total, by_order
-
-
-def _fast():
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+ROOT = Path(__file__).parents[2]
+BASELINE = Path(__file__).parent / "baseline.json"
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
-    parser.add_argument("first", type=int)
-    parser.add_argument("end", type=int)
-    parser.add_argument("--verbose", action="store_true")
+    parser = argparse.ArgumentParser(prog="python -m tests.model")
+    commands = parser.add_subparsers(required=True)
+    seeds = commands.add_parser("seeds", help="run the logs of seeds FIRST to END - 1")
+    seeds.add_argument("first", type=int)
+    seeds.add_argument("end", type=int)
+    seeds.set_defaults(call=_seeds)
+    nightly = commands.add_parser("nightly", help="run blocks of seeds that are not done yet")
+    nightly.add_argument("--blocks", type=int, default=20)
+    nightly.add_argument("--size", type=int, default=5000)
+    nightly.add_argument("--state", type=Path, default=ROOT / "data" / "nightly" / "model")
+    nightly.set_defaults(call=_nightly)
     options = parser.parse_args()
+    sys.exit(options.call(options))
+
+
+def _seeds(options):
     started = time.perf_counter()
+    report = run(range(options.first, options.end))
+    found = {"seconds": round(time.perf_counter() - started, 1), **report.to_json()}
+    sys.stdout.write(json.dumps(found, indent=1) + "\n")
+    return 0
 
-    def each(seed, counts, lines):
-        if options.verbose and lines:
-            print(seed, *lines[:6], sep="\n  ", flush=True)
 
-    total, by_order = run(range(options.first, options.end), each=each)
-    seconds = time.perf_counter() - started
-    found = {
-        "seeds": [options.first, options.end],
-        "seconds": round(seconds, 1),
-        **dict(sorted(total.items())),
-    }
-    found["needless_nightly"] = by_order.get("nightly", Counter())["needless"]
-    json.dump(found, sys.stdout, indent=1)
+def _nightly(options):
+    """Run what is missing; then say what all blocks gave together, and which promises broke."""
+    options.state.mkdir(parents=True, exist_ok=True)
+    code = _code_digest()
+    done = [_block(options, number, code) for number in range(options.blocks)]
+    total = sum((Counter(block["counts"]) for block in done), Counter())
+    needless = sum(block["needless_nightly"] for block in done)
+    seconds = sum(block["seconds"] for block in done)
+    lines = broken(total, needless=needless, allowed=_allowed(options.blocks * options.size))
+    summary = {"seconds": seconds, "counts": dict(sorted(total.items())),
+               "needless_nightly": needless, "broken": lines}  # fmt: skip
+    sys.stdout.write(json.dumps(summary, indent=1) + "\n")
+    return 1 if lines else 0
+
+
+def _block(options, number, code):
+    """Return the result of a block, from its file when the same code has run it."""
+    first = number * options.size
+    path = options.state / f"{first:08d}-{first + options.size:08d}.json"
+    if path.exists() and (found := json.loads(path.read_text()))["code"] == code:
+        return found
+    started = time.perf_counter()
+    report = run(range(first, first + options.size))
+    seconds = round(time.perf_counter() - started, 1)
+    found = {"code": code, "seconds": seconds, **report.to_json()}
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(found, indent=1))
+    unfinished.replace(path)
+    sys.stderr.write(f"{path.name}: {seconds} s\n")
+    return found
+
+
+def _code_digest():
+    """Return a digest of everything that a block's result depends on."""
+    folders = (ROOT / "include" / "trainfeed", Path(__file__).parent)
+    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _allowed(logs):
+    """Return the needless stops of the rule before, over so many logs at its rate."""
+    before = json.loads(BASELINE.read_text())
+    return before["needless_nightly"] * logs // before["logs"]
 
 
 if __name__ == "__main__":

@@ -72,7 +72,9 @@ class Built:
     """A version: ranges by partition, and what trainfeed counts in them.
 
     Attributes:
-        found: Per partition the log start when the boundary at the window's start was found.
+        starts: By partition the offset of the boundary at the window's start, and the log start
+            when it was found.
+        read: By partition the offsets of the records that are in the range.
         empty_because: What the plan says of sources without a record, if it says that.
     """
 
@@ -81,6 +83,7 @@ class Built:
     uuid: str
     ranges: dict[int, tuple[int, int]]
     starts: dict[int, tuple[int, int]]
+    read: dict[int, np.ndarray]
     gaps: list[dict]
     counted: dict[int, Lateness]
     inputs: dict[str, object]

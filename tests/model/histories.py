@@ -99,11 +99,11 @@ def _incarnations(rng, windows):
 
 
 def _incarnation(rng, windows, uuid, count, created, deleted, bulk):
-    partitions = {}
+    partitions, born = {}, created
     for number in range(count):
-        born = created
+        # Partitions are added in the order of their numbers.
         if number and rng.random() < 0.25:
-            born = int(rng.integers(created, windows.end))
+            born = int(rng.integers(born, windows.end))
         entries = draw_entries(rng, windows, (born, deleted), bulk=0 if number else bulk)
         partitions[number] = draw_life(rng, entries, windows, born)
     return Incarnation(uuid, partitions, created, deleted)

@@ -18,13 +18,19 @@ __all__ = ["judge"]
 def judge(history, outcome):
     """Return counts, and one line for each thing that should not be.
 
-    Counts of records: ``records`` (committed, never compacted), ``once``, ``lost``, ``doubled``,
-    ``named`` (deleted, and named by a version's gap), ``before`` (before the first boundary, and
-    stamped or written before it), ``front`` (before the first boundary, and of after), ``gone``
-    (of a topic that was deleted before they were built), ``silent`` (deleted, of a window that was
-    built without a word).
-    Counts of versions: ``versions``, ``empty_wrong``; the same per partition with ``parts``;
-    ``miscounted``; windows with ``stops``, and of these ``needless`` ones.
+    Records that were committed and never compacted (``records``) are each one of
+        once, doubled: in so many versions;
+        named: deleted, and named by a version's gap;
+        before: before the first boundary, and stamped or written before it (or unstamped);
+        front: before the first boundary, though nothing says that they are;
+        gone: of a topic that was deleted before they were built; ``gone_silent`` of them are of a
+            window that was then built from the next topic without a word;
+        silent: deleted, of a window that was then built without a word;
+        lost: in no version, and nothing says so.
+
+    Versions: ``versions``, ``empty_wrong``; by partition ``parts``, ``empty_parts``,
+    ``miscounted``, ``torn`` (planned from deleted offsets on); windows with ``stops``, and of
+    these ``needless`` ones.
     """
     counts, lines = Counter(), []
     for built in outcome.built.values():
@@ -61,7 +67,8 @@ def _judge_version(history, built, lines):
         )  # fmt: skip
         start, end = built.ranges.get(partition, (0, 0))
         if start < end and start < deleted:
-            lines.append(f"window {built.window}/{partition}: range begins at {start} < {deleted}")
+            lines.append(f"torn: window {built.window}/{partition}: from {start} < {deleted} on")
+            counts["torn"] += 1
         read = there & (at >= start) & (at < end)
         expected = there & entries.is_main & _in(entries.stamps, low, high)
         expected &= _in(entries.nominal, low, high)
@@ -103,45 +110,72 @@ def _judge_counters(built, partition, stamps, edges, lines):
 def _judge_partition(history, outcome, topic, partition, log, lines):
     """Look for the place of every record that was committed and that no cleaner took away."""
     entries = log.entries
-    versions = [built for built in outcome.built.values() if built.uuid == topic.uuid]
-    at = np.arange(len(entries))
     held = entries.is_record & (entries.compacted == NEVER)
-    cover, named = np.zeros(len(entries), int), np.zeros(len(entries), bool)
+    versions = [built for built in outcome.built.values() if built.uuid == topic.uuid]
+    cover, named = _places(versions, partition, len(entries))
+    kinds = {
+        "once": held & (cover == 1),
+        "doubled": held & (cover > 1),
+        "named": held & (cover == 0) & named,
+    }
+    rest = held & (cover == 0) & ~named
+    for kind, which in (
+        ("before", _before(history, versions, partition, log)),
+        ("silent", _silent(history, versions, partition, log)),
+        ("gone", np.full(len(entries), topic.deleted < NEVER)),
+        ("front", np.arange(len(entries)) < _first(history, versions, partition)),
+        ("lost", True),
+    ):
+        kinds[kind] = rest & which
+        rest = rest & ~which
+    kinds["gone_silent"] = kinds["gone"] & _rebuilt(history, outcome, topic, partition, entries)
+    for kind in ("doubled", "silent", "front", "lost"):
+        if kinds[kind].any():
+            where = np.flatnonzero(kinds[kind])
+            place = f"{topic.uuid}/{partition}: {len(where)} records from {where[0]} on"
+            lines.append(f"{kind}: {place}")
+    return Counter({kind: int(which.sum()) for kind, which in kinds.items()}) + Counter(
+        records=int(held.sum())
+    )
+
+
+def _places(versions, partition, count):
+    """Return in how many versions every offset is, and whether a gap names it."""
+    cover, named = np.zeros(count, int), np.zeros(count, bool)
     for built in versions:
         start, end = built.ranges.get(partition, (0, 0))
         cover[start:end] += 1
         for gap in built.gaps:
             if gap["source"] == f"kafka:events/{partition}":
                 named[gap["start"] : gap["end"]] = True
-    first = min((b.starts.get(partition, (0, 0))[0] for b in versions
-                 if b.window == history.begin), default=0)  # fmt: skip
+    return cover, named
+
+
+def _first(history, versions, partition):
+    """Return the offset of the first boundary of all."""
+    starts = [b.starts.get(partition, (0, 0)) for b in versions if b.window == history.begin]
+    return starts[0][0] if starts else 0
+
+
+def _before(history, versions, partition, log):
+    """Return which records lie before the first boundary, and rightly so."""
+    entries = log.entries
     begins = history.edges[history.begin]
     believed = _in(entries.stamps, 0, history.closing)
     belongs = np.where(believed, entries.stamps, entries.nominal)
-    gone = held & (cover == 0) & ~named
-    before = gone & (at < first) & ((belongs < begins) | (entries.nominal < begins))
-    silent = gone & _silent(history, versions, partition, log)
-    front = gone & (at < first) & ~before & ~silent & (at >= log.log_start(NEVER))
-    with_topic = gone & (topic.deleted < NEVER)
-    lost = gone & ~before & ~silent & ~front & ~with_topic
-    if lost.any():
-        where = np.flatnonzero(lost)
-        lines.append(f"lost: {topic.uuid}/{partition}: {len(where)} records from {where[0]} on")
-    if silent.any():
-        where = np.flatnonzero(silent)
-        lines.append(f"silent: {topic.uuid}/{partition}: {len(where)} records from {where[0]} on")
-    return Counter(
-        records=int(held.sum()),
-        once=int((held & (cover == 1)).sum()),
-        doubled=int((held & (cover > 1)).sum()),
-        named=int((held & (cover == 0) & named).sum()),
-        before=int(before.sum()),
-        front=int((front & ~with_topic).sum()),
-        gone=int(with_topic.sum()),
-        silent=int(silent.sum()),
-        silent_logs=int(silent.any()),
-        lost=int(lost.sum()),
-    )
+    earlier = (belongs < begins) | (entries.nominal < begins) | (~believed & (history.begin > 0))
+    return earlier & (np.arange(len(entries)) < _first(history, versions, partition))
+
+
+def _rebuilt(history, outcome, topic, partition, entries):
+    """Return which records are of a window whose version, without a gap, is of another topic."""
+    found = np.zeros(len(entries), bool)
+    for built in outcome.built.values():
+        gaps = {gap["source"] for gap in built.gaps}
+        if built.uuid != topic.uuid and f"kafka:events/{partition}" not in gaps:
+            low, high = history.edges[built.window], history.edges[built.window + 1]
+            found |= _in(entries.nominal, low, high)
+    return found
 
 
 def _silent(history, versions, partition, log):

@@ -8,6 +8,7 @@ later records are there.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -99,11 +100,10 @@ class PartitionLog:
         A segment without a stamp counts with the time of its last append, as its file does.
         """
         view = self.at(now)
-        bounds = [*self.segments.tolist(), view.high_watermark]
-        for base, end in zip(bounds[:-1], bounds[1:], strict=True):
-            end = min(end, view.high_watermark)
-            if base >= view.high_watermark or end <= view.log_start:
-                continue
+        bases = self.segments[self.segments < view.high_watermark].tolist()
+        for base, end in pairwise([*bases, view.high_watermark]):
+            if end <= view.log_start:
+                continue  # a segment that is deleted as a whole
             held = self.entries.compacted[base:end] > now
             stamps = np.where(held, self.entries.stamps[base:end], -1)
             largest = int(stamps.max())
