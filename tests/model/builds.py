@@ -31,7 +31,7 @@ from trainfeed.errors import (
 from trainfeed.spec import load_spec
 from trainfeed.window import Interval
 
-__all__ = ["Built", "Outcome", "Project", "Stop", "build_history"]
+__all__ = ["Built", "Outcome", "Project", "Simulation", "Stop", "build_history"]
 
 _SPEC = """
 name: events
@@ -121,10 +121,32 @@ class Outcome:
     work: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
-def build_history(project, history, root):
-    """Build all attempts of the history, then everything that is left, and return what came out."""
+class Simulation:
+    """Opens the simulated topic of a history as it is at a time, and reads it."""
+
+    def __init__(self, history):
+        self._history = history
+
+    def open(self, now):
+        return SimulatedTopic(self._history.incarnation(now), now, step=self._history.step)
+
+    @staticmethod
+    def read(topic, partition, start, end):
+        """Return offsets and stamps of the records that a range holds now."""
+        return topic.records(partition, start, end)
+
+
+def build_history(project, history, root, broker=None):
+    """Build all attempts of the history, then everything that is left, and return what came out.
+
+    Args:
+        project: The data set.
+        history: What to build, and when.
+        root: An empty folder.
+        broker: Serves the history's topic; a simulation of it by default.
+    """
     outcome = Outcome()
-    build = _Builds(project, history, root, outcome)
+    build = _Builds(project, history, root, outcome, broker or Simulation(history))
     with mock.patch("os.fsync"):  # nothing here is about durability, and it takes most of the time
         for attempt in history.attempts:
             build.attempt(attempt.window, attempt.now)
@@ -134,7 +156,8 @@ def build_history(project, history, root):
 
 
 class _Builds:
-    def __init__(self, project, history, root, outcome):
+    def __init__(self, project, history, root, outcome, broker):
+        self._broker = broker
         self._project = project
         self._history = history
         self._env = project.environment(root)
@@ -143,7 +166,7 @@ class _Builds:
 
     def attempt(self, window, now, *, allow_gap=None):
         """Build one window as a run does; what it raises is part of the outcome."""
-        topic = SimulatedTopic(self._history.incarnation(now), now, step=self._history.step)
+        topic = self._broker.open(now)
         published = self._outcome.built.get(window)
         try:
             built = self._plan(topic, window, now, published, allow_gap)
@@ -152,13 +175,15 @@ class _Builds:
         except SourceReplacedError:
             self._outcome.replaced += 1
         except OffsetOutOfRangeError as error:
-            self._stopped(topic, window, now, str(error), closing=allow_gap is not None)
+            self._stopped(window, now, str(error), closing=allow_gap is not None)
         except TrainFeedError as error:
-            self._fail(topic, window, now, error, closing=allow_gap is not None)
+            self._fail(window, now, error, closing=allow_gap is not None)
         else:
             self._keep(window, published, built)
-        self._outcome.work["questions"] += topic.num_questions
-        self._outcome.work["records"] += topic.num_records
+        finally:
+            topic.close()
+        self._outcome.work["questions"] += getattr(topic, "num_questions", 0)
+        self._outcome.work["records"] += getattr(topic, "num_records", 0)
         self._outcome.work["builds"] += 1
 
     def close(self, window, now):
@@ -173,7 +198,7 @@ class _Builds:
         interval = Interval(_time(edges[window]), _time(edges[window + 1]), f"w{window:02d}")
         clock = {"clock_ms": now} if _TAKES_CLOCK else {}
         with (
-            mock.patch.object(_topic_inputs, "open_source", lambda *_: topic),
+            mock.patch.object(_topic_inputs, "open_source", return_value=topic),
             _topic_inputs.open_topics(
                 self._project.spec, self._env, self._folder, interval, **clock
             ) as windows,
@@ -184,7 +209,7 @@ class _Builds:
                 return self._again(source, current, published)
             inputs, gaps = source.without_losses(None, allow_gap)
             because = getattr(source, "empty_because", lambda _: {})(inputs)
-            return self._built(topic, window, now, windows[0], inputs, gaps, because)
+            return self._built(windows[0], window, now, inputs, {"gaps": gaps, "why": because})
 
     def _again(self, source, current, published):
         inputs = source.inputs(current)
@@ -194,18 +219,28 @@ class _Builds:
             s: i.fingerprint() for s, i in published.inputs.items()
         }
 
-    def _built(self, topic, window, now, opened, inputs, gaps, because):
+    def _built(self, opened, window, now, inputs, notes):
+        topic = opened.topic
         ranges = {planned.partition: (planned.start, planned.end) for planned in inputs.values()}
         starts = {p: (b.offset, b.log_start) for p, b in opened.start.partitions.items()}
-        view = SimulatedTopic(self._history.incarnation(now), topic.now)
-        counted = {}
         edges = self._history.edges
-        for partition, (start, end) in ranges.items():
-            stamps = _stamps(view, self._history, partition, start, end)
+        read, counted = {}, {}
+        for partition, span in ranges.items():
+            read[partition], stamps = self._broker.read(topic, partition, *span)
             counted[partition] = Lateness()
             counted[partition].count(stamps, edges[window], edges[window + 1])
-        return Built(window, topic.now, topic.identity.uuid, ranges, starts, gaps, counted,
-                     dict(inputs), dict(because))  # fmt: skip
+        return Built(
+            window=window,
+            now=getattr(topic, "now", now),
+            uuid=self._history.incarnation(now).uuid,
+            ranges=ranges,
+            starts=starts,
+            read=read,
+            gaps=notes["gaps"],
+            counted=counted,
+            inputs=dict(inputs),
+            empty_because=dict(notes["why"]),
+        )
 
     def _keep(self, window, published, built):
         if published is None:
@@ -213,25 +248,18 @@ class _Builds:
         elif built is not True:
             self._outcome.unlike.append(f"window {window} is planned otherwise by a retry")
 
-    def _stopped(self, topic, window, now, message, *, closing):
+    def _stopped(self, window, now, message, *, closing):
         named = [tuple(map(int, match)) for match in _NAMED.findall(message)]
-        stop = Stop(window, now, topic.identity.uuid, message, named, closing)
+        stop = Stop(window, now, self._history.incarnation(now).uuid, message, named, closing)
         if closing or not named:
             self._outcome.errors.append(f"window {window}: {message}")
         self._outcome.stops.append(stop)
 
-    def _fail(self, topic, window, now, error, *, closing):
+    def _fail(self, window, now, error, *, closing):
         if type(error).__name__ == "EmptyUnprovenError" and not closing:
-            self._stopped(topic, window, now, f"{type(error).__name__}: {error}", closing=closing)
+            self._stopped(window, now, f"{type(error).__name__}: {error}", closing=closing)
         else:
             self._outcome.errors.append(f"window {window}: {type(error).__name__}: {error}")
-
-
-def _stamps(view, history, partition, start, end):
-    log = history.incarnation(view.now).partitions[partition]
-    seen = log.at(view.now)
-    first, last = np.searchsorted(seen.offsets, (start, end))
-    return seen.stamps[first:last]
 
 
 def _manifest(published):

@@ -69,7 +69,10 @@ def _judge_version(history, built, lines):
         if start < end and start < deleted:
             lines.append(f"torn: window {built.window}/{partition}: from {start} < {deleted} on")
             counts["torn"] += 1
-        read = there & (at >= start) & (at < end)
+        read = entries.is_record & np.isin(at, built.read.get(partition, ()))
+        if (there & (at >= start) & (at < end) & ~read).any():
+            lines.append(f"torn: window {built.window}/{partition}: records of the range unread")
+            counts["torn"] += 1
         expected = there & entries.is_main & _in(entries.stamps, low, high)
         expected &= _in(entries.nominal, low, high)
         any_record |= bool(read.any())

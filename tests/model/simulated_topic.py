@@ -103,6 +103,12 @@ class SimulatedTopic:
                 self.num_records += 1
                 yield pair
 
+    def records(self, partition, start, end):
+        """Return offsets and stamps of the records of a range, uncounted."""
+        view = self._incarnation.partitions[partition].at(self.now)
+        first, last = np.searchsorted(view.offsets, (start, end))
+        return view.offsets[first:last], view.stamps[first:last]
+
     def close(self):
         """Nothing is open."""
 

@@ -33,13 +33,13 @@ def two_days():
     return log_of([WINDOWS.start(i // 3) + i % 3 for i in range(6)])
 
 
-def version(log, window, start, end, *, gaps=(), log_start=0):
+def version(log, window, start, end, *, gaps=(), log_start=0, now=CLOSING):
     counted = Lateness()
-    seen = log.at(CLOSING)
+    seen = log.at(now)
     inside = (seen.offsets >= start) & (seen.offsets < end)
     counted.count(seen.stamps[inside], WINDOWS.start(window), WINDOWS.start(window + 1))
-    return Built(window, CLOSING, "first", {0: (start, end)}, {0: (start, log_start)}, list(gaps),
-                 {0: counted}, {}, {})  # fmt: skip
+    return Built(window, now, "first", {0: (start, end)}, {0: (start, log_start)},
+                 {0: seen.offsets[inside]}, list(gaps), {0: counted}, {}, {})  # fmt: skip
 
 
 def judged(log, *versions, **more):
@@ -96,9 +96,7 @@ def test_records_that_retention_took_are_named_or_silently_lost():
     log = two_days()
     log.deletions = [(100, 5)]
     gap = {"source": "kafka:events/0", "start": 3, "end": 5}
-    first = version(log, 0, 0, 3)
-    first = dataclasses.replace(first, now=50)  # before the deletion
-    log.at(50)
+    first = version(log, 0, 0, 3, now=50)  # before the deletion
     named, _ = judged(log, first, version(log, 1, 5, 6, gaps=[gap], log_start=5))
     assert (named["named"], named["silent"], named["lost"]) == (2, 0, 0)
     silent, lines = judged(log, first, version(log, 1, 5, 6, log_start=5))
@@ -116,7 +114,7 @@ def test_a_version_of_deleted_offsets_is_seen():
 def test_a_stop_is_needless_when_the_window_has_lost_nothing():
     log = two_days()
     log.deletions = [(100, 3)]
-    versions = [dataclasses.replace(version(log, 0, 0, 3), now=50), version(log, 1, 3, 6)]
+    versions = [version(log, 0, 0, 3, now=50), version(log, 1, 3, 6)]
     stops = [Stop(window, CLOSING, "first", "", [(0, 0, 3)], False) for window in (0, 1)]
     counts, _ = judged(log, *versions, stops=[stops[1]])
     assert (counts["stops"], counts["needless"]) == (1, 1)
