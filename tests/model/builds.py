@@ -45,7 +45,7 @@ schema:
   value: {dtype: float32}
 """
 _TAKES_CLOCK = "clock_ms" in inspect.signature(_topic_inputs.open_topics).parameters
-_NAMED = re.compile(r"kafka:events/(\d+) offsets \[(\d+), (\d+)\)")
+_NAMED = re.compile(r"kafka:[^/ ]+/(\d+) offsets \[(\d+), (\d+)\)")
 
 
 class Project:

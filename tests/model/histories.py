@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def draw_history(seed, order=None):
     windows = Windows(START, length, int(rng.integers(3, 8)))
     incarnations = _incarnations(rng, windows)
     if len(incarnations) == 1 and order in {"random", "newest", "oldest"} and rng.random() < 0.3:
-        _load_later(rng, incarnations[0], windows)
+        incarnations = (_loaded_later(rng, incarnations[0], windows),)
     arrivals = [log.entries.arrived for i in incarnations for log in i.partitions.values()]
     last = max((int(a[-1]) for a in arrivals if len(a)), default=windows.end)
     first = min((int(a[0]) for a in arrivals if len(a)), default=windows.first)
@@ -92,24 +92,26 @@ def _incarnations(rng, windows):
     count = int(rng.choice([1, 2, 3, 4], p=[0.4, 0.3, 0.2, 0.1]))
     bulk = int(rng.integers(20_000, 60_000)) if rng.random() < 0.02 else 0
     replaced = int(rng.integers(windows.first, windows.end)) if rng.random() < 0.05 else NEVER
-    found = [_incarnation(rng, windows, "first", count, windows.first - HOUR, replaced, bulk)]
-    if replaced < NEVER:
-        found.append(_incarnation(rng, windows, "second", count, replaced, NEVER, 0))
-    return tuple(found)
+    lives = {"first": (windows.first - HOUR, replaced), "second": (replaced, NEVER)}
+    return tuple(
+        Incarnation(uuid, _partitions(rng, windows, count, life, bulk), *life)
+        for uuid, life in lives.items()
+        if life[0] < NEVER
+    )
 
 
-def _incarnation(rng, windows, uuid, count, created, deleted, bulk):
-    partitions, born = {}, created
+def _partitions(rng, windows, count, life, bulk):
+    partitions, born = {}, life[0]
     for number in range(count):
         # Partitions are added in the order of their numbers.
         if number and rng.random() < 0.25:
             born = int(rng.integers(born, windows.end))
-        entries = draw_entries(rng, windows, (born, deleted), bulk=0 if number else bulk)
+        entries = draw_entries(rng, windows, (born, life[1]), bulk=0 if number else bulk)
         partitions[number] = draw_life(rng, entries, windows, born)
-    return Incarnation(uuid, partitions, created, deleted)
+    return partitions
 
 
-def _load_later(rng, incarnation, windows):
+def _loaded_later(rng, incarnation, windows):
     """Let the whole past arrive within an hour, long after the windows: a topic that was copied."""
     began = windows.end + int(rng.integers(0, 1000)) * DAY
     scale = max((windows.end - windows.first) // HOUR, 1)
@@ -125,6 +127,7 @@ def _load_later(rng, incarnation, windows):
                 setattr(entries, field.name, later(getattr(entries, field.name)))
         log.deletions = [(int(later(np.int64(when))), first) for when, first in log.deletions]
         log.created = int(later(np.int64(log.created)))
+    return replace(incarnation, created=int(later(np.int64(incarnation.created))))
 
 
 def _attempts(rng, order, windows, first, last):

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from tests.model.partition_log import Entries, PartitionLog
+from tests.model.partition_log import NEVER, Entries, PartitionLog
 from tests.model.streams import HOUR, MINUTE
 
 __all__ = ["draw_life"]
@@ -30,12 +30,14 @@ def _with_transactions(rng, entries, windows):
     if kind == "none":
         return entries
     spans = _small(rng, entries) if kind == "small" else _long(rng, entries, windows)
-    markers = []
-    for members, end in spans:
+    ends, committed = [], []
+    for number, (members, end) in enumerate(spans):
+        ends.append(end)
+        committed.append(rng.random() < 0.85)
+        entries.txn[members] = number
         entries.txn_end[members] = end
-        entries.committed[members] = rng.random() < 0.85
-        markers.append(end)
-    return _with_markers(entries, np.array(sorted(markers), np.int64))
+        entries.committed[members] = committed[-1]
+    return _with_markers(entries, np.array(ends, np.int64), np.array(committed, bool))
 
 
 def _small(rng, entries):
@@ -59,19 +61,21 @@ def _long(rng, entries, windows):
             yield members, begins + lasts
 
 
-def _with_markers(entries, ends):
+def _with_markers(entries, ends, committed):
     """Return the entries with a control marker behind everything that arrived by each end."""
+    order = np.argsort(ends, kind="stable")
+    ends, count = ends[order], len(ends)
     places = np.searchsorted(entries.arrived, ends, "right")
-    count = len(ends)
     marker = {
         "stamps": ends,
         "arrived": ends,
         "nominal": np.full(count, -1),
         "is_main": np.zeros(count, bool),
         "is_marker": np.ones(count, bool),
-        "committed": np.ones(count, bool),
+        "committed": committed[order],
+        "txn": order,
         "txn_end": np.zeros(count, np.int64),
-        "compacted": np.full(count, np.iinfo(np.int64).max),
+        "compacted": np.full(count, NEVER),
     }
     return Entries(
         **{f.name: np.insert(getattr(entries, f.name), places, marker[f.name])
@@ -102,13 +106,12 @@ def _clean(rng, log, windows):
 def _deletions(rng, log, windows):
     """Return how retention by age, or a person, moves the log start."""
     moves = _by_age(rng, log, windows) if rng.random() < 0.7 else _by_hand(rng, log, windows)
-    found, highest = [], 0
-    for when, first in moves:
-        first = min(first, log.at(when).high_watermark)
-        if first > highest:
+    found = [(0, 0)]
+    for when, wanted in moves:
+        first = min(wanted, log.at(when).high_watermark)
+        if first > found[-1][1]:
             found.append((when, first))
-            highest = first
-    return found
+    return found[1:]
 
 
 def _by_age(rng, log, windows):
@@ -117,10 +120,10 @@ def _by_age(rng, log, windows):
     offset_in_window = int(rng.integers(0, windows.length))
     for index in range(1, windows.count + 2):
         when = windows.start(index) + offset_in_window
-        first = int(np.searchsorted(log.entries.arrived, when - age))
+        kept = int(np.searchsorted(log.entries.arrived, when - age))
         if whole_segments:
-            first = int(log.segments[np.searchsorted(log.segments, first, "right") - 1])
-        yield when, first
+            kept = int(log.segments[np.searchsorted(log.segments, kept, "right") - 1])
+        yield when, kept
 
 
 def _by_hand(rng, log, windows):

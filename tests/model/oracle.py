@@ -149,9 +149,14 @@ def _places(versions, partition, count):
         start, end = built.ranges.get(partition, (0, 0))
         cover[start:end] += 1
         for gap in built.gaps:
-            if gap["source"] == f"kafka:events/{partition}":
+            if _partition(gap) == partition:
                 named[gap["start"] : gap["end"]] = True
     return cover, named
+
+
+def _partition(gap):
+    """Return the partition number of a source string, ``kafka:<topic>/<number>``."""
+    return int(gap["source"].rpartition("/")[2])
 
 
 def _first(history, versions, partition):
@@ -174,8 +179,7 @@ def _rebuilt(history, outcome, topic, partition, entries):
     """Return which records are of a window whose version, without a gap, is of another topic."""
     found = np.zeros(len(entries), bool)
     for built in outcome.built.values():
-        gaps = {gap["source"] for gap in built.gaps}
-        if built.uuid != topic.uuid and f"kafka:events/{partition}" not in gaps:
+        if built.uuid != topic.uuid and partition not in map(_partition, built.gaps):
             low, high = history.edges[built.window], history.edges[built.window + 1]
             found |= _in(entries.nominal, low, high)
     return found

@@ -27,7 +27,8 @@ class Entries:
         nominal: When it would have been stamped by a good clock; -1 of control markers.
         is_main: Whether it is of the regular stream: neither late, nor ahead, nor unstamped.
         is_marker: Whether it is a transaction's end, which no reader sees.
-        committed: False of the records of an aborted transaction.
+        committed: False of the records of an aborted transaction, and of its marker.
+        txn: Number of its transaction within the partition, -1 without one.
         txn_end: When its transaction ended; 0 without one.
         compacted: When the cleaner took it away, or ``NEVER``.
     """
@@ -38,6 +39,7 @@ class Entries:
     is_main: np.ndarray
     is_marker: np.ndarray
     committed: np.ndarray
+    txn: np.ndarray
     txn_end: np.ndarray
     compacted: np.ndarray
 

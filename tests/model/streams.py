@@ -83,6 +83,7 @@ def _appended(nominal, stamps, is_main, delay):
         is_main=is_main,
         is_marker=np.zeros(count, bool),
         committed=np.ones(count, bool),
+        txn=np.full(count, -1),
         txn_end=np.zeros(count, np.int64),
         compacted=np.full(count, NEVER),
     )

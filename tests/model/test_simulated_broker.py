@@ -25,6 +25,7 @@ def log_of(stamps, *, segment=1 << 30, marker=(), aborted=(), compacted=(), open
         is_main=np.ones(count, bool),
         is_marker=where(marker),
         committed=~where(aborted),
+        txn=np.full(count, -1),
         txn_end=np.array([dict(open_until).get(i, 0) for i in range(count)]),
         compacted=np.where(where(compacted), 0, NEVER),
     )
@@ -132,7 +133,7 @@ def traits(history):
             ),
             "deleted": bool(log.deletions),
             "micro": bool((entries.stamps > 1 << 50).any()),
-            "idle": 0 < entries.is_main.sum() and entries.nominal[entries.is_main].max()
+            "idle": entries.is_main.sum() > 0 and entries.nominal[entries.is_main].max()
             < windows.start(1) < windows.end,
             "bulk": len(entries) > 20_000,
         }  # fmt: skip
