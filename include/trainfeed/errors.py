@@ -7,6 +7,7 @@
     │   ├── SpecError               FAIL   a dataset.yaml is wrong; says where and what to do
     │   └── WindowError             FAIL   the interval is no tick of the schedule
     ├── WindowOpenError             RETRY  the interval has not settled yet; says when it will have
+    │   └── TransactionOpenError    RETRY  an open transaction may hide records of the interval
     ├── CodeChangedError            FAIL   the running code is not the code of the plan
     ├── PreprocessError             FAIL   a user function raised, or broke its schema
     ├── EngineError                 RETRY  a process that ran a user function was killed
@@ -27,7 +28,8 @@
     ├── IngestError                 RETRY  the source refused or failed an operation
     │   ├── TopicNotFoundError      FAIL
     │   ├── SourceReplacedError     FAIL   topic or file is not the one that was planned
-    │   └── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
+    │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
+    │   └── EmptyUnprovenError      FAIL   nothing shows that the interval has no records
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
     ├── LoaderError                 FAIL
     │   ├── ReaderEndedError        FAIL   a reader ends before the position of a state
@@ -43,7 +45,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import ClassVar
 
@@ -55,6 +57,7 @@ __all__ = [
     "CommitUnknownError",
     "ConfigError",
     "ConflictError",
+    "EmptyUnprovenError",
     "EngineError",
     "FormatError",
     "GateError",
@@ -77,6 +80,7 @@ __all__ = [
     "StorageError",
     "TopicNotFoundError",
     "TrainFeedError",
+    "TransactionOpenError",
     "TruncatedError",
     "UnsuitableStoreError",
     "UnsupportedCodecError",
@@ -120,6 +124,24 @@ class WindowOpenError(TrainFeedError):
 
     outcome = Outcome.RETRY
     ready_at: datetime | None = None
+
+
+class TransactionOpenError(WindowOpenError):
+    """Transactions that are still open may hide records of the interval.
+
+    ``places`` names the partitions, each with its last stable offset and high watermark, and
+    ``wait`` is how long to look again at most; after that a person must look at the producers.
+    """
+
+    places: tuple[str, ...] = ()
+    wait: timedelta = timedelta(0)
+
+    def __init__(
+        self, message: str, *, places: tuple[str, ...] = (), wait: timedelta = timedelta(0)
+    ) -> None:
+        super().__init__(message)
+        self.places = places
+        self.wait = wait
 
 
 class CodeChangedError(TrainFeedError):
@@ -250,6 +272,12 @@ class SourceReplacedError(IngestError):
 
 class OffsetOutOfRangeError(IngestError):
     """Records of the range were deleted, or nobody can prove that none was."""
+
+    outcome = Outcome.FAIL
+
+
+class EmptyUnprovenError(IngestError):
+    """An interval would be empty, and nothing shows that no record belongs to it."""
 
     outcome = Outcome.FAIL
 

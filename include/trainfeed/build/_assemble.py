@@ -165,6 +165,7 @@ def _manifest(
             "sources": plan.sources,
             "inputs": {name: planned.model_dump() for name, planned in plan.inputs.items()},
             "gaps": plan.gaps,
+            "empty_because": plan.empty_because,
             "late": verdict["late"],
             "ledger": verdict["ledger"],
             "quarantine": verdict["quarantine"],

@@ -7,20 +7,35 @@ a hole, in whatever order and at whatever time they are built.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.dataset import DatasetFolder, canonical
-from trainfeed.errors import IngestError
-from trainfeed.sources import PartitionBoundary, Topic, find_boundary
+from trainfeed.errors import IngestError, TransactionOpenError
+from trainfeed.sources import (
+    Evidence,
+    Known,
+    PartitionBoundary,
+    Topic,
+    View,
+    find_boundaries,
+    prove,
+)
 from trainfeed.storage import posix
 
-__all__ = ["Boundary", "resolve_boundary"]
+__all__ = [
+    "Boundary",
+    "is_proved",
+    "known_boundaries",
+    "milliseconds",
+    "resolve_boundary",
+    "transaction_open",
+]
 
-# Finding one takes a scan of some million records at worst.
+# Finding one takes some thousand records of every partition.
 _LOCK_TIMEOUT_S: Final = 600.0
 
 
@@ -41,21 +56,27 @@ class Boundary:
         known = self.partitions.get(partition)
         return known.offset if known is not None else 0
 
-    def unproven(self, partition: int) -> PartitionBoundary | None:
-        """Return the partition's boundary when records before it may have been deleted unseen.
+    def is_proved(self, partition: int) -> bool:
+        """Return whether it shows by itself that retention had deleted nothing before it.
 
-        The time index never answers below the log start. So an answer *at* a log start above 0
-        proves nothing, unless the record there is stamped exactly at the boundary.
+        A partition that came later began at 0. Files without evidence are proved where the log
+        began at 0, or where the record at the boundary is stamped exactly at its time.
         """
         known = self.partitions.get(partition)
-        if known is None or known.log_start == 0 or known.offset > known.log_start:
-            return None
-        exact = known.record_timestamp_ms == _milliseconds(self.at)
-        return None if exact else known
+        if known is None:
+            return True
+        if known.evidence is not None:
+            return known.evidence.proof is not None
+        return known.log_start == 0 or known.record_timestamp_ms == milliseconds(self.at)
 
 
 def resolve_boundary(
-    folder: DatasetFolder, topic: Topic, at: datetime, *, skew_ms: int
+    folder: DatasetFolder,
+    topic: Topic,
+    at: datetime,
+    *,
+    skew_ms: int,
+    clock_ms: int | None = None,
 ) -> Boundary:
     """Read the boundary of ``topic`` at ``at``, or find it and write it down first.
 
@@ -63,7 +84,14 @@ def resolve_boundary(
         folder: The data set, which keeps boundary files.
         topic: The open topic.
         at: Aware UTC time, already settled.
-        skew_ms: How far ahead of ``at`` a record's stamp is still believed, in milliseconds.
+        skew_ms: How far from ``at`` the records around it are usually stamped, in milliseconds.
+        clock_ms: Time of planning, milliseconds since 1970: what is stamped later is no evidence.
+            Now, when it is not given.
+
+    Raises:
+        TransactionOpenError: An open transaction may hide records that come before the boundary;
+            nothing was written. It names all such partitions of the topic.
+        IngestError: The source does not answer, or a boundary file is damaged.
     """
     path = folder.boundary(topic.identity.topic, topic.identity.uuid, at)
     if not path.exists():
@@ -72,26 +100,113 @@ def resolve_boundary(
         # One at a time: two neighbours found side by side would not know of each other.
         with posix.file_lock(path.parent / ".lock", timeout_s=_LOCK_TIMEOUT_S):
             if not path.exists():
-                found = _find(path.parent, topic, at, skew_ms)
+                found = _find(path.parent, topic, at, skew_ms, clock_ms)
+                _require_settled(topic, found)
                 posix.create_exclusive(path, canonical.dumps(_to_json(topic, found)))
     return _read(path)
 
 
-def _find(known: Path, topic: Topic, at: datetime, skew_ms: int) -> Boundary:
-    lower, upper = _neighbours(known, at)
-    partitions = {}
-    for partition in topic.partitions():
-        floor = lower.partitions.get(partition) if lower else None
-        ceiling = upper.partitions.get(partition) if upper else None
-        partitions[partition] = find_boundary(
-            topic,
-            partition,
-            _milliseconds(at),
-            skew_ms=skew_ms,
-            floor=floor.offset if floor else None,
-            ceiling=ceiling.offset if ceiling else None,
+def known_boundaries(folder: DatasetFolder, topic: str, topic_uuid: str) -> list[Boundary]:
+    """Return all boundaries of a topic that are written down, in order of time."""
+    paths = dict(_known(folder.boundaries(topic, topic_uuid)))
+    return [_read(paths[at]) for at in sorted(paths)]
+
+
+def is_proved(
+    folder: DatasetFolder, topic: Topic, boundary: Boundary, partition: int, log_start: int
+) -> bool:
+    """Return whether retention had deleted nothing before a boundary when it was found.
+
+    What its own file does not show, an earlier boundary may, or records that are still there.
+
+    Args:
+        folder: The data set, which keeps boundary files.
+        topic: The open topic.
+        boundary: The boundary.
+        partition: Number of the partition.
+        log_start: First offset of the partition that can be read now.
+    """
+    known = boundary.partitions.get(partition)
+    if known is None or boundary.is_proved(partition):
+        return True
+    paths = folder.boundaries(topic.identity.topic, topic.identity.uuid)
+    if _reaches(paths, boundary.at, partition)(known.log_start):
+        return True
+    proof = prove(
+        View(topic, partition, milliseconds(datetime.now(UTC))),
+        offset=known.offset,
+        at_ms=milliseconds(boundary.at),
+        log_start=log_start,
+        stamp_ms=known.record_timestamp_ms,
+        reaches=lambda _: False,
+    )
+    return proof is not None
+
+
+def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int | None) -> Boundary:
+    lower, upper = _neighbours(folder, at)
+    known = {
+        partition: Known(
+            floor=lower.offset(partition) if lower else None,
+            # A partition that a later boundary does not have, came after that one was found.
+            ceiling=upper.offset(partition) if upper else None,
+            reaches=_reaches(folder, at, partition),
         )
-    return Boundary(at, partitions)
+        for partition in topic.partitions()
+    }
+    found = find_boundaries(
+        topic,
+        milliseconds(at),
+        skew_ms=skew_ms,
+        clock_ms=milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms,
+        known=known,
+    )
+    return Boundary(at, found)
+
+
+def _reaches(folder: Path, at: datetime, partition: int) -> Callable[[int], bool]:
+    """Return what tells whether a proved boundary before ``at`` lies at or above a log start."""
+
+    def reaches(log_start: int) -> bool:
+        paths = dict(_known(folder))
+        for moment in sorted((moment for moment in paths if moment < at), reverse=True):
+            earlier = _read(paths[moment])
+            if partition not in earlier.partitions or earlier.offset(partition) < log_start:
+                return False
+            if earlier.is_proved(partition):
+                return True
+        return False
+
+    return reaches
+
+
+def _require_settled(topic: Topic, boundary: Boundary) -> None:
+    places = tuple(
+        f"topic {topic.identity.topic!r} partition {partition} at"
+        f" {boundary.at:%Y-%m-%dT%H:%M:%SZ}: last stable offset {found.log_end}, high watermark"
+        f" {found.evidence.high_watermark}"
+        for partition, found in sorted(boundary.partitions.items())
+        if found.evidence is not None and not found.is_settled
+    )
+    if places:
+        raise transaction_open(places, timedelta(0))
+
+
+def transaction_open(places: Collection[str], wait: timedelta) -> TransactionOpenError:
+    """Return the error that names all partitions where a transaction is open.
+
+    Args:
+        places: Per partition which it is, its last stable offset and high watermark.
+        wait: How long a scheduled run may look again.
+    """
+    return TransactionOpenError(
+        f"transaction open: {'; '.join(places)}; expected a high watermark equal to the last"
+        " stable offset, because records behind it may come before the boundary; no boundary of"
+        " these was written and nothing was read; run again when the transactions have ended, or"
+        " find and abort the one that hangs (kafka-transactions.sh find-hanging)",
+        places=tuple(places),
+        wait=wait,
+    )
 
 
 def _neighbours(folder: Path, at: datetime) -> tuple[Boundary | None, Boundary | None]:
@@ -125,7 +240,7 @@ def _read(path: Path) -> Boundary:
     value = canonical.loads(path.read_bytes(), path=str(path))
     try:
         at = datetime.strptime(value["at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-        partitions = {int(p): PartitionBoundary(**b) for p, b in value["partitions"].items()}
+        partitions = {int(p): _partition(b) for p, b in value["partitions"].items()}
     except (KeyError, TypeError, ValueError) as error:
         raise IngestError(
             f"boundary file {path} is damaged ({error}); restore or remove it"
@@ -133,5 +248,12 @@ def _read(path: Path) -> Boundary:
     return Boundary(at, partitions)
 
 
-def _milliseconds(at: datetime) -> int:
+def _partition(value: dict[str, Any]) -> PartitionBoundary:
+    evidence = value.get("evidence")
+    known = None if evidence is None else Evidence.from_json(evidence)
+    return PartitionBoundary(**{**value, "evidence": known})
+
+
+def milliseconds(at: datetime) -> int:
+    """Return an aware time as milliseconds since 1970."""
     return int(at.timestamp() * 1000)

@@ -37,6 +37,16 @@ class Inputs(Protocol):
             allow_gap: Why further loss is accepted, or None to refuse any.
         """
 
+    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
+        """Return per source why nothing is read of it: a function of what is planned alone.
+
+        Args:
+            inputs: What ``without_losses`` returned.
+
+        Returns:
+            Nothing while anything is read.
+        """
+
 
 @contextmanager
 def open_inputs(

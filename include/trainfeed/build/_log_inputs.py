@@ -118,6 +118,13 @@ class LogInputs:
             raise self._incomplete
         return inputs, []
 
+    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
+        """Return ``no_bytes`` per file, or ``no_files`` for the folder; none while one has any."""
+        if any(planned.start < planned.end for planned in inputs.values()):
+            return {}
+        folder = expand_path(self._logs.path, self._interval)
+        return dict.fromkeys(inputs, "no_bytes") or {logs_source(folder): "no_files"}
+
     def _is_landed(self, inputs: Mapping[str, Planned]) -> bool:
         landing = Location.parse(self._env.landing)
         pieces = cut(inputs, self._logs.split_bytes)

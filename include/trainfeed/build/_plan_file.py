@@ -52,6 +52,8 @@ class Plan(PlanPart):
         shards: Number of shards per split; its keys are the splits, ``late`` included.
         quality: The gates, as the spec has them.
         gaps: Ranges that are known to be lost, each with who allowed it why.
+        empty_because: Per source why nothing is read of it; None, and not in the file, while
+            anything is read.
     """
 
     format: int
@@ -71,6 +73,7 @@ class Plan(PlanPart):
     shards: dict[str, int]
     quality: list[dict[str, Any]]
     gaps: list[dict[str, Any]]
+    empty_because: dict[str, str] | None = None
     code: dict[str, Any]
     lookups: dict[str, str]
     libraries: dict[str, str]
@@ -104,7 +107,10 @@ class Plan(PlanPart):
 
     def to_bytes(self) -> bytes:
         """Return the canonical JSON."""
-        return canonical.dumps(self.model_dump(by_alias=True))
+        value = self.model_dump(by_alias=True)
+        if self.empty_because is None:
+            del value["empty_because"]
+        return canonical.dumps(value)
 
     def sha256(self) -> str:
         """Return the digest of the plan file, in hex."""

@@ -79,13 +79,19 @@ class Planner:
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
+            EmptyUnprovenError: Nothing would be read, and nothing shows that there is nothing.
         """
         inputs, gaps = source.without_losses(self._current, allow_gap)
         supersedes = None
         if self._current is not None:
             supersedes = {"generation": self._current.generation, "why": rebuild}
         plan = self._plan(self._next_generation, inputs)
-        update = {"supersedes": supersedes, "rebuild": rebuild, "gaps": gaps}
+        update = {
+            "supersedes": supersedes,
+            "rebuild": rebuild,
+            "gaps": gaps,
+            "empty_because": source.empty_because(inputs) or None,
+        }
         return save_plan(self._folder, plan.model_copy(update=update))
 
     def _read_current(self) -> Manifest | None:
@@ -103,7 +109,12 @@ class Planner:
         except NotFoundError:
             plan = self._plan(current.generation, inputs)
             why = (current.supersedes or {}).get("why")
-            update = {"supersedes": current.supersedes, "rebuild": why, "gaps": current.gaps}
+            update = {
+                "supersedes": current.supersedes,
+                "rebuild": why,
+                "gaps": current.gaps,
+                "empty_because": current.empty_because,
+            }
             return save_plan(self._folder, plan.model_copy(update=update))
 
     def _plan(self, generation: int, inputs: Mapping[str, Planned]) -> Plan:

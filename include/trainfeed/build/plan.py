@@ -17,6 +17,7 @@ from trainfeed import faults
 from trainfeed.build._closed import require_closed
 from trainfeed.build._inputs import open_inputs
 from trainfeed.build._plan_file import Plan
+from trainfeed.build._planned import first_few
 from trainfeed.build._planner import Planner
 from trainfeed.build._signature import require_function
 from trainfeed.build._space import require_space
@@ -56,13 +57,15 @@ def plan(
     Returns:
         The plan's reference, ``generation``, ``verdict`` (build or identical), ``seconds``, and
         per stage one ``{"unit": n}`` for every task, never none. ``note`` besides, when a rebuild
-        was asked for with the reason that the published version was built for.
+        was asked for with the reason that the published version was built for, and
+        ``empty_because`` when there is nothing to read: per source why.
 
     Raises:
-        WindowOpenError: The interval has not ended and settled yet, or its folder of log files
-            is not complete.
+        WindowOpenError: The interval has not ended and settled yet, its folder of log files is
+            not complete, or open transactions may hide records of it (TransactionOpenError).
         TopicNotFoundError: A topic is not there.
         OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
+        EmptyUnprovenError: Nothing would be read, and nothing shows that there is nothing.
         SourceReplacedError: The published version was built from another topic or file of that
             name.
         ConflictError: The interval is published from another fingerprint.
@@ -101,6 +104,7 @@ def plan(
         },
         "seconds": seconds,
         **note,
+        **_emptiness(found),
     }
 
 
@@ -112,6 +116,15 @@ def _spent_reason(found: Plan) -> dict[str, str]:
     )
     logger.warning("plan %s/%s: %s", found.dataset, found.interval["name"], note)
     return {"note": note}
+
+
+def _emptiness(found: Plan) -> dict[str, Any]:
+    """Return what is said of an interval with nothing to read."""
+    if found.empty_because is None:
+        return {}
+    why = first_few([f"{source}: {reason}" for source, reason in found.empty_because.items()])
+    logger.warning("plan %s/%s: nothing to read (%s)", found.dataset, found.interval["name"], why)
+    return {"empty_because": found.empty_because}
 
 
 def _probe(folder: DatasetFolder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -64,13 +65,17 @@ def ls(
 def show(target: Target, *, as_json: Json = False) -> None:
     """Show what the manifest of one version says."""
     version = _resolve(target)
-    manifest = version.manifest.model_dump(by_alias=True)
+    manifest = version.manifest.to_json()
     if as_json:
         print_json(manifest)
         return
     names = ("fingerprint", "content_digest", "interval", "filtered", "quarantine", "late", "gates")
     print_mapping({"version": version.name, "path": version.path, **_row(version)})
-    print_mapping({name: manifest[name] for name in names})
+    print_mapping({name: manifest[name] for name in (*names, *_optional(manifest))})
+
+
+def _optional(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(name for name in ("empty_because",) if name in manifest)
 
 
 def verify(

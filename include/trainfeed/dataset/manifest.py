@@ -70,7 +70,10 @@ class IntervalEntry(_Model):
 
 
 class Manifest(_Model):
-    """Everything that a version says of itself; field by field as the format defines it."""
+    """Everything that a version says of itself; field by field as the format defines it.
+
+    ``empty_because`` is optional: per source why nothing was read of it, when nothing was read.
+    """
 
     format: int
     dataset: str
@@ -86,6 +89,7 @@ class Manifest(_Model):
     sources: list[str]
     inputs: dict[str, dict[str, Any]]
     gaps: list[dict[str, Any]]
+    empty_because: dict[str, str] | None = None
     late: dict[str, Any]
     ledger: dict[str, Any]
     quarantine: dict[str, Any]
@@ -99,7 +103,14 @@ class Manifest(_Model):
 
     def to_bytes(self) -> bytes:
         """Return the canonical JSON."""
-        return canonical.dumps(self.model_dump(by_alias=True))
+        return canonical.dumps(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it is written, without the optional keys that do not apply."""
+        value = self.model_dump(by_alias=True)
+        if self.empty_because is None:
+            del value["empty_because"]
+        return value
 
     def file_digests(self) -> dict[str, tuple[int, str]]:
         """Return name → (bytes, sha256) of every file that the version must have.
