@@ -150,7 +150,7 @@ def build_history(project, history, root, broker=None):
     with mock.patch("os.fsync"):  # nothing here is about durability, and it takes most of the time
         for attempt in history.attempts:
             build.attempt(attempt.window, attempt.now)
-        for nth, window in enumerate(range(history.begin, len(history.edges) - 1)):
+        for nth, window in enumerate(history.all_windows):
             build.close(window, history.closing + nth)
     return outcome
 
@@ -194,8 +194,8 @@ class _Builds:
             self.attempt(window, now, allow_gap="it is gone")
 
     def _plan(self, topic, window, now, published, allow_gap):
-        edges = self._history.edges
-        interval = Interval(_time(edges[window]), _time(edges[window + 1]), f"w{window:02d}")
+        start, end = self._history.interval(window)
+        interval = Interval(_time(start), _time(end), f"w{window:02d}")
         clock = {"clock_ms": now} if _TAKES_CLOCK else {}
         with (
             mock.patch.object(_topic_inputs, "open_source", return_value=topic),
@@ -223,12 +223,11 @@ class _Builds:
         topic = opened.topic
         ranges = {planned.partition: (planned.start, planned.end) for planned in inputs.values()}
         starts = {p: (b.offset, b.log_start) for p, b in opened.start.partitions.items()}
-        edges = self._history.edges
         read, counted = {}, {}
         for partition, span in ranges.items():
             read[partition], stamps = self._broker.read(topic, partition, *span)
             counted[partition] = Lateness()
-            counted[partition].count(stamps, edges[window], edges[window + 1])
+            counted[partition].count(stamps, *self._history.interval(window))
         return Built(
             window=window,
             now=getattr(topic, "now", now),

@@ -11,7 +11,10 @@ from tests.model.partition_log import NEVER, Entries, PartitionLog
 from tests.model.simulated_topic import Incarnation
 from tests.model.streams import DAY, HOUR, MINUTE, Windows, draw_entries
 
-__all__ = ["ORDERS", "Attempt", "History", "draw_history"]
+__all__ = ["ORDERS", "PAST", "Attempt", "History", "describe", "draw_history"]
+
+# The window of everything before the first one.
+PAST = -1
 
 START = 1_704_067_200_000  # 2024-01-01
 ORDERS = ("nightly", "outage", "random", "newest", "oldest")
@@ -53,6 +56,18 @@ class History:
     closing: int
     step: int
     skew: int
+
+    def interval(self, window):
+        """Return start and end of a window."""
+        if window == PAST:
+            return 0, self.edges[self.begin]
+        return self.edges[window], self.edges[window + 1]
+
+    @property
+    def all_windows(self):
+        """Every window that is built in the end: together they hold all of time."""
+        built = list(range(self.begin, len(self.edges) - 1))
+        return [PAST, *built] if self.seed % 2 else [*built, PAST]
 
     def incarnation(self, now):
         """Return the topic that has the name at ``now``."""

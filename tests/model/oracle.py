@@ -10,6 +10,7 @@ from collections import Counter
 
 import numpy as np
 
+from tests.model.histories import PAST
 from tests.model.partition_log import NEVER
 
 __all__ = ["judge"]
@@ -20,13 +21,13 @@ def judge(history, outcome):
 
     Records that were committed and never compacted (``records``) are each one of
         once, doubled: in so many versions;
+        silent: deleted, of a window that was then built without a word;
         named: deleted, and named by a version's gap;
-        before: before the first boundary, and stamped or written before it (or unstamped);
-        front: before the first boundary, though nothing says that they are;
         gone: of a topic that was deleted before they were built; ``gone_silent`` of them are of a
             window that was then built from the next topic without a word;
-        silent: deleted, of a window that was then built without a word;
         lost: in no version, and nothing says so.
+    ``outside`` of those that are there once are in the version of all the past, though they are
+    of the first window or later.
 
     Versions: ``versions``, ``empty_wrong``; by partition ``parts``, ``empty_parts``,
     ``miscounted``, ``torn`` (planned from deleted offsets on); windows with ``stops``, and of
@@ -38,13 +39,14 @@ def judge(history, outcome):
     for topic in history.incarnations:
         for partition, log in topic.partitions.items():
             counts += _judge_partition(history, outcome, topic, partition, log, lines)
-    for stop in {stop.window: stop for stop in reversed(outcome.stops)}.values():
+    first_stops = {stop.window: stop for stop in reversed(outcome.stops) if stop.window != PAST}
+    for stop in first_stops.values():
         counts += _judge_stop(history, outcome, stop)
     lines += [f"retry: {line}" for line in outcome.unlike] + [f"error: {e}" for e in outcome.errors]
     counts["unlike"] += len(outcome.unlike)
     counts["errors"] += len(outcome.errors)
     counts["waits"] += outcome.waits
-    counts["unbuilt"] += len(history.edges) - 1 - history.begin - len(outcome.built)
+    counts["unbuilt"] += len(history.all_windows) - len(outcome.built)
     return counts, lines
 
 
@@ -54,45 +56,50 @@ def _topic(history, uuid):
 
 def _judge_version(history, built, lines):
     """Look at emptiness and at what was counted."""
-    counts = Counter(versions=1)
-    low, high = history.edges[built.window], history.edges[built.window + 1]
-    any_record = any_expected = False
+    counts, empty = Counter(), []
     for partition, log in _topic(history, built.uuid).partitions.items():
-        entries = log.entries
-        at = np.arange(len(entries))
-        deleted = log.log_start(built.now)
-        there = (
-            entries.is_record & (entries.compacted > built.now)
-            & (entries.arrived <= built.now) & (at >= deleted)
-        )  # fmt: skip
+        there = _there(log, built.now)
+        at = np.arange(len(there))
         start, end = built.ranges.get(partition, (0, 0))
-        if start < end and start < deleted:
-            lines.append(f"torn: window {built.window}/{partition}: from {start} < {deleted} on")
+        read = log.entries.is_record & np.isin(at, built.read.get(partition, ()))
+        unread = there & (at >= start) & (at < end) & ~read
+        if unread.any() or start < min(end, log.log_start(built.now)):
+            lines.append(f"torn: window {built.window}/{partition}: [{start}, {end}) not all read")
             counts["torn"] += 1
-        read = entries.is_record & np.isin(at, built.read.get(partition, ()))
-        if (there & (at >= start) & (at < end) & ~read).any():
-            lines.append(f"torn: window {built.window}/{partition}: records of the range unread")
-            counts["torn"] += 1
-        expected = there & entries.is_main & _in(entries.stamps, low, high)
-        expected &= _in(entries.nominal, low, high)
-        any_record |= bool(read.any())
-        any_expected |= bool(expected.any())
-        counts["parts"] += 1
-        if expected.any() and not read.any():
-            counts["empty_parts"] += 1
+        own = there & _is_of(log.entries, history.interval(built.window))
+        empty.append((bool(own.any()), not read.any()))
         if partition in built.ranges:
-            counts += _judge_counters(built, partition, entries.stamps[read], (low, high), lines)
-    if any_expected and not any_record:
-        counts["empty_wrong"] += 1
+            counts += _judge_counters(history, built, partition, log.entries.stamps[read], lines)
+    if built.window == PAST:
+        return counts
+    wrong = any(own for own, _ in empty) and all(nothing for _, nothing in empty)
+    if wrong:
         lines.append(f"empty: window {built.window} of {history.order}")
-    return counts
+    empty_parts = sum(own and nothing for own, nothing in empty)
+    return counts + Counter(
+        versions=1, parts=len(empty), empty_parts=empty_parts, empty_wrong=int(wrong)
+    )
+
+
+def _there(log, now):
+    """Return which records are in the log at a time, or will be when a transaction has ended."""
+    entries = log.entries
+    is_there = entries.is_record & (entries.compacted > now) & (entries.arrived <= now)
+    return is_there & (np.arange(len(entries)) >= log.log_start(now))
+
+
+def _is_of(entries, interval):
+    """Return which records of the regular stream are of an interval: stamped and written in it."""
+    own = entries.is_main & _in(entries.stamps, *interval)
+    return own & _in(entries.nominal, *interval)
 
 
 def _in(times, low, high):
     return (times >= low) & (times < high)
 
 
-def _judge_counters(built, partition, stamps, edges, lines):
+def _judge_counters(history, built, partition, stamps, lines):
+    edges = history.interval(built.window)
     late = unstamped = future = lateness = 0
     for stamp in stamps.tolist():
         if stamp < 0:
@@ -116,30 +123,26 @@ def _judge_partition(history, outcome, topic, partition, log, lines):
     held = entries.is_record & (entries.compacted == NEVER)
     versions = [built for built in outcome.built.values() if built.uuid == topic.uuid]
     cover, named = _places(versions, partition, len(entries))
+    silent = held & (cover == 0) & _silent(history, versions, partition, log)
     kinds = {
         "once": held & (cover == 1),
         "doubled": held & (cover > 1),
-        "named": held & (cover == 0) & named,
+        "silent": silent,
+        "named": held & (cover == 0) & named & ~silent,
     }
-    rest = held & (cover == 0) & ~named
-    for kind, which in (
-        ("before", _before(history, versions, partition, log)),
-        ("silent", _silent(history, versions, partition, log)),
-        ("gone", np.full(len(entries), topic.deleted < NEVER)),
-        ("front", np.arange(len(entries)) < _first(history, versions, partition)),
-        ("lost", True),
-    ):
-        kinds[kind] = rest & which
-        rest = rest & ~which
+    rest = held & (cover == 0) & ~named & ~silent
+    is_gone = topic.deleted < NEVER
+    kinds["gone"] = rest if is_gone else rest & False
     kinds["gone_silent"] = kinds["gone"] & _rebuilt(history, outcome, topic, partition, entries)
-    for kind in ("doubled", "silent", "front", "lost"):
+    kinds["lost"] = rest & False if is_gone else rest
+    kinds["outside"] = kinds["once"] & _outside(history, versions, partition, entries)
+    for kind in ("doubled", "silent", "lost"):
         if kinds[kind].any():
             where = np.flatnonzero(kinds[kind])
             place = f"{topic.uuid}/{partition}: {len(where)} records from {where[0]} on"
             lines.append(f"{kind}: {place}")
-    return Counter({kind: int(which.sum()) for kind, which in kinds.items()}) + Counter(
-        records=int(held.sum())
-    )
+    found = Counter({kind: int(which.sum()) for kind, which in kinds.items()})
+    return found + Counter(records=int(held.sum()))
 
 
 def _places(versions, partition, count):
@@ -159,20 +162,15 @@ def _partition(gap):
     return int(gap["source"].rpartition("/")[2])
 
 
-def _first(history, versions, partition):
-    """Return the offset of the first boundary of all."""
-    starts = [b.starts.get(partition, (0, 0)) for b in versions if b.window == history.begin]
-    return starts[0][0] if starts else 0
-
-
-def _before(history, versions, partition, log):
-    """Return which records lie before the first boundary, and rightly so."""
-    entries = log.entries
+def _outside(history, versions, partition, entries):
+    """Return which records of the first window or later are in the version of all the past."""
+    found = np.zeros(len(entries), bool)
     begins = history.edges[history.begin]
-    believed = _in(entries.stamps, 0, history.closing)
-    belongs = np.where(believed, entries.stamps, entries.nominal)
-    earlier = (belongs < begins) | (entries.nominal < begins) | (~believed & (history.begin > 0))
-    return earlier & (np.arange(len(entries)) < _first(history, versions, partition))
+    for built in versions:
+        if built.window == PAST:
+            start, end = built.ranges.get(partition, (0, 0))
+            found[start:end] = True
+    return found & entries.is_main & (entries.stamps >= begins) & (entries.nominal >= begins)
 
 
 def _rebuilt(history, outcome, topic, partition, entries):
@@ -180,7 +178,7 @@ def _rebuilt(history, outcome, topic, partition, entries):
     found = np.zeros(len(entries), bool)
     for built in outcome.built.values():
         if built.uuid != topic.uuid and partition not in map(_partition, built.gaps):
-            low, high = history.edges[built.window], history.edges[built.window + 1]
+            low, high = history.interval(built.window)
             found |= _in(entries.nominal, low, high)
     return found
 
@@ -194,19 +192,21 @@ def _silent(history, versions, partition, log):
     at = np.arange(len(entries))
     found = np.zeros(len(entries), bool)
     for built in versions:
-        low, high = history.edges[built.window], history.edges[built.window + 1]
+        if built.window == PAST:
+            continue
         offset, log_start = built.starts.get(partition, (0, 0))
-        of_window = (
-            entries.is_main & _in(entries.stamps, low, high) & _in(entries.nominal, low, high)
-        )
-        found |= of_window & (at < offset) & (at < log_start)
+        missing = _is_of(entries, history.interval(built.window)) & (at < min(offset, log_start))
+        for gap in built.gaps:
+            if _partition(gap) == partition:
+                missing[gap["start"] : gap["end"]] = False
+        found |= missing
     return found
 
 
 def _judge_stop(history, outcome, stop):
     """Tell whether the stopped build had lost anything."""
     counts = Counter(stops=1)
-    low, high = history.edges[stop.window], history.edges[stop.window + 1]
+    low, high = history.interval(stop.window)
     earlier = [b for b in outcome.built.values() if b.uuid == stop.uuid and b.now < stop.now]
     for partition, log in _topic(history, stop.uuid).partitions.items():
         entries = log.entries
