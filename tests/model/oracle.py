@@ -22,6 +22,7 @@ def judge(history, outcome):
     Records that were committed and never compacted (``records``) are each one of
         once, doubled: in so many versions;
         silent: deleted, of a window that was then built without a word;
+        unnamed: the same, but the build had stopped, and its gap does not hold them;
         named: deleted, and named by a version's gap;
         gone: of a topic that was deleted before they were built; ``gone_silent`` of them are of a
             window that was then built from the next topic without a word;
@@ -123,20 +124,23 @@ def _judge_partition(history, outcome, topic, partition, log, lines):
     held = entries.is_record & (entries.compacted == NEVER)
     versions = [built for built in outcome.built.values() if built.uuid == topic.uuid]
     cover, named = _places(versions, partition, len(entries))
-    silent = held & (cover == 0) & _silent(history, versions, partition, log)
+    missing = held & (cover == 0)
+    silent, unnamed = (missing & which for which in _deleted(history, versions, partition, log))
     kinds = {
         "once": held & (cover == 1),
         "doubled": held & (cover > 1),
         "silent": silent,
-        "named": held & (cover == 0) & named & ~silent,
+        "unnamed": unnamed & ~silent,
     }
-    rest = held & (cover == 0) & ~named & ~silent
+    rest = missing & ~silent & ~unnamed
+    kinds["named"] = rest & named
+    rest &= ~named
     is_gone = topic.deleted < NEVER
     kinds["gone"] = rest if is_gone else rest & False
     kinds["gone_silent"] = kinds["gone"] & _rebuilt(history, outcome, topic, partition, entries)
     kinds["lost"] = rest & False if is_gone else rest
     kinds["outside"] = kinds["once"] & _outside(history, versions, partition, entries)
-    for kind in ("doubled", "silent", "lost"):
+    for kind in ("doubled", "silent", "unnamed", "lost"):
         if kinds[kind].any():
             where = np.flatnonzero(kinds[kind])
             place = f"{topic.uuid}/{partition}: {len(where)} records from {where[0]} on"
@@ -183,24 +187,27 @@ def _rebuilt(history, outcome, topic, partition, entries):
     return found
 
 
-def _silent(history, versions, partition, log):
+def _deleted(history, versions, partition, log):
     """Return which records are of a window that was built when they had been deleted already.
 
-    A boundary that was found before the deletion gave them to another window; that is no silence.
+    A boundary that was found before the deletion gave them to another window; they count there.
+
+    Returns:
+        Those of versions without a gap, and those that are not in the gap of their version.
     """
-    entries = log.entries
-    at = np.arange(len(entries))
-    found = np.zeros(len(entries), bool)
+    at = np.arange(len(log.entries))
+    silent, unnamed = np.zeros(len(at), bool), np.zeros(len(at), bool)
     for built in versions:
         if built.window == PAST:
             continue
         offset, log_start = built.starts.get(partition, (0, 0))
-        missing = _is_of(entries, history.interval(built.window)) & (at < min(offset, log_start))
-        for gap in built.gaps:
-            if _partition(gap) == partition:
-                missing[gap["start"] : gap["end"]] = False
-        found |= missing
-    return found
+        own = _is_of(log.entries, history.interval(built.window))
+        own &= at < min(offset, log_start)
+        gaps = [gap for gap in built.gaps if _partition(gap) == partition]
+        for gap in gaps:
+            own[gap["start"] : gap["end"]] = False
+        (unnamed if gaps else silent)[own] = True
+    return silent, unnamed
 
 
 def _judge_stop(history, outcome, stop):

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["broken"]
 
 # In none of them, whatever the seeds.
-_NEVER = ("lost", "doubled", "torn", "miscounted", "unlike", "errors", "unbuilt")
+_NEVER = ("lost", "doubled", "unnamed", "torn", "miscounted", "unlike", "errors", "unbuilt")
 
 
 def broken(counts, *, needless, allowed):

@@ -15,7 +15,7 @@ from tests.model.oracle import judge
 __all__ = ["Report", "run", "run_one"]
 
 # What is also counted once per log in which it happens.
-_PER_LOG = ("lost", "doubled", "silent", "miscounted", "errors", "gone_silent")
+_PER_LOG = ("lost", "doubled", "silent", "unnamed", "miscounted", "errors", "gone_silent")
 # Some hundred thousand small files are written; where they can be, they stay in memory.
 _MEMORY = Path("/dev/shm")
 

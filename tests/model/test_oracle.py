@@ -97,6 +97,10 @@ def test_records_that_retention_took_are_named_or_silently_lost():
     silent, lines = judged(log, first, version(log, 1, 5, 6, log_start=5))
     assert (silent["named"], silent["silent"], silent["lost"]) == (0, 2, 0)
     assert lines[0].startswith("silent: first/0: 2 records from 3 on")
+    partly = [gap | {"start": 4}]
+    unnamed, lines = judged(log, first, version(log, 1, 5, 6, gaps=partly, log_start=5))
+    assert (unnamed["named"], unnamed["unnamed"], unnamed["silent"]) == (1, 1, 0)
+    assert lines[0].startswith("unnamed: first/0: 1 records from 3 on")
 
 
 def test_a_version_of_deleted_offsets_is_seen():
