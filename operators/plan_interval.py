@@ -13,7 +13,7 @@ from operators._outcome import airflow_outcome, call_again
 from operators._parameters import require_known
 from operators._stage import open_dataset
 from operators._window import window_request
-from trainfeed.errors import WindowOpenError
+from trainfeed.errors import TransactionOpenError, WindowOpenError
 from trainfeed.window import WindowRequest, resolve_interval
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ class PlanIntervalOperator(BaseOperator):
     """Plan the interval that the run is for.
 
     In runs of the schedule and of backfills it waits, without holding a worker slot, until the
-    interval has ended and settled; in triggered runs it fails, because a person is waiting.
+    interval has ended and settled; in triggered runs it fails, because a person is waiting. The
+    same while a transaction that is open may hide records, but no longer than the topics'
+    ``transaction_wait``.
 
     With the parameter ``dry_run`` it says what would be done (log, and XCom ``plan``) and gives
     the later stages nothing to map over, so that Airflow skips them.
@@ -65,7 +67,7 @@ class PlanIntervalOperator(BaseOperator):
             try:
                 planned = self._plan(request, context["params"])
             except WindowOpenError as error:
-                raise _later(error, request, datetime.now(UTC)) from error
+                raise _later(error, request, context, datetime.now(UTC)) from error
         context["ti"].xcom_push(key=_PLAN_KEY, value=planned)
         if planned.get("dry_run"):
             return []
@@ -87,10 +89,25 @@ class PlanIntervalOperator(BaseOperator):
         return report
 
 
-def _later(error: WindowOpenError, request: WindowRequest, now: datetime) -> Exception:
+def _later(
+    error: WindowOpenError, request: WindowRequest, context: Context, now: datetime
+) -> Exception:
     """The exception that makes Airflow call again, or fail the task."""
     if not (request.is_scheduled or request.is_backfill):
         return AirflowFailException(str(error))
+    if isinstance(error, TransactionOpenError) and now >= _deadline(error, context):
+        return AirflowFailException(
+            f"{error}; they were expected to end within {error.wait} (transaction_wait in"
+            " dataset.yaml), so this run does not wait any longer"
+        )
     ready_at = error.ready_at or now + _LONGEST_WAIT
     logger.info("%s; looking again then, or in %s", error, _LONGEST_WAIT)
     return call_again(min(max(ready_at, now + _SHORTEST_WAIT), now + _LONGEST_WAIT))
+
+
+def _deadline(error: TransactionOpenError, context: Context) -> datetime:
+    """Until when the run waits for open transactions to end."""
+    run = context["dag_run"]
+    started = run.start_date or run.run_after
+    # What it waits for the interval to end and settle does not count.
+    return max(started, error.since or started) + error.wait

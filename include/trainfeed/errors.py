@@ -129,19 +129,14 @@ class WindowOpenError(TrainFeedError):
 class TransactionOpenError(WindowOpenError):
     """Transactions that are still open may hide records of the interval.
 
-    ``places`` names the partitions, each with its last stable offset and high watermark, and
-    ``wait`` is how long to look again at most; after that a person must look at the producers.
+    ``places`` names the partitions, each with its last stable offset and high watermark. ``wait``
+    is how long to look again at most, from ``since``, an aware UTC time, on; after that a person
+    must look at the producers.
     """
 
     places: tuple[str, ...] = ()
     wait: timedelta = timedelta(0)
-
-    def __init__(
-        self, message: str, *, places: tuple[str, ...] = (), wait: timedelta = timedelta(0)
-    ) -> None:
-        super().__init__(message)
-        self.places = places
-        self.wait = wait
+    since: datetime | None = None
 
 
 class CodeChangedError(TrainFeedError):

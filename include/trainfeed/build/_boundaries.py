@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from trainfeed.storage import posix
 
 __all__ = [
     "Boundary",
+    "found_at",
     "is_proved",
     "known_boundaries",
     "milliseconds",
@@ -67,6 +68,7 @@ class Boundary:
             return True
         if known.evidence is not None:
             return known.evidence.proof is not None
+        # Old files say nothing of a topic that was created anew.
         return known.log_start == 0 or known.record_timestamp_ms == milliseconds(self.at)
 
 
@@ -138,19 +140,21 @@ def is_proved(
         at_ms=milliseconds(boundary.at),
         log_start=log_start,
         stamp_ms=known.record_timestamp_ms,
-        reaches=lambda _: False,
+        known=Known(is_first_topic=_is_first_topic(paths, boundary.at)),
     )
     return proof is not None
 
 
 def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int | None) -> Boundary:
     lower, upper = _neighbours(folder, at)
+    is_first = _is_first_topic(folder, at)
     known = {
         partition: Known(
             floor=lower.offset(partition) if lower else None,
             # A partition that a later boundary does not have, came after that one was found.
             ceiling=upper.offset(partition) if upper else None,
             reaches=_reaches(folder, at, partition),
+            is_first_topic=is_first,
         )
         for partition in topic.partitions()
     }
@@ -162,6 +166,27 @@ def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int 
         known=known,
     )
     return Boundary(at, found)
+
+
+def _is_first_topic(folder: Path, at: datetime) -> bool:
+    """Return whether no other topic of that name held the records of ``at``, as far as is known.
+
+    Boundaries of another topic id were written here: the topic was created anew. It was there
+    since its first boundary was found, at the latest.
+    """
+    others = (path for path in folder.parent.iterdir() if path != folder and path.is_dir())
+    if not any(True for path in others for _ in _known(path)):
+        return True
+    return any(found_at(path) <= at for _, path in _known(folder))
+
+
+def found_at(path: Path) -> datetime:
+    """Return when the boundary in a file was found, aware UTC."""
+    value = canonical.loads(path.read_bytes(), path=str(path))
+    clocks = [(each.get("evidence") or {}).get("clock_ms") for each in value["partitions"].values()]
+    if clocks and clocks[0] is not None:
+        return datetime.fromtimestamp(clocks[0] / 1000, UTC)
+    return datetime.strptime(value["found_at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
 
 
 def _reaches(folder: Path, at: datetime, partition: int) -> Callable[[int], bool]:
@@ -189,24 +214,23 @@ def _require_settled(topic: Topic, boundary: Boundary) -> None:
         if found.evidence is not None and not found.is_settled
     )
     if places:
-        raise transaction_open(places, timedelta(0))
+        raise transaction_open(places)
 
 
-def transaction_open(places: Collection[str], wait: timedelta) -> TransactionOpenError:
+def transaction_open(places: Collection[str]) -> TransactionOpenError:
     """Return the error that names all partitions where a transaction is open.
 
     Args:
         places: Per partition which it is, its last stable offset and high watermark.
-        wait: How long a scheduled run may look again.
     """
-    return TransactionOpenError(
+    error = TransactionOpenError(
         f"transaction open: {'; '.join(places)}; expected a high watermark equal to the last"
         " stable offset, because records behind it may come before the boundary; no boundary of"
         " these was written and nothing was read; run again when the transactions have ended, or"
-        " find and abort the one that hangs (kafka-transactions.sh find-hanging)",
-        places=tuple(places),
-        wait=wait,
+        " find and abort the one that hangs (kafka-transactions.sh find-hanging)"
     )
+    error.places = tuple(places)
+    return error
 
 
 def _neighbours(folder: Path, at: datetime) -> tuple[Boundary | None, Boundary | None]:

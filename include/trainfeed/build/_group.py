@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import closing
+from datetime import timedelta
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from trainfeed.build._account import Lateness, Tally
-from trainfeed.build._inputs import late_policies
+from trainfeed.build._inputs import late_policies, late_skews
 from trainfeed.build._modes import BatchMode, Mode, RecordMode
 from trainfeed.build._plan_file import PlannedRange
 from trainfeed.build._reading import PieceReader
@@ -78,6 +79,7 @@ class Group:
         self._mode = self._make_mode(function)
         self._read: dict[str, Leaf] = {}
         self._lateness: dict[str, Lateness] = {}
+        self._refused_from = self._stamps_refused()
         self._runs: list[str] = []
 
     def process(self, piece: PlannedRange) -> None:
@@ -93,9 +95,11 @@ class Group:
 
     def _process(self, reader: PieceReader, piece: PlannedRange) -> None:
         lateness = self._lateness.setdefault(piece.source, Lateness())
+        refused_ms = self._refused_from.get(piece.source)
         with closing(_cut(reader, self._block_bytes)) as batches:
             for batch in batches:
-                lateness.count(batch.column("timestamp").to_numpy(), self._start_ms, self._end_ms)
+                stamps = batch.column("timestamp").to_numpy()
+                lateness.count(stamps, self._start_ms, self._end_ms, refused_ms)
                 offsets = batch.column("offset")
                 self._progress.batch(piece.source, offsets[0].as_py(), offsets[-1].as_py())
                 for block in self._mode.blocks(batch, piece.source):
@@ -131,6 +135,14 @@ class Group:
         """Return, for the sources whose late records have a split of their own, what is late."""
         policies = late_policies(self._stage.spec, self._stage.plan.inputs)
         return {source: self._start_ms for source, p in policies.items() if p == "separate"}
+
+    def _stamps_refused(self) -> dict[str, int]:
+        """Return, for the sources whose policy is to fail, from when on stamps are refused."""
+        skews = late_skews(self._stage.spec, self._stage.plan.inputs)
+        return {
+            source: self._end_ms + int(skew / timedelta(milliseconds=1))
+            for source, skew in skews.items()
+        }
 
     def _make_mode(self, function: UserFunction) -> Mode:
         spec = self._stage.spec

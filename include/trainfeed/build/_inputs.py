@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Protocol
 
 from trainfeed.build._log_inputs import LogInputs
@@ -14,7 +15,7 @@ from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.spec import DatasetSpec
 from trainfeed.window import Interval
 
-__all__ = ["Inputs", "late_policies", "open_inputs"]
+__all__ = ["Inputs", "late_policies", "late_skews", "open_inputs"]
 
 
 class Inputs(Protocol):
@@ -74,3 +75,18 @@ def late_policies(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str,
         return dict.fromkeys(inputs, spec.source.recorded.late)
     by_topic = {topic.topic: topic.late for topic in spec.source.kafka}
     return {source: by_topic[planned.label] for source, planned in inputs.items()}
+
+
+def late_skews(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, timedelta]:
+    """Return, for the sources whose policy is to fail, how far after the end stamps may lie."""
+    by_topic = {topic.topic: topic.skew for topic in spec.source.kafka}
+    if spec.source.recorded is not None:
+        by_topic = dict.fromkeys(
+            (planned.label for planned in inputs.values()), spec.source.recorded.skew
+        )
+    policies = late_policies(spec, inputs)
+    return {
+        source: by_topic[planned.label]
+        for source, planned in inputs.items()
+        if policies[source] == "fail"
+    }

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from trainfeed.build._planned import PlannedInput
 from trainfeed.errors import OffsetOutOfRangeError
 
 __all__ = ["Loss", "without"]
+
+
+_PAST: Final = "retention is past the interval"
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,8 @@ class Loss:
         source: Source string of the partition.
         start: First offset.
         end: Offset behind the last.
-        is_certain: Whether they are gone; otherwise nothing shows that they are not.
+        is_certain: Whether they are gone; otherwise nothing shows that they are not. An empty
+            range, which is never certain, stands for records of a topic that was deleted.
     """
 
     source: str
@@ -32,7 +36,17 @@ class Loss:
         """Return whether one of the known gaps holds it."""
         return any(gap["source"] == self.source and gap["end"] >= self.end for gap in gaps)
 
+    @property
+    def is_of_earlier_topic(self) -> bool:
+        """Whether it is records of a topic that had the name before: no offset of this one."""
+        return self.start == self.end
+
     def __str__(self) -> str:
+        if self.is_of_earlier_topic:
+            return (
+                f"the topic of {self.source} was deleted and created anew, and records of the"
+                " deleted one may belong to the interval"
+            )
         what = "were deleted" if self.is_certain else "may have been deleted"
         return f"{self.source} offsets [{self.start}, {self.end}) {what}"
 
@@ -57,8 +71,9 @@ def without(
             it did not.
     """
     if losses and allow_gap is None:
+        is_older = all(loss.is_of_earlier_topic for loss in losses)
         raise OffsetOutOfRangeError(
-            "retention is past the interval: "
+            f"{'the interval is older than the topic' if is_older else _PAST}: "
             + "; ".join(map(str, losses))
             + "; nothing was read or published; restore the records, or accept the loss with"
             " --allow-gap WHY (Airflow: parameter 'allow_gap')"

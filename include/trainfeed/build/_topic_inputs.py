@@ -28,7 +28,7 @@ from trainfeed.errors import ConfigError, TransactionOpenError
 from trainfeed.sources import RecordedTopic, Topic, open_topic
 from trainfeed.spec import DatasetSpec, KafkaSourceSpec, RecordedSourceSpec
 from trainfeed.storage import Location
-from trainfeed.window import Interval
+from trainfeed.window import Interval, ready_at
 
 __all__ = [
     "TopicInputs",
@@ -36,6 +36,7 @@ __all__ = [
     "open_source",
     "open_topics",
     "resolve_inputs",
+    "topics_of",
 ]
 
 # Names a recorded topic of the spec where a connection would stand.
@@ -101,6 +102,9 @@ class TopicInputs:
         inputs = self.inputs(current)
         known = self._known_gaps(current)
         losses = [loss for loss in self._losses(inputs) if not loss.is_in(known)]
+        if current is not None and replaced_inputs(current, inputs):
+            # A rebuild was asked for, from what is there now.
+            losses = [loss for loss in losses if not loss.is_of_earlier_topic]
         kept, gaps = without(losses, inputs, known, allow_gap=allow_gap)
         if allow_gap is None:
             require_empty_proved(self._windows, kept)
@@ -171,14 +175,17 @@ def open_topics(
     clock_ms = milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms
     with ExitStack() as stack:
         windows, places = [], list[str]()
-        for connection, name, kept in _topics(spec):
+        for connection, name, kept in topics_of(spec):
             topic = stack.enter_context(closing(open_source(env, connection, name)))
             resolver = _Resolver(folder, topic, kept.skew, clock_ms, places)
             start, end = resolver.resolve(interval.start), resolver.resolve(interval.end)
             if start is not None and end is not None:
                 windows.append(TopicWindow(topic, connection, start, end))
         if places:
-            raise transaction_open(places, spec.source.transaction_wait)
+            error = transaction_open(places)
+            error.wait = spec.source.transaction_wait
+            error.since = ready_at(interval, spec.source.settle)
+            raise error
         yield windows
 
 
@@ -221,7 +228,7 @@ def resolve_inputs(windows: list[TopicWindow]) -> dict[str, PlannedInput]:
     return inputs
 
 
-def _topics(
+def topics_of(
     spec: DatasetSpec,
 ) -> Iterator[tuple[str, str, KafkaSourceSpec | RecordedSourceSpec]]:
     """Yield connection, topic and part of the spec of every topic."""

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from trainfeed import __version__
-from trainfeed.cli import _base64, _bench, _build, _file, _gc, _look, _new, _prune
+from trainfeed.cli import _base64, _bench, _boundaries, _build, _file, _gc, _look, _new, _prune
 from trainfeed.cli._output import error_console, print_message, printable, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
@@ -38,6 +38,7 @@ app.command("prune")(_prune.prune_dataset)
 app.command("process-base64")(_base64.process_base64)
 app.add_typer(_file.app, name="file")
 app.add_typer(_bench.app, name="bench")
+app.add_typer(_boundaries.app, name="boundaries")
 
 
 class _PlainFormatter(logging.Formatter):

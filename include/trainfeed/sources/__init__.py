@@ -1,7 +1,8 @@
 """Bounded inputs that can be read again: Kafka topics, recorded ones, and log files."""
 
-from trainfeed.sources._boundary import Known, PartitionBoundary, find_boundaries
-from trainfeed.sources._evidence import Evidence, Proof, View
+from trainfeed.sources._boundary import PartitionBoundary, find_boundaries
+from trainfeed.sources._choice import minutes_misplaced
+from trainfeed.sources._evidence import Evidence, Proof, Records, View
 from trainfeed.sources._kafka import KafkaTopic
 from trainfeed.sources._landing_file import LandingFile
 from trainfeed.sources._landing_format import LANDING_SCHEMA, landing_folder, landing_name
@@ -9,7 +10,7 @@ from trainfeed.sources._landing_writer import LandingWriter
 from trainfeed.sources._logs_folder import CompleteRule, LogFile, find_logs, list_logs
 from trainfeed.sources._logs_lines import LineRange, iter_lines
 from trainfeed.sources._open import open_topic
-from trainfeed.sources._proof import prove
+from trainfeed.sources._proof import Known, prove
 from trainfeed.sources._record import record_topic
 from trainfeed.sources._recorded import RecordedTopic
 from trainfeed.sources._topic import OffsetRange, PartitionState, Stamps, Topic, TopicIdentity
@@ -29,6 +30,7 @@ __all__ = [
     "PartitionState",
     "Proof",
     "RecordedTopic",
+    "Records",
     "Stamps",
     "Topic",
     "TopicIdentity",
@@ -39,6 +41,7 @@ __all__ = [
     "landing_folder",
     "landing_name",
     "list_logs",
+    "minutes_misplaced",
     "open_topic",
     "prove",
     "record_topic",

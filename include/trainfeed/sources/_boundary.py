@@ -8,7 +8,7 @@ where they contradict it the split wins that puts the fewest minutes on the wron
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -17,11 +17,11 @@ import numpy as np
 from trainfeed.errors import ConfigError
 from trainfeed.sources._choice import minutes_misplaced
 from trainfeed.sources._evidence import Evidence, Method, Records, Side, View
-from trainfeed.sources._proof import prove
-from trainfeed.sources._sampling import exact_split, sampled_split
+from trainfeed.sources._proof import Known, prove
+from trainfeed.sources._sampling import exact_split, has_evidence, sampled_split
 from trainfeed.sources._topic import OffsetRange, PartitionState, Stamps, Topic, check_available
 
-__all__ = ["Known", "PartitionBoundary", "find_boundaries"]
+__all__ = ["PartitionBoundary", "find_boundaries"]
 
 _HOUR_MS: Final = 3_600_000
 # Records on each side of a hint; so many of them with evidence, this share of the right ones
@@ -63,22 +63,6 @@ class PartitionBoundary:
         return known.ceiling is not None and known.ceiling <= self.log_end
 
 
-@dataclass(frozen=True)
-class Known:
-    """What earlier searches have found out about a partition.
-
-    Attributes:
-        floor: Boundary of the nearest earlier time that is known.
-        ceiling: Boundary of the nearest later time that is known.
-        reaches: Tells whether a proved boundary of an earlier time has an offset at or above a
-            log start.
-    """
-
-    floor: int | None = None
-    ceiling: int | None = None
-    reaches: Callable[[int], bool] = lambda _: False
-
-
 class _Found(NamedTuple):
     offset: int
     method: Method
@@ -92,6 +76,7 @@ def find_boundaries(
     skew_ms: int,
     clock_ms: int,
     known: Mapping[int, Known],
+    states: Mapping[int, PartitionState] | None = None,
 ) -> dict[int, PartitionBoundary]:
     """Find where every partition of a topic stood at a time.
 
@@ -101,6 +86,7 @@ def find_boundaries(
         skew_ms: How far from the time the records around it are usually stamped, at most.
         clock_ms: Time of planning: what is stamped later is no evidence.
         known: By partition what is known of it already.
+        states: Where the logs begin and end; the topic is asked when they are not given.
 
     Returns:
         The boundaries, each within its floor and ceiling; those that are not settled as well.
@@ -111,7 +97,7 @@ def find_boundaries(
         ConfigError: The known boundaries of a partition contradict each other.
     """
     # The states first: a record that arrives between the two questions then lies behind the end.
-    states = topic.states()
+    states = topic.states() if states is None else states
     hints = topic.offsets_at(dict.fromkeys(states, timestamp_ms))
     found = {}
     for partition, state in states.items():
@@ -145,7 +131,7 @@ class _Search:
     def boundary(self) -> PartitionBoundary:
         """Find the boundary, and write down what it rests on."""
         self._check_known()
-        found = self._found()
+        found = self._with_leading(self._found())
         if found.offset >= self.state.log_start:
             self.view.look_behind(found.offset, self.state.log_end)
         stamp = _stamp_from(self.view.all_seen(), found.offset)
@@ -192,6 +178,17 @@ class _Search:
             return _Found(offset, "index", None)
         return self._by_minutes(max(self.hint, low), high, None)
 
+    def _with_leading(self, found: _Found) -> _Found:
+        """Leave the first records of a log without evidence to the interval that comes first.
+
+        No earlier boundary is known and nothing with evidence precedes them: with what precedes
+        them, they would be in no interval at all.
+        """
+        start = self.state.log_start
+        if self.known.floor is not None or has_evidence(self.view, start, found.offset):
+            return found
+        return found._replace(offset=min(start, found.offset))
+
     def _is_end(self, low: int, high: int) -> bool:
         """Test the index that knows no later record with the last ones that have evidence."""
         last = self.view.believed(self.view.before(low, high, _AROUND))
@@ -231,7 +228,7 @@ class _Search:
             at_ms=self.at_ms,
             log_start=self.state.log_start,
             stamp_ms=stamp,
-            reaches=self.known.reaches,
+            known=self.known,
         )
         seen = self.view.seen()
         return Evidence(

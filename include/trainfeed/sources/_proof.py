@@ -2,22 +2,47 @@
 
 A boundary is searched in what retention has left. When the log begins after the time, the search
 finds its start, and the records before it are gone unseen. That the boundary lies behind the log
-start is no proof: control markers, holes and a single late record do that, too.
+start is no proof: control markers, holes and a single late record do that, too. Nor is a log that
+begins at 0, where the topic was deleted and created anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from trainfeed.sources._choice import minutes_misplaced
 from trainfeed.sources._evidence import BLOCK, Proof, View
 
-__all__ = ["prove"]
+__all__ = ["Known", "prove"]
 
 _MINUTES: Final = 3
 _QUARTERS: Final = (0, 1, 2, 3)
 _MOST: Final = 20_000
+
+
+def _never(_: int) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Known:
+    """What earlier searches have found out about a partition.
+
+    Attributes:
+        floor: Boundary of the nearest earlier time that is known.
+        ceiling: Boundary of the nearest later time that is known.
+        reaches: Tells whether a proved boundary of an earlier time has an offset at or above a
+            log start: then all that came since is still there.
+        is_first_topic: False where the topic may have been created anew since the time of the
+            boundary: then a log that begins at 0 does not show that nothing came before it.
+    """
+
+    floor: int | None = None
+    ceiling: int | None = None
+    reaches: Callable[[int], bool] = _never
+    is_first_topic: bool = True
 
 
 def prove(
@@ -27,7 +52,7 @@ def prove(
     at_ms: int,
     log_start: int,
     stamp_ms: int | None,
-    reaches: Callable[[int], bool],
+    known: Known,
 ) -> Proof | None:
     """Return what shows that nothing was deleted between a time and its boundary.
 
@@ -37,19 +62,18 @@ def prove(
         at_ms: The time in milliseconds since 1970.
         log_start: First offset that could be read when the boundary was found.
         stamp_ms: Stamp of the record at the boundary; None without one.
-        reaches: Tells whether a proved boundary of an earlier time has an offset at or above the
-            log start that it is given: then all that came since is still there.
+        known: What earlier searches have found out.
 
     Returns:
         None when nothing shows it.
     """
-    if log_start == 0:
+    if known.is_first_topic and log_start == 0:
         return "log_start_0"
-    if offset == 0:
+    if known.is_first_topic and offset == 0:
         return "offset_0"
     if stamp_ms == at_ms:
         return "exact_stamp"
-    if reaches(log_start):
+    if known.reaches(log_start):
         return "earlier_boundary"
     return "minutes" if _holds_minutes(view, log_start, offset, at_ms) else None
 

@@ -1,8 +1,8 @@
 """Where a time lies in a range that is too long to look at every record.
 
-Blocks of records at growing distance, and some at even distance, vote, each by the median of its stamps and with the time that
-passes in the part of the range that it stands for. Then the part between the neighbours of the
-best split is looked at in the same way, until it is short.
+Blocks of records at growing distance, and some at even distance, vote: each by the median of its
+stamps and with the time that passes in the part of the range that it stands for. Then the part
+between the neighbours of the best split is looked at in the same way, until it is short.
 
 A block without evidence has no vote. Where nothing but such blocks lies between two votes, the
 records behind the first vote are looked at, and those before the second: records without evidence
@@ -20,7 +20,7 @@ import numpy as np
 from trainfeed.sources._choice import best_split
 from trainfeed.sources._evidence import BLOCK, MINUTE_MS, Records, View
 
-__all__ = ["exact_split", "sampled_split"]
+__all__ = ["exact_split", "has_evidence", "sampled_split"]
 
 # So many offsets are looked at one by one.
 _MAX_RECORDS: Final = 20_000
@@ -165,6 +165,15 @@ def sampled_split(view: View, start: int, end: int, at_ms: int) -> int | None:
         None when all records come before it.
     """
     return _Search(view, at_ms).between(_growing(start, end), end)
+
+
+def has_evidence(view: View, start: int, end: int) -> bool:
+    """Return whether a record of a range that was looked at has evidence; look at some if not."""
+    for place in [start, *_growing(start, end)] if start < end else []:
+        if len(view.seen().from_offset(start).before_offset(end)):
+            return True
+        view.read(place, end, BLOCK, _BLOCK_BYTES)
+    return len(view.seen().from_offset(start).before_offset(end)) > 0
 
 
 def _growing(start: int, end: int) -> list[int]:

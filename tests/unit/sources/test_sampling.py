@@ -51,9 +51,19 @@ def test_a_stretch_without_evidence_at_a_boundary_stays_with_what_precedes_it(le
 
 
 @pytest.mark.parametrize("stamp", [YEAR_2099, -1])
-def test_a_log_without_any_evidence_has_its_boundary_at_its_end(stamp):
-    topic = log(np.full(200_000, stamp))
-    assert find(topic, START).offset == 200_000
+@pytest.mark.parametrize("length", [1, 5_000, 200_000])
+def test_a_log_without_any_evidence_is_in_the_interval_that_is_built_first(stamp, length):
+    topic = log(np.full(length, stamp))
+    first = find(topic, START).offset
+    assert (first, find(topic, START + DAY, floor=first).offset) == (0, length)
+
+
+@pytest.mark.parametrize("length", [1, 5_000, 200_000])
+def test_records_without_evidence_at_the_beginning_go_with_what_follows(length):
+    """Nothing precedes them that they could stay with: they would be in no interval."""
+    topic = log(np.full(length, -1), steady(40_000), steady(40_000, at=START + DAY))
+    assert find(topic, START).offset == 0
+    assert find(topic, START + DAY).offset == length + 40_000
 
 
 @pytest.mark.parametrize("stamp", [START + 5 * HOUR + DAY, START + 20 * DAY])
