@@ -7,6 +7,7 @@ is landed or published: what a version would hold is told by the ranges of its p
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -22,12 +23,7 @@ from trainfeed.build import _topic_inputs
 from trainfeed.build._account import Lateness
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import (
-    OffsetOutOfRangeError,
-    SourceReplacedError,
-    TrainFeedError,
-    WindowOpenError,
-)
+from trainfeed.errors import SourceReplacedError, TrainFeedError, WindowOpenError
 from trainfeed.spec import load_spec
 from trainfeed.window import Interval
 
@@ -98,8 +94,6 @@ class Stop:
     now: int
     uuid: str
     message: str
-    named: list[tuple[int, int, int]]
-    closing: bool
 
 
 @dataclass
@@ -147,7 +141,11 @@ def build_history(project, history, root, broker=None):
     """
     outcome = Outcome()
     build = _Builds(project, history, root, outcome, broker or Simulation(history))
-    with mock.patch("os.fsync"):  # nothing here is about durability, and it takes most of the time
+    # Nothing here is about durability, which would take most of the time.
+    with (
+        mock.patch.object(os, "fsync", new=_nothing),
+        mock.patch.object(_topic_inputs, "open_source", new=build.open_source),
+    ):
         for attempt in history.attempts:
             build.attempt(attempt.window, attempt.now)
         for nth, window in enumerate(history.all_windows):
@@ -157,6 +155,7 @@ def build_history(project, history, root, broker=None):
 
 class _Builds:
     def __init__(self, project, history, root, outcome, broker):
+        self.topic = None
         self._broker = broker
         self._project = project
         self._history = history
@@ -164,18 +163,20 @@ class _Builds:
         self._folder = DatasetFolder(Path(root), "events")
         self._outcome = outcome
 
+    def open_source(self, *_):
+        """Return the topic of the build that is under way."""
+        return self.topic
+
     def attempt(self, window, now, *, allow_gap=None):
         """Build one window as a run does; what it raises is part of the outcome."""
-        topic = self._broker.open(now)
+        topic = self.topic = self._broker.open(now)
         published = self._outcome.built.get(window)
         try:
-            built = self._plan(topic, window, now, published, allow_gap)
+            built = self._plan(window, now, published, allow_gap)
         except WindowOpenError:
             self._outcome.waits += 1
         except SourceReplacedError:
             self._outcome.replaced += 1
-        except OffsetOutOfRangeError as error:
-            self._stopped(window, now, str(error), closing=allow_gap is not None)
         except TrainFeedError as error:
             self._fail(window, now, error, closing=allow_gap is not None)
         else:
@@ -193,16 +194,13 @@ class _Builds:
         if window not in self._outcome.built:
             self.attempt(window, now, allow_gap="it is gone")
 
-    def _plan(self, topic, window, now, published, allow_gap):
+    def _plan(self, window, now, published, allow_gap):
         start, end = self._history.interval(window)
         interval = Interval(_time(start), _time(end), f"w{window:02d}")
         clock = {"clock_ms": now} if _TAKES_CLOCK else {}
-        with (
-            mock.patch.object(_topic_inputs, "open_source", return_value=topic),
-            _topic_inputs.open_topics(
-                self._project.spec, self._env, self._folder, interval, **clock
-            ) as windows,
-        ):
+        with _topic_inputs.open_topics(
+            self._project.spec, self._env, self._folder, interval, **clock
+        ) as windows:
             source = _topic_inputs.TopicInputs(self._project.spec, self._env, windows)
             current = _manifest(published)
             if published is not None:
@@ -247,18 +245,23 @@ class _Builds:
         elif built is not True:
             self._outcome.unlike.append(f"window {window} is planned otherwise by a retry")
 
-    def _stopped(self, window, now, message, *, closing):
-        named = [tuple(map(int, match)) for match in _NAMED.findall(message)]
-        stop = Stop(window, now, self._history.incarnation(now).uuid, message, named, closing)
-        if closing or not named:
-            self._outcome.errors.append(f"window {window}: {message}")
-        self._outcome.stops.append(stop)
-
     def _fail(self, window, now, error, *, closing):
-        if type(error).__name__ == "EmptyUnprovenError" and not closing:
-            self._stopped(window, now, f"{type(error).__name__}: {error}", closing=closing)
+        """Take down a stop that says what it misses; any other failure is none that is expected."""
+        message = f"{type(error).__name__}: {error}"
+        named = [tuple(map(int, match)) for match in _NAMED.findall(message)]
+        # An offset that nobody can name: of a topic that is gone, or of no record at all.
+        says = any(start < end for _, start, end in named) or any(
+            words in message for words in ("created anew", "EmptyUnprovenError")
+        )
+        if closing or not says:
+            self._outcome.errors.append(f"window {window}: {message}")
         else:
-            self._outcome.errors.append(f"window {window}: {type(error).__name__}: {error}")
+            uuid = self._history.incarnation(now).uuid
+            self._outcome.stops.append(Stop(window, now, uuid, message))
+
+
+def _nothing(_):
+    """Sync no file."""
 
 
 def _manifest(published):

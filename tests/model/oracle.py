@@ -140,7 +140,7 @@ def _judge_partition(history, outcome, topic, partition, log, lines):
     kinds["gone_silent"] = kinds["gone"] & _rebuilt(history, outcome, topic, partition, entries)
     kinds["lost"] = rest & False if is_gone else rest
     kinds["outside"] = kinds["once"] & _outside(history, versions, partition, entries)
-    for kind in ("doubled", "silent", "unnamed", "lost"):
+    for kind in ("doubled", "silent", "unnamed", "gone_silent", "lost"):
         if kinds[kind].any():
             where = np.flatnonzero(kinds[kind])
             place = f"{topic.uuid}/{partition}: {len(where)} records from {where[0]} on"
@@ -212,25 +212,30 @@ def _deleted(history, versions, partition, log):
 
 def _judge_stop(history, outcome, stop):
     """Tell whether the stopped build had lost anything."""
-    counts = Counter(stops=1)
+    topics = [topic for topic in history.incarnations if topic.created <= stop.now]
+    missed = any(
+        _misses(history, outcome, stop, topic, partition, log)
+        for topic in topics
+        for partition, log in topic.partitions.items()
+    )
+    return Counter(stops=1, needless=int(not missed))
+
+
+def _misses(history, outcome, stop, topic, partition, log):
+    """Return whether a partition has lost records of a stopped build's window."""
+    entries = log.entries
     low, high = history.interval(stop.window)
-    earlier = [b for b in outcome.built.values() if b.uuid == stop.uuid and b.now < stop.now]
-    for partition, log in _topic(history, stop.uuid).partitions.items():
-        entries = log.entries
-        deleted = min(log.log_start(stop.now + 60_000), len(entries))
-        held = (entries.is_record & (entries.compacted > stop.now))[:deleted]
-        for built in earlier:
+    # A question to the broker takes time; what was deleted in that time counts as well.
+    deleted = len(entries) if topic.uuid != stop.uuid else log.log_start(stop.now + 60_000)
+    lost = entries.is_record & (entries.compacted > stop.now)
+    lost &= (entries.arrived <= stop.now) & (np.arange(len(entries)) < deleted)
+    for built in outcome.built.values():
+        if built.uuid == topic.uuid and built.now < stop.now:
             start, end = built.ranges.get(partition, (0, 0))
-            held[start:end] = False
-        own = _in(entries.stamps, low, high) | _in(entries.nominal, low, high)
-        built = outcome.built.get(stop.window)
-        if built is not None:
-            start, end = (
-                built.starts.get(partition, (0, 0))[0],
-                built.ranges.get(partition, (0, 0))[1],
-            )
-            own[start:end] = True
-        if (held & own[:deleted]).any():
-            return counts
-    counts["needless"] += 1
-    return counts
+            lost[start:end] = False
+    own = _in(entries.stamps, low, high) | _in(entries.nominal, low, high)
+    built = outcome.built.get(stop.window)
+    if built is not None and built.uuid == topic.uuid:
+        start, end = built.starts.get(partition, (0, 0))[0], built.ranges.get(partition, (0, 0))[1]
+        own[start:end] = True
+    return bool((lost & own).any())

@@ -114,7 +114,7 @@ def test_a_stop_is_needless_when_the_window_has_lost_nothing():
     log = two_days()
     log.deletions = [(100, 3)]
     versions = [version(log, 0, 0, 3, now=50), version(log, 1, 3, 6)]
-    stops = [Stop(window, CLOSING, "first", "", [(0, 0, 3)], False) for window in (0, 1)]
+    stops = [Stop(window, CLOSING, "first", "") for window in (0, 1)]
     counts, _ = judged(log, *versions, stops=[stops[1]])
     assert (counts["stops"], counts["needless"]) == (1, 1)
     counts, _ = judged(log, versions[1], stops=[stops[0]])
