@@ -19,6 +19,7 @@ from trainfeed.sources import (
     Evidence,
     Known,
     PartitionBoundary,
+    Proof,
     Topic,
     View,
     find_boundaries,
@@ -28,9 +29,9 @@ from trainfeed.storage import posix
 
 __all__ = [
     "Boundary",
-    "found_at",
     "is_proved",
     "known_boundaries",
+    "last_proved",
     "milliseconds",
     "resolve_boundary",
     "transaction_open",
@@ -47,10 +48,12 @@ class Boundary:
     Attributes:
         at: Aware UTC time.
         partitions: By partition number. A partition that came later is not in it: it began at 0.
+        found_ms: When it was found, milliseconds since 1970.
     """
 
     at: datetime
     partitions: dict[int, PartitionBoundary]
+    found_ms: int
 
     def offset(self, partition: int) -> int:
         """Return the first offset at or after the boundary."""
@@ -132,20 +135,32 @@ def is_proved(
     if known is None or boundary.is_proved(partition):
         return True
     paths = folder.boundaries(topic.identity.topic, topic.identity.uuid)
-    if _reaches(paths, boundary.at, partition)(known.log_start):
+    shown = _shown_earlier(paths, boundary.at, partition)
+    if shown(known.log_start) is not None:
         return True
+    is_first = _is_first_topic(paths, boundary.at)
+    floor = next((b.offset(partition) for b in _earlier(paths, boundary.at)), None)
     proof = prove(
         View(topic, partition, milliseconds(datetime.now(UTC))),
         offset=known.offset,
         at_ms=milliseconds(boundary.at),
-        log_start=log_start,
+        # Of what is left, with what an old file of a log that began at 0 says.
+        log_start=max(log_start, known.log_start),
         stamp_ms=known.record_timestamp_ms,
-        known=Known(is_first_topic=_is_first_topic(paths, boundary.at)),
+        known=Known(floor=floor, is_first_topic=is_first),
     )
     return proof is not None
 
 
+def last_proved(folder: DatasetFolder, topic: Topic, at: datetime, partition: int) -> int:
+    """Return the offset of the last proved boundary before ``at``; 0 when there is none."""
+    paths = folder.boundaries(topic.identity.topic, topic.identity.uuid)
+    proved = (each for each in _earlier(paths, at) if each.is_proved(partition))
+    return next((each.offset(partition) for each in proved), 0)
+
+
 def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int | None) -> Boundary:
+    clock_ms = milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms
     lower, upper = _neighbours(folder, at)
     is_first = _is_first_topic(folder, at)
     known = {
@@ -153,7 +168,7 @@ def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int 
             floor=lower.offset(partition) if lower else None,
             # A partition that a later boundary does not have, came after that one was found.
             ceiling=upper.offset(partition) if upper else None,
-            reaches=_reaches(folder, at, partition),
+            earlier=_shown_earlier(folder, at, partition),
             is_first_topic=is_first,
         )
         for partition in topic.partitions()
@@ -162,10 +177,10 @@ def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int 
         topic,
         milliseconds(at),
         skew_ms=skew_ms,
-        clock_ms=milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms,
+        clock_ms=clock_ms,
         known=known,
     )
-    return Boundary(at, found)
+    return Boundary(at, found, clock_ms)
 
 
 def _is_first_topic(folder: Path, at: datetime) -> bool:
@@ -177,32 +192,31 @@ def _is_first_topic(folder: Path, at: datetime) -> bool:
     others = (path for path in folder.parent.iterdir() if path != folder and path.is_dir())
     if not any(True for path in others for _ in _known(path)):
         return True
-    return any(found_at(path) <= at for _, path in _known(folder))
+    return any(_read(path).found_ms <= milliseconds(at) for _, path in _known(folder))
 
 
-def found_at(path: Path) -> datetime:
-    """Return when the boundary in a file was found, aware UTC."""
-    value = canonical.loads(path.read_bytes(), path=str(path))
-    clocks = [(each.get("evidence") or {}).get("clock_ms") for each in value["partitions"].values()]
-    if clocks and clocks[0] is not None:
-        return datetime.fromtimestamp(clocks[0] / 1000, UTC)
-    return datetime.strptime(value["found_at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+def _earlier(folder: Path, at: datetime) -> Iterator[Boundary]:
+    """Yield the boundaries before ``at`` that are written down, the last one first."""
+    paths = dict(_known(folder))
+    for moment in sorted((moment for moment in paths if moment < at), reverse=True):
+        yield _read(paths[moment])
 
 
-def _reaches(folder: Path, at: datetime, partition: int) -> Callable[[int], bool]:
-    """Return what tells whether a proved boundary before ``at`` lies at or above a log start."""
+def _shown_earlier(folder: Path, at: datetime, partition: int) -> Callable[[int], Proof | None]:
+    """Return what tells what the boundaries before ``at`` show of a log start; see ``Known``."""
 
-    def reaches(log_start: int) -> bool:
-        paths = dict(_known(folder))
-        for moment in sorted((moment for moment in paths if moment < at), reverse=True):
-            earlier = _read(paths[moment])
-            if partition not in earlier.partitions or earlier.offset(partition) < log_start:
-                return False
-            if earlier.is_proved(partition):
-                return True
-        return False
+    def shown(log_start: int) -> Proof | None:
+        for boundary in _earlier(folder, at):
+            known = boundary.partitions.get(partition)
+            if known is None or known.log_end < log_start:
+                return None
+            if known.offset >= log_start and boundary.is_proved(partition):
+                return "earlier_boundary"
+            if boundary.found_ms <= milliseconds(at):
+                return "appended_before"
+        return None
 
-    return reaches
+    return shown
 
 
 def _require_settled(topic: Topic, boundary: Boundary) -> None:
@@ -252,7 +266,7 @@ def _known(folder: Path) -> Iterator[tuple[datetime, Path]]:
 def _to_json(topic: Topic, boundary: Boundary) -> dict[str, Any]:
     return {
         "at": f"{boundary.at:%Y-%m-%dT%H:%M:%SZ}",
-        "found_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "found_at": f"{_utc(boundary.found_ms):%Y-%m-%dT%H:%M:%SZ}",
         "topic": topic.identity.topic,
         "topic_uuid": topic.identity.uuid,
         "cluster": topic.identity.cluster,
@@ -263,19 +277,28 @@ def _to_json(topic: Topic, boundary: Boundary) -> dict[str, Any]:
 def _read(path: Path) -> Boundary:
     value = canonical.loads(path.read_bytes(), path=str(path))
     try:
-        at = datetime.strptime(value["at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        at, found_at = (
+            datetime.strptime(value[name], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+            for name in ("at", "found_at")
+        )
         partitions = {int(p): _partition(b) for p, b in value["partitions"].items()}
     except (KeyError, TypeError, ValueError) as error:
         raise IngestError(
             f"boundary file {path} is damaged ({error}); restore or remove it"
         ) from error
-    return Boundary(at, partitions)
+    # Of the file's seconds the last moment: what was found is not older than the file says.
+    found_ms = milliseconds(found_at) + 999
+    return Boundary(at, partitions, found_ms)
 
 
 def _partition(value: dict[str, Any]) -> PartitionBoundary:
     evidence = value.get("evidence")
     known = None if evidence is None else Evidence.from_json(evidence)
     return PartitionBoundary(**{**value, "evidence": known})
+
+
+def _utc(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms // 1000, UTC)
 
 
 def milliseconds(at: datetime) -> int:

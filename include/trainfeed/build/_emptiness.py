@@ -78,11 +78,10 @@ def _wholes(
 
 def _reason(window: TopicWindow, partition: int) -> str:
     end = window.end.partitions[partition]
-    known = end.evidence
-    if known is not None and known.method == "between":
-        return _NO_OFFSET
     if end.offset == end.log_end and end.is_settled:
         return _LOG_END
+    if end.evidence is not None and end.evidence.method == "between":
+        return _NO_OFFSET
     next_ms = _next_ms(end)
     is_later = next_ms is not None and next_ms >= milliseconds(window.end.at)
     return _LATER_RECORD if is_later else _UNPROVEN

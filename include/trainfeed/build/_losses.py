@@ -84,5 +84,10 @@ def without(
         planned = kept[loss.source]
         start = min(max(planned.start, loss.end), planned.end)
         kept[loss.source] = planned.model_copy(update={"start": start})
-        gaps.append({"source": loss.source, "start": loss.start, "end": loss.end, "why": allow_gap})
+        if not loss.is_of_earlier_topic:
+            gaps.append(_gap(loss, allow_gap))
     return kept, gaps
+
+
+def _gap(loss: Loss, why: str | None) -> dict[str, Any]:
+    return {"source": loss.source, "start": loss.start, "end": loss.end, "why": why}

@@ -12,6 +12,7 @@ from typing import Any, Final
 from trainfeed.build._boundaries import (
     Boundary,
     is_proved,
+    last_proved,
     milliseconds,
     resolve_boundary,
     transaction_open,
@@ -127,14 +128,19 @@ class TopicInputs:
         self, window: TopicWindow, source: str, planned: PlannedInput, log_start: int
     ) -> Loss | None:
         lost = min(log_start, planned.end)
-        if planned.start < lost and not self._is_landed(source, planned):
-            return Loss(source, planned.start, lost, is_certain=True)
+        is_lost = planned.start < lost and not self._is_landed(source, planned)
+        topic, start, partition = window.topic, window.start, planned.partition
         # What has landed says nothing of records before it.
-        if is_proved(self._folder, window.topic, window.start, planned.partition, log_start):
-            return None
-        start = window.start.partitions[planned.partition]
-        floor = start.evidence.floor if start.evidence is not None else None
-        return Loss(source, floor or 0, start.log_start, is_certain=False)
+        if is_proved(self._folder, topic, start, partition, log_start):
+            return Loss(source, planned.start, lost, is_certain=True) if is_lost else None
+        found = start.partitions[partition]
+        ends = [
+            found.log_start,
+            found.offset if found.log_start == 0 else 0,
+            lost if is_lost else 0,
+        ]
+        first = last_proved(self._folder, topic, start.at, partition)
+        return Loss(source, min(first, max(ends)), max(ends), is_certain=False)
 
     def _known_gaps(self, current: Manifest | None) -> list[dict[str, Any]]:
         """Return the gaps of the published version, as far as its topics are still there."""

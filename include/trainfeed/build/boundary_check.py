@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, Literal
 
-from trainfeed.build._boundaries import Boundary, found_at, known_boundaries, milliseconds
+from trainfeed.build._boundaries import Boundary, known_boundaries, milliseconds
 from trainfeed.build._topic_inputs import open_source, topics_of
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
@@ -148,7 +148,7 @@ class _Check:
         earlier, stored = dict[int, PartitionBoundary](), None
         for boundary in known_boundaries(self.folder, identity.topic, identity.uuid):
             path = self.folder.boundary(identity.topic, identity.uuid, boundary.at)
-            clock_ms = milliseconds(found_at(path))
+            clock_ms = boundary.found_ms
             earlier = self._found(boundary, clock_ms, states, earlier)
             differences = (
                 *_misplaced_new_partitions(boundary, stored),
@@ -228,8 +228,12 @@ def _known(earlier: PartitionBoundary | None, state: PartitionState) -> Known:
     if earlier is None or earlier.evidence is None:
         return Known()
     proved = earlier.evidence.proof is not None
-    floor = min(earlier.offset, state.log_end)
-    return Known(floor=floor, reaches=lambda log_start: proved and earlier.offset >= log_start)
+    return Known(
+        floor=min(earlier.offset, state.log_end),
+        earlier=lambda log_start: (
+            "earlier_boundary" if proved and earlier.offset >= log_start else None
+        ),
+    )
 
 
 def _verdict(differences: Sequence[Difference]) -> Verdict:

@@ -25,7 +25,14 @@ BLOCK: Final = 64
 _FAR: Final = 20_000
 
 Method = Literal["between", "index", "end", "exact", "sampled"]
-Proof = Literal["offset_0", "log_start_0", "exact_stamp", "earlier_boundary", "minutes"]
+Proof = Literal[
+    "offset_0",
+    "log_start_0",
+    "exact_stamp",
+    "earlier_boundary",
+    "appended_before",
+    "minutes",
+]
 
 
 @dataclass(frozen=True)

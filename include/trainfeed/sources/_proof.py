@@ -22,8 +22,8 @@ _QUARTERS: Final = (0, 1, 2, 3)
 _MOST: Final = 20_000
 
 
-def _never(_: int) -> bool:
-    return False
+def _nothing(_: int) -> Proof | None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,18 @@ class Known:
     Attributes:
         floor: Boundary of the nearest earlier time that is known.
         ceiling: Boundary of the nearest later time that is known.
-        reaches: Tells whether a proved boundary of an earlier time has an offset at or above a
-            log start: then all that came since is still there.
+        earlier: Tells what boundaries of earlier times show of a log start. A proved one at or
+            above it: all that came since is still there. One that was found before the time, in a
+            log that ended at or behind it: what was deleted is older than the time.
         is_first_topic: False where the topic may have been created anew since the time of the
-            boundary: then a log that begins at 0 does not show that nothing came before it.
+            boundary. Then a log that begins at 0 does not show that nothing came before it; and
+            what lies before the first boundary is in no interval, because those before were built
+            from the topic that was deleted.
     """
 
     floor: int | None = None
     ceiling: int | None = None
-    reaches: Callable[[int], bool] = _never
+    earlier: Callable[[int], Proof | None] = _nothing
     is_first_topic: bool = True
 
 
@@ -67,14 +70,14 @@ def prove(
     Returns:
         None when nothing shows it.
     """
-    if known.is_first_topic and log_start == 0:
-        return "log_start_0"
-    if known.is_first_topic and offset == 0:
-        return "offset_0"
+    if known.is_first_topic and 0 in {log_start, offset}:
+        return "offset_0" if log_start else "log_start_0"
+    if (proof := known.earlier(log_start)) is not None:
+        return proof
+    if not known.is_first_topic and known.floor is None:
+        return None
     if stamp_ms == at_ms:
         return "exact_stamp"
-    if known.reaches(log_start):
-        return "earlier_boundary"
     return "minutes" if _holds_minutes(view, log_start, offset, at_ms) else None
 
 
