@@ -101,7 +101,7 @@ class Version:
         Raises:
             NotFoundError: No version is there.
             ChecksumError: The manifest is not the one that was published.
-            FormatError: It is no manifest.
+            FormatError: It is no manifest, or one of another place (``Manifest.read``).
             StorageError: The file system refused or failed.
         """
         return cls(path, *Manifest.read(path))
@@ -231,4 +231,4 @@ class Version:
         entry = self.manifest.file_digests().get(name)
         if entry is None:
             raise NotFoundError(f"version {self.path} was published without {name}")
-        return read_arrow(path, schema, entry[1])
+        return read_arrow(path, schema, *entry)
