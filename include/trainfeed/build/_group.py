@@ -75,12 +75,14 @@ class Group:
             for edge in ("start", "end")
         )
         self._sorter = SampleSorter(stage.spec, stage.plan, limit_bytes, self._late_before())
-        self._tally = Tally(stage.plan.sources, stage.spec.resources.quarantine_bytes)
+        quarantine_bytes = stage.spec.resources.quarantine_bytes
+        self._tally = Tally(stage.plan.sources, quarantine_bytes, self._block_bytes)
         self._mode = self._make_mode(function)
         self._read: dict[str, Leaf] = {}
         self._lateness: dict[str, Lateness] = {}
         self._refused_from = self._stamps_refused()
         self._runs: list[str] = []
+        self._quarantine: list[str] = []
 
     def process(self, piece: PlannedRange) -> None:
         """Run the function over one range."""
@@ -106,6 +108,8 @@ class Group:
                     self._sorter.add(block)
                     if self._sorter.is_full:
                         self._write_run({})
+                if self._tally.is_full:
+                    self._write_quarantine()
 
     def finish(self, ranges: list[int]) -> dict[str, Any]:
         """Write the last run, which carries the account, and the quarantined records.
@@ -115,7 +119,7 @@ class Group:
 
         Returns:
             ``runs`` and ``quarantine`` (names of files), ``account`` (ledger, late, ranges),
-            ``raw_bytes`` (in quarantine).
+            ``kept_bytes`` (in quarantine).
         """
         account = {
             "ledger": self._tally.ledger(self._read, self._sorter.valid).to_json(),
@@ -123,12 +127,12 @@ class Group:
             "ranges": ranges,
         }
         self._write_run(account)
-        quarantine = self._write("quarantine.arrow", self._tally.quarantine(), {})
+        self._write_quarantine()
         return {
             "runs": self._runs,
-            "quarantine": quarantine,
+            "quarantine": self._quarantine,
             "account": account,
-            "raw_bytes": self._tally.raw_bytes,
+            "kept_bytes": self._tally.kept_bytes,
         }
 
     def _late_before(self) -> dict[str, int]:
@@ -164,6 +168,10 @@ class Group:
         table, rows = self._sorter.run()
         name = f"{len(self._runs):05d}.arrow"
         self._runs.append(self._write(name, table, {"rows": rows, **trailer}))
+
+    def _write_quarantine(self) -> None:
+        name = f"quarantine.{len(self._quarantine):05d}.arrow"
+        self._quarantine.append(self._write(name, self._tally.take_quarantine(), {}))
 
     def _write(self, suffix: str, table: pa.Table, trailer: dict[str, Any]) -> str:
         location = self._target.parent / f"{self._target.name}.{suffix}"

@@ -118,12 +118,12 @@ def _recount_quarantine(stage: Stage, ledger: Ledger) -> dict[str, Any]:
     found = dict.fromkeys(stage.plan.sources, Leaf())
     for group in range(len(stage.plan.preprocess)):
         with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
-            table = file.read_all()
-        offsets = table["offset"].to_numpy()
-        for source, rows in _by_source(stage, table["source"].to_numpy()):
-            found[source] += Leaf.of(source_hash(source), offsets[rows], 0)
-        for entry in table["reason"].value_counts().to_pylist():
-            reasons[entry["values"]] = reasons.get(entry["values"], 0) + entry["counts"]
+            for table in file.iter_tables():
+                offsets = table["offset"].to_numpy()
+                for source, rows in _by_source(stage, table["source"].to_numpy()):
+                    found[source] += Leaf.of(source_hash(source), offsets[rows], 0)
+                for entry in table["reason"].value_counts().to_pylist():
+                    reasons[entry["values"]] = reasons.get(entry["values"], 0) + entry["counts"]
     _compare(
         stage, "quarantine", found, {source: leaf.quarantined for source, leaf in ledger.items()}
     )

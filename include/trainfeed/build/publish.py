@@ -18,7 +18,7 @@ from trainfeed.build._stage import Stage, run_stage
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Version, lift_skip
 from trainfeed.dataset.files import read_plain_file
-from trainfeed.dataset.layout import CURRENT, parse_generation
+from trainfeed.dataset.layout import CURRENT, CURRENT_BYTES, parse_generation
 from trainfeed.errors import (
     CommitUnknownError,
     ConfigError,
@@ -192,7 +192,7 @@ def _lift(stage: Stage) -> None:
 def _pointed(pointer: Path) -> int:
     """Return the generation that CURRENT names, 0 when it names none."""
     try:
-        return parse_generation(read_plain_file(pointer).decode().strip())
+        return parse_generation(read_plain_file(pointer, max_bytes=CURRENT_BYTES).decode().strip())
     except (ConfigError, FormatError, StorageError, UnicodeDecodeError):
         return 0
 

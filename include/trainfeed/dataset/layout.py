@@ -32,6 +32,7 @@ from trainfeed.storage.posix import map_errors
 
 __all__ = [
     "CURRENT",
+    "CURRENT_BYTES",
     "MANIFEST",
     "MANIFEST_DIGEST",
     "SKIPPED",
@@ -47,6 +48,8 @@ MANIFEST: Final = "MANIFEST.json"
 MANIFEST_DIGEST: Final = "MANIFEST.sha256"
 CURRENT: Final = "CURRENT"
 SKIPPED: Final = "SKIPPED.json"
+# A generation and a newline; anything longer is no pointer of ours.
+CURRENT_BYTES: Final = 64
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 # A topic's name and id may begin with any of their characters; 1 in 64 topic ids begins with '_'.
@@ -230,7 +233,9 @@ class DatasetFolder:
     def _pointed(self, interval: str) -> int | None:
         folder = self.interval(interval)
         try:
-            match = _GENERATION.fullmatch(read_plain_file(folder / CURRENT).decode().strip())
+            match = _GENERATION.fullmatch(
+                read_plain_file(folder / CURRENT, max_bytes=CURRENT_BYTES).decode().strip()
+            )
         except (FormatError, StorageError, UnicodeDecodeError):
             return None
         if match is None or match[2]:

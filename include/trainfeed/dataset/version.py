@@ -107,7 +107,7 @@ class Version:
         Raises:
             NotFoundError: No version is there.
             ChecksumError: The manifest is not the one that was published.
-            FormatError: It is no manifest.
+            FormatError: It is no manifest, or one of another place (``Manifest.read``).
             StorageError: The file system refused or failed.
         """
         return cls(path, *Manifest.read(path))
@@ -182,7 +182,7 @@ class Version:
             NotFoundError: It is missing.
         """
         path = self.path / STATISTICS
-        data = read_plain_file(path)
+        data = read_plain_file(path, max_bytes=canonical.MAX_BYTES)
         actual = hashlib.sha256(data).hexdigest()
         if actual != (expected := self._entry(STATISTICS)[1]):
             raise ChecksumError(f"expected SHA-256 {expected}, got {actual}", path=str(path))
@@ -249,7 +249,7 @@ class Version:
             ) from error
 
     def _read_arrow(self, name: str, schema: pa.Schema) -> pa.Table:
-        return read_arrow(self.path / name, schema, self._entry(name)[1])
+        return read_arrow(self.path / name, schema, *self._entry(name))
 
     def _entry(self, name: str) -> tuple[int, str]:
         entry = self.manifest.file_digests().get(name)
