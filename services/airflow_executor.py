@@ -93,11 +93,19 @@ class WatchedLocalExecutor(LocalExecutor):
             worker = self._idle_worker()
             if worker is None:
                 return  # it stays queued here, and is offered again in the next round
-            for queue in (self.queued_tasks, self.queued_callbacks, self.queued_connection_tests):
-                queue.pop(workload.key, None)  # type: ignore[attr-defined]
+            self._unqueue(workload.key)
             worker.workload = workload
             self.running.add(workload.key)
             _try_send(worker, workload)
+
+    def _unqueue(self, key: Any) -> None:
+        queues: tuple[dict[Any, Any], ...] = (
+            self.queued_tasks,
+            self.queued_callbacks,
+            self.queued_connection_tests,
+        )
+        for queue in queues:
+            queue.pop(key, None)
 
     def _idle_worker(self) -> _Worker | None:
         idle = (each for each in self._staff if each.workload is None)

@@ -44,6 +44,7 @@ from trainfeed.spec import load_spec
 _FIRST: Final = datetime(2013, 1, 1, tzinfo=UTC)
 _BUILD: Final = f"build.{places.DATASET}"
 _TRAIN: Final = f"train.{places.DATASET}"
+_START_S: Final = 300.0
 _LOOK_S: Final = 2.0
 _DAY_S: Final = 120.0
 _VICTIM_S: Final = 20.0  # a kind that has no process for so long gives way to the next one
@@ -97,8 +98,8 @@ def _measure(
     stack = AirflowStack(place.home, environ=place.environ, options=options)
     try:
         stack.start()
-        stack.wait()
-        stack.wait_for_dags([_BUILD, _TRAIN])
+        stack.wait(_START_S)
+        stack.wait_for_dags([_BUILD, _TRAIN], _START_S)
         last = _FIRST + timedelta(days=days - 1)
         stack.client.backfill(_BUILD, _FIRST, last, max_active_runs=active)
         return _under_kills(stack, place.root, plan, seed, expected)
@@ -208,6 +209,7 @@ def _killed(
                 pid = chance.choice(pids)
                 kill(pid)
                 done.append(Kill(round(time.monotonic() - started_s, 1), kind, pid))
+                console.print(f"{done[-1].at_s:6.1f} s: killed {kind}, process {pid}")
 
     with _thread(carry_out, over):
         yield
