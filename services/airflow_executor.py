@@ -6,7 +6,8 @@ it has just read with it: nobody knows which one, the task stays ``queued`` for 
 is killed while it waits holds the queue's lock, and no worker gets a task after that.
 
 Here the scheduler's process knows what each worker has. When one ends without a word it says so, in
-its own log and in Airflow's audit log, and the task is tried again.
+its own log and in the reason of the failure, which Airflow keeps as the event ``state mismatch`` of
+its audit log, and the task is tried again.
 """
 
 from __future__ import annotations
@@ -142,7 +143,6 @@ class WatchedLocalExecutor(LocalExecutor):
         key = worker.workload.key
         message = f"worker {worker.process.pid} {ended} before it said how the task went"
         self.log.error("%s: %s; the task is tried again if it has a try left", key, message)
-        self.log_task_event(event="worker died", extra=message, ti_key=key)
         self.fail(key, message)
 
     def _fill(self) -> None:
