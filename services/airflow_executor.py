@@ -79,6 +79,15 @@ class WatchedLocalExecutor(LocalExecutor):
             worker.pipe.close()
         self._staff = []
 
+    def try_adopt_task_instances(self, tis: Sequence[TaskInstance]) -> Sequence[TaskInstance]:
+        """Those of the tasks that no worker of ours has: they are started again.
+
+        A scheduler whose round takes longer than ``scheduler_health_check_threshold`` takes itself
+        for dead, and asks this about the tasks that it runs itself. Started again each time, on a
+        machine that stays busy they would never end.
+        """
+        return [ti for ti in tis if not self.has_task(ti)]
+
     def revoke_task(self, *, ti: TaskInstance) -> None:
         """End the worker that has the task, and forget the task; without an event."""
         self.queued_tasks.pop(ti.key, None)
@@ -88,6 +97,7 @@ class WatchedLocalExecutor(LocalExecutor):
                 self.log.warning("Task %s is revoked: ending worker %s", ti, worker.process.pid)
                 worker.workload = None
                 worker.process.kill()
+                worker.process.join()  # else it could be taken for an idle one
 
     def _process_workloads(self, workload_list: Sequence[ExecutorWorkload]) -> None:
         for workload in workload_list:
