@@ -6,7 +6,8 @@ it has just read with it: nobody knows which one, the task stays ``queued`` for 
 is killed while it waits holds the queue's lock, and no worker gets a task after that.
 
 Here the scheduler's process knows what each worker has. When one ends without a word it says so, in
-its own log and in Airflow's audit log, and the task is tried again.
+its own log and in the reason of the failure, which Airflow keeps as the event ``state mismatch`` of
+its audit log, and the task is tried again.
 """
 
 from __future__ import annotations
@@ -78,6 +79,15 @@ class WatchedLocalExecutor(LocalExecutor):
             worker.pipe.close()
         self._staff = []
 
+    def try_adopt_task_instances(self, tis: Sequence[TaskInstance]) -> Sequence[TaskInstance]:
+        """Those of the tasks that no worker of ours has: they are started again.
+
+        A scheduler whose round takes longer than ``scheduler_health_check_threshold`` takes itself
+        for dead, and asks this about the tasks that it runs itself. Started again each time, on a
+        machine that stays busy they would never end.
+        """
+        return [ti for ti in tis if not self.has_task(ti)]
+
     def revoke_task(self, *, ti: TaskInstance) -> None:
         """End the worker that has the task, and forget the task; without an event."""
         self.queued_tasks.pop(ti.key, None)
@@ -87,17 +97,26 @@ class WatchedLocalExecutor(LocalExecutor):
                 self.log.warning("Task %s is revoked: ending worker %s", ti, worker.process.pid)
                 worker.workload = None
                 worker.process.kill()
+                worker.process.join()  # else it could be taken for an idle one
 
     def _process_workloads(self, workload_list: Sequence[ExecutorWorkload]) -> None:
         for workload in workload_list:
             worker = self._idle_worker()
             if worker is None:
                 return  # it stays queued here, and is offered again in the next round
-            for queue in (self.queued_tasks, self.queued_callbacks, self.queued_connection_tests):
-                queue.pop(workload.key, None)  # type: ignore[attr-defined]
+            self._unqueue(workload.key)
             worker.workload = workload
             self.running.add(workload.key)
             _try_send(worker, workload)
+
+    def _unqueue(self, key: Any) -> None:
+        queues: tuple[dict[Any, Any], ...] = (
+            self.queued_tasks,
+            self.queued_callbacks,
+            self.queued_connection_tests,
+        )
+        for queue in queues:
+            queue.pop(key, None)
 
     def _idle_worker(self) -> _Worker | None:
         idle = (each for each in self._staff if each.workload is None)
@@ -134,7 +153,6 @@ class WatchedLocalExecutor(LocalExecutor):
         key = worker.workload.key
         message = f"worker {worker.process.pid} {ended} before it said how the task went"
         self.log.error("%s: %s; the task is tried again if it has a try left", key, message)
-        self.log_task_event(event="worker died", extra=message, ti_key=key)
         self.fail(key, message)
 
     def _fill(self) -> None:

@@ -20,9 +20,9 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final
@@ -44,6 +44,7 @@ from trainfeed.spec import load_spec
 _FIRST: Final = datetime(2013, 1, 1, tzinfo=UTC)
 _BUILD: Final = f"build.{places.DATASET}"
 _TRAIN: Final = f"train.{places.DATASET}"
+_START_S: Final = 300.0
 _LOOK_S: Final = 2.0
 _DAY_S: Final = 120.0
 _VICTIM_S: Final = 20.0  # a kind that has no process for so long gives way to the next one
@@ -64,7 +65,7 @@ def main(
     home = Path(tempfile.mkdtemp(prefix="trainfeed-kills-"))
     home.chmod(0o711)  # the database server runs as another account
     try:
-        outcome = _measure(home, days, active, _plan(kills, seed, apart), seed)
+        outcome = _measure(home, days, active, _Plan(kills, seed, apart))
     finally:
         shutil.rmtree(home, ignore_errors=True)
     show(outcome, days, console)
@@ -74,21 +75,27 @@ def main(
         raise typer.Exit(1)
 
 
-def _plan(kills: int, seed: int, apart_s: float) -> list[tuple[str, float]]:
-    """Kinds and the seconds before each: every kind comes up, then again in another order."""
-    chance, plan = random.Random(seed), list[tuple[str, float]]()  # noqa: S311 - no secret
-    while len(plan) < kills:
-        for kind in chance.sample(KINDS, len(KINDS)):
-            plan.append((kind, chance.uniform(0.3, 1.7) * apart_s))
-    return plan[:kills]
+@dataclass(frozen=True)
+class _Plan:
+    """How many processes are killed, and the seed and mean distance of the kills."""
+
+    kills: int
+    seed: int
+    apart_s: float
+
+    def __iter__(self) -> Iterator[tuple[str, float]]:
+        """Kinds and the seconds before each: every kind comes up, then again in another order."""
+        chance = random.Random(self.seed)  # noqa: S311 - no secret
+        while True:
+            for kind in chance.sample(KINDS, len(KINDS)):
+                yield kind, chance.uniform(0.3, 1.7) * self.apart_s
 
 
 def _measure(
     home: Path,
     days: int,
     active: int,
-    plan: Sequence[tuple[str, float]],
-    seed: int,
+    plan: _Plan,
 ) -> Outcome:
     places.make_lookups()
     place = places.embedded(home)
@@ -97,11 +104,11 @@ def _measure(
     stack = AirflowStack(place.home, environ=place.environ, options=options)
     try:
         stack.start()
-        stack.wait()
-        stack.wait_for_dags([_BUILD, _TRAIN])
+        stack.wait(_START_S)
+        stack.wait_for_dags([_BUILD, _TRAIN], _START_S)
         last = _FIRST + timedelta(days=days - 1)
         stack.client.backfill(_BUILD, _FIRST, last, max_active_runs=active)
-        return _under_kills(stack, place.root, plan, seed, expected)
+        return _under_kills(stack, place.root, plan, expected)
     finally:
         stack.stop()
 
@@ -131,13 +138,12 @@ def _digests(root: Path) -> dict[str, str]:
 def _under_kills(
     stack: AirflowStack,
     root: Path,
-    plan: Sequence[tuple[str, float]],
-    seed: int,
+    plan: _Plan,
     expected: dict[str, str],
 ) -> Outcome:
     watch, done, unanswered = Watch(stack.client, (_BUILD, _TRAIN)), list[Kill](), 0
     started_s = time.monotonic()
-    with _restarted(stack), _killed(stack, plan, seed, done):
+    with _restarted(stack), _killed(stack, plan, done):
         while not _over(watch, root, expected):
             if time.monotonic() - started_s > _DAY_S * len(expected):
                 console.print("the time is over; runs that have not ended are in the table")
@@ -192,22 +198,21 @@ def _restarted(stack: AirflowStack) -> Iterator[None]:
 
 
 @contextmanager
-def _killed(
-    stack: AirflowStack, plan: Sequence[tuple[str, float]], seed: int, done: list[Kill]
-) -> Iterator[None]:
-    """Kill by the plan; ``done`` gets what was killed."""
-    over, chance, started_s = threading.Event(), random.Random(seed), time.monotonic()  # noqa: S311
+def _killed(stack: AirflowStack, plan: _Plan, done: list[Kill]) -> Iterator[None]:
+    """Kill by the plan, until it is carried out; ``done`` gets what was killed."""
+    over, chance, started_s = threading.Event(), random.Random(plan.seed), time.monotonic()  # noqa: S311
 
     def carry_out() -> None:
         for kind, after_s in plan:
             over.wait(after_s)
             pids = _wait_for(stack, kind, over)
-            if over.is_set():
+            if over.is_set() or len(done) == plan.kills:
                 return
             if pids:
                 pid = chance.choice(pids)
                 kill(pid)
                 done.append(Kill(round(time.monotonic() - started_s, 1), kind, pid))
+                console.print(f"{done[-1].at_s:6.1f} s: killed {kind}, process {pid}")
 
     with _thread(carry_out, over):
         yield

@@ -491,6 +491,16 @@ def test_the_plugin_registers_the_links_of_the_operators():
     assert in_an_airflow_with_the_plugins(code) == str(links)
 
 
+def test_the_plugin_registers_the_timetable_and_the_listener():
+    code = """
+listeners = plugins_manager._get_plugins()[0]
+print(sorted(plugins_manager.get_timetables_plugins()),
+      [m.__name__ for p in listeners for m in p.listeners if p.name == "trainfeed_links"])
+"""
+    expected = "['operators.timetable.IntervalTimetable'] ['plugins._run_notes']"
+    assert in_an_airflow_with_the_plugins(code) == expected
+
+
 def test_the_plugin_registers_a_page_of_runs_and_imports_it_later():
     code = """
 (app,), _ = plugins_manager.get_fastapi_plugins()

@@ -27,7 +27,7 @@ NAMES = ["2026-01-01", "2026-01-02", "2026-01-03"]
 DAYS = [datetime.fromisoformat(f"{name}T00:00:00+00:00") for name in NAMES]
 LONG_AGO = datetime(2012, 5, 1, tzinfo=UTC)
 DATES = pytest.mark.parametrize("date", ["now", "2012", None])
-TIMEOUT_S = 180.0
+START_S, TIMEOUT_S = 300.0, 180.0
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -80,7 +80,7 @@ def client(ground):
     stack = AirflowStack(home, environ=environ, options=AirflowOptions())
     try:
         stack.start()
-        stack.wait()
+        stack.wait(START_S)
         stack.wait_for_dags([ENDED, ENDLESS, BACKFILLED, "train.clicks", "convert", "housekeeping"])
         yield stack.client
     finally:
