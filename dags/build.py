@@ -2,20 +2,24 @@
 One DAG `build.<data set>` per folder of `include/datasets`: source → published version.
 
 A run builds one interval of the data set's schedule: the one of the parameter `window_start`, or
-else the one of its data interval. Publishing emits an event of the asset `trainfeed://<data set>`
-with the interval's name as partition key; so does a run that finds the version published already.
-Published intervals that no training has seen, because `train.<data set>` was paused for instance,
-get an event besides, so that no training is missed.
+else the one of its data interval, which for a triggered run with a logical date is the last one
+that had ended by then. A run that means no interval of the schedule fails in its first task, and
+says which one it meant. Runs of the schedule are named after their interval, and every run has it
+as its note, unless it has a note already. Publishing emits an event of the asset
+`trainfeed://<data set>` with the interval's name as partition key; so does a run that finds the
+version published already. Published intervals that no training has seen, because
+`train.<data set>` was paused for instance, get an event besides, so that no training is missed.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, chain
+from airflow.sdk import DAG, chain
 
 from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS, dataset_asset
 from dags._docs import spec_doc
+from dags._limits import MAX_TASKS_OF_RUN, active_runs, task_limits
 from dags._params import build_params
 from dags._specs import dag_specs
 from operators.check import CheckOperator
@@ -25,6 +29,7 @@ from operators.plan_interval import PlanIntervalOperator
 from operators.preprocess import PreprocessOperator
 from operators.recordio_to_cephfs import RecordIOToCephFSOperator
 from operators.samples_to_recordio import SamplesToRecordIOOperator
+from operators.timetable import BEFORE_ALL, IntervalTimetable
 from trainfeed.spec import DatasetSpec
 
 UNIT_LABEL: Final = "unit {{ task.unit }}"
@@ -32,16 +37,15 @@ UNIT_LABEL: Final = "unit {{ task.unit }}"
 
 def build_dag(spec: DatasetSpec) -> DAG:
     """The DAG that builds the intervals of one data set."""
-    schedule = spec.schedule_model()
     with DAG(
         dag_id=f"build.{spec.name}",
         description=spec.description or None,
         doc_md=spec_doc(spec),
-        schedule=CronDataIntervalTimetable(schedule.cron, timezone="UTC"),
-        start_date=schedule.first,
-        end_date=schedule.last,
+        schedule=IntervalTimetable(spec.schedule_model()),
+        start_date=BEFORE_ALL,
         catchup=spec.catchup,
-        max_active_runs=spec.resources.max_active_runs,
+        max_active_runs=active_runs(spec),
+        max_active_tasks=MAX_TASKS_OF_RUN,
         params=build_params(spec),
         default_args=DEFAULT_ARGS,
         tags=[*TAGS, spec.name],
@@ -52,10 +56,22 @@ def build_dag(spec: DatasetSpec) -> DAG:
 
 def _stages(spec: DatasetSpec) -> None:
     source_pool = spec.resources.pool or "default_pool"
-    trains = spec.train is not None
-    plan = PlanIntervalOperator(task_id="plan", dataset=spec.name, trains=trains, pool=source_pool)
+    limits = task_limits(spec)
+    plan = PlanIntervalOperator(
+        task_id="plan",
+        dataset=spec.name,
+        trains=spec.train is not None,
+        pool=source_pool,
+        **limits,
+    )
     of_plan: dict[str, Any] = {"dataset": spec.name, "plan": plan.plan}
-    of_unit = {**of_plan, "execution_timeout": MAPPED_LIMIT, "map_index_template": UNIT_LABEL}
+    of_unit = {
+        **of_plan,
+        **task_limits(spec, is_mapped=True),
+        "execution_timeout": MAPPED_LIMIT,
+        "map_index_template": UNIT_LABEL,
+    }
+    of_plan |= limits
     ingest = KafkaToHdfsOperator.partial(task_id="ingest", pool=source_pool, **of_unit)
     # Log files that are not landed first are read where samples are made.
     reads_logs = spec.source.logs is not None and not spec.source.logs.land
@@ -66,7 +82,7 @@ def _stages(spec: DatasetSpec) -> None:
     check = CheckOperator(task_id="check", **of_plan)
     publish = RecordIOToCephFSOperator(
         task_id="publish",
-        training_dag_id=f"train.{spec.name}" if trains else None,
+        training_dag_id=f"train.{spec.name}" if spec.train else None,
         outlets=[dataset_asset(spec.name)],
         **of_plan,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -10,6 +11,7 @@ from operators._outcome import airflow_outcome
 from operators._stage import StageOperator, open_dataset
 from operators.catch_up import Trainings
 from operators.links import TrainingRunsLink, VersionLink
+from trainfeed.errors import TrainFeedError
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
@@ -18,8 +20,11 @@ if TYPE_CHECKING:
     from trainfeed.config import Environment
     from trainfeed.spec import DatasetSpec
 
-__all__ = ["RecordIOToCephFSOperator"]
+__all__ = ["VERSION_KEY", "RecordIOToCephFSOperator"]
 
+logger = logging.getLogger(__name__)
+
+VERSION_KEY: Final = "version_report"
 _EVENT_EXTRA: Final = ("generation", "manifest_sha256", "content_digest", "fingerprint", "samples")
 
 
@@ -55,6 +60,7 @@ class RecordIOToCephFSOperator(StageOperator):
             report["verdict"] = "identical"
         if "note" in self.plan:
             report["note"] = self.plan["note"]
+        _tell(context, report)
         extra = {key: report[key] for key in _EVENT_EXTRA}
         generations = {report["interval"]: report["generation"]}
         if self.training_dag_id is not None:
@@ -71,7 +77,7 @@ class RecordIOToCephFSOperator(StageOperator):
         self, context: Context, report: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """Return what is reported of trainings, and interval → generation of further events."""
-        with airflow_outcome():
+        with airflow_outcome(context):
             spec, env = open_dataset(self.dataset)
             trainings = Trainings(spec, env, str(self.training_dag_id), context)
             return trainings.announce(report["interval"], report["generation"])
@@ -86,3 +92,17 @@ class RecordIOToCephFSOperator(StageOperator):
         folder = DatasetFolder(Path(env.root), ref.dataset)
         path = folder.version(ref.interval, parse_generation(report["generation"]))
         return {**report, "path": str(path)}
+
+
+def _tell(context: Context, report: Mapping[str, Any]) -> None:
+    """Leave what the page of the run shows of the version; published is published without it."""
+    from trainfeed.build.version_report import version_report
+    from trainfeed.dataset import DatasetFolder, Version
+
+    path = Path(report["path"])
+    try:
+        # <root>/<data set>/versions/<interval>/<generation>
+        folder = DatasetFolder(path.parents[3], str(report["dataset"]))
+        context["ti"].xcom_push(key=VERSION_KEY, value=version_report(Version.open(path), folder))
+    except TrainFeedError as error:
+        logger.warning("the page of the run will not have the version: %s", error)

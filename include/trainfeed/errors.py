@@ -4,9 +4,11 @@
 
     TrainFeedError
     ├── ConfigError                 FAIL   a setting is missing or contradicts another
+    │   ├── RootError               FAIL   the publication root is missing, or was never made one
     │   ├── SpecError               FAIL   a dataset.yaml is wrong; says where and what to do
     │   └── WindowError             FAIL   the interval is no tick of the schedule
     ├── WindowOpenError             RETRY  the interval has not settled yet; says when it will have
+    │   └── TransactionOpenError    RETRY  an open transaction may hide records of the interval
     ├── CodeChangedError            FAIL   the running code is not the code of the plan
     ├── PreprocessError             FAIL   a user function raised, or broke its schema
     ├── EngineError                 RETRY  a process that ran a user function was killed
@@ -27,15 +29,17 @@
     ├── IngestError                 RETRY  the source refused or failed an operation
     │   ├── SourceUnreachableError  RETRY  no answer in time, or no connection
     │   ├── TopicNotFoundError      FAIL
+    │   ├── LogsMissingError        FAIL   a folder of logs was not complete in time
     │   ├── SourceReplacedError     FAIL   topic or file is not the one that was planned
-    │   └── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
+    │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
+    │   └── EmptyUnprovenError      FAIL   nothing shows that the interval has no records
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
     ├── LoaderError                 FAIL
     │   ├── ReaderEndedError        FAIL   a reader ends before the position of a state
     │   ├── SampleShapeError        FAIL   samples and schema disagree
     │   └── WorkerDiedError         RETRY  a worker process was killed, stopped, or has exited
     └── LaunchError                 RETRY  the launcher refused or failed an operation
-        ├── WindowIncompleteError   RETRY  intervals of the training window are not published yet
+        ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
         ├── JobRejectedError        FAIL   the job specification is invalid
         ├── JobFailedError          FAIL   the job ran and failed by its own code
         └── JobKilledError          RETRY  a rank was killed, or lacked what another try may find
@@ -45,9 +49,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 __all__ = [
     "AccessDeniedError",
@@ -57,6 +62,7 @@ __all__ = [
     "CommitUnknownError",
     "ConfigError",
     "ConflictError",
+    "EmptyUnprovenError",
     "EngineError",
     "FormatError",
     "GateError",
@@ -66,6 +72,7 @@ __all__ = [
     "JobRejectedError",
     "LaunchError",
     "LoaderError",
+    "LogsMissingError",
     "MemoryLimitError",
     "NonDeterminismError",
     "NotFoundError",
@@ -74,6 +81,7 @@ __all__ = [
     "PreprocessError",
     "QuotaExceededError",
     "ReaderEndedError",
+    "RootError",
     "SampleShapeError",
     "SourceReplacedError",
     "SourceUnreachableError",
@@ -81,6 +89,7 @@ __all__ = [
     "StorageError",
     "TopicNotFoundError",
     "TrainFeedError",
+    "TransactionOpenError",
     "TruncatedError",
     "UnsuitableStoreError",
     "UnsupportedCodecError",
@@ -108,6 +117,10 @@ class ConfigError(TrainFeedError):
     """A setting is missing or contradicts another."""
 
 
+class RootError(ConfigError):
+    """The publication root is not there, or nobody has made the folder one on purpose."""
+
+
 class SpecError(ConfigError):
     """A dataset.yaml is wrong."""
 
@@ -119,11 +132,26 @@ class WindowError(ConfigError):
 class WindowOpenError(TrainFeedError):
     """The interval cannot be planned yet.
 
-    ``ready_at`` is the aware UTC time from which it can, or None when unknown.
+    ``ready_at`` is the aware UTC time from which it can, or None when unknown. ``reason`` says what
+    is missing, as a part of a sentence; it is empty where the message says it all.
     """
 
     outcome = Outcome.RETRY
     ready_at: datetime | None = None
+    reason: str = ""
+
+
+class TransactionOpenError(WindowOpenError):
+    """Transactions that are still open may hide records of the interval.
+
+    ``places`` names the partitions, each with its last stable offset and high watermark. ``wait``
+    is how long to look again at most, from ``since``, an aware UTC time, on; after that a person
+    must look at the producers.
+    """
+
+    places: tuple[str, ...] = ()
+    wait: timedelta = timedelta(0)
+    since: datetime | None = None
 
 
 class CodeChangedError(TrainFeedError):
@@ -187,9 +215,14 @@ class UnsupportedCodecError(FormatError):
 
 
 class StorageError(TrainFeedError):
-    """A file system refused or failed an operation."""
+    """A file system refused or failed an operation.
+
+    ``is_outage`` says that a server did not answer, or not as one that is well does: it may be
+    back soon.
+    """
 
     outcome = Outcome.RETRY
+    is_outage: bool = False
 
 
 class NotFoundError(StorageError):
@@ -252,6 +285,12 @@ class TopicNotFoundError(IngestError):
     outcome = Outcome.FAIL
 
 
+class LogsMissingError(IngestError):
+    """The folder of log files of an interval was not complete when the wait for it ended."""
+
+    outcome = Outcome.FAIL
+
+
 class SourceReplacedError(IngestError):
     """A topic or file is not the one that was planned."""
 
@@ -264,8 +303,24 @@ class OffsetOutOfRangeError(IngestError):
     outcome = Outcome.FAIL
 
 
+class EmptyUnprovenError(IngestError):
+    """An interval would be empty, and nothing shows that no record belongs to it."""
+
+    outcome = Outcome.FAIL
+
+
 class GateError(TrainFeedError):
-    """Ledgers differ, or a quality gate of the spec is broken."""
+    """Ledgers differ, or a quality gate of the spec is broken.
+
+    ``report`` is small JSON for pages: counts, reasons with examples, gates; None when no gate of
+    the spec is concerned.
+    """
+
+    report: Mapping[str, Any] | None = None
+
+    def __init__(self, message: str, *, report: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class LoaderError(TrainFeedError):
@@ -302,9 +357,13 @@ class LaunchError(TrainFeedError):
 
 
 class WindowIncompleteError(LaunchError):
-    """Intervals of the training window are not published yet."""
+    """Intervals of a range, of a rolling window or of a training are not published yet.
+
+    ``missing`` has their names.
+    """
 
     outcome = Outcome.RETRY
+    missing: tuple[str, ...] = ()
 
 
 class JobRejectedError(LaunchError):

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from services._home import REPOSITORY
 from services.airflow import AirflowOptions, AirflowStack
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.errors import NotFoundError
 
 FIRST = datetime(2013, 1, 1, tzinfo=UTC)
@@ -59,7 +59,7 @@ class Ground:
             assert old in spec.read_text()
             spec.write_text(spec.read_text().replace(old, new))
         root = root or path / "root"
-        root.mkdir(parents=True)
+        init_root(root)
         (path / "fired").mkdir()
         return cls(path, root, datasets, kafka, tuple(faults))
 

@@ -55,18 +55,6 @@ class PublishedInputs:
             raise self._error
         return {source: _planned(old) for source, old in current.inputs.items()}
 
-    def without_losses(
-        self,
-        current: Manifest | None,  # noqa: ARG002 - the same question as for a source
-        allow_gap: str | None,  # noqa: ARG002
-    ) -> tuple[Mapping[str, Planned], list[dict[str, Any]]]:
-        """Refuse: a build reads its source.
-
-        Raises:
-            TrainFeedError: That of the source.
-        """
-        raise self._error
-
 
 def _planned(old: Mapping[str, Any]) -> Planned:
     kind = PlannedFile if "path" in old else PlannedInput

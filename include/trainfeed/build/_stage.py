@@ -7,6 +7,7 @@ two runs of one interval the slower one meets a version that is already there.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,11 +17,18 @@ from typing import Any, Final, TypeVar
 from trainfeed import faults
 from trainfeed.build._code import code_digest, running_libraries
 from trainfeed.build._differences import differences
+from trainfeed.build._kept import kept
 from trainfeed.build._plan_file import Plan, PlannedShard, load_plan
 from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, Version
-from trainfeed.errors import CodeChangedError, ConflictError, NonDeterminismError, TrainFeedError
+from trainfeed.dataset import DatasetFolder, Manifest, Version, require_root
+from trainfeed.errors import (
+    CodeChangedError,
+    ConflictError,
+    NonDeterminismError,
+    StorageError,
+    TrainFeedError,
+)
 from trainfeed.spec import DatasetSpec, fingerprint_fields
 from trainfeed.storage import Location, posix
 
@@ -29,6 +37,8 @@ __all__ = ["Stage", "run_stage", "unit_of"]
 logger = logging.getLogger(__name__)
 
 _SPILL: Final = "spill"
+# A NameNode or DataNode that is started again is back within some seconds.
+_PAUSES_S: Final = (1, 2, 4, 8)
 _Unit = TypeVar("_Unit")
 
 
@@ -49,7 +59,9 @@ class Stage:
     @classmethod
     def open(cls, spec: DatasetSpec, env: Environment, ref: PlanRef) -> Stage:
         """Load the plan that ``ref`` names."""
-        return cls(spec, env, load_plan(DatasetFolder(Path(env.root), ref.dataset), ref))
+        folder = DatasetFolder(Path(env.root), ref.dataset)
+        require_root(folder.root, env.root_setting)
+        return cls(spec, env, load_plan(folder, ref))
 
     @property
     def folder(self) -> DatasetFolder:
@@ -123,7 +135,7 @@ class Stage:
         if changes := differences(planned, running):
             raise CodeChangedError(
                 f"code changed since plan {self.plan.plan_id} was made ({', '.join(changes)});"
-                " landing files are kept, nothing was published; start the run anew"
+                f" {kept(self.spec)}; build the interval again (in Airflow: trigger a new run)"
             )
 
 
@@ -182,8 +194,7 @@ def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -
     stage.check_code()
     faults.point(f"{name}.start")
     try:
-        with posix.map_errors(stage.folder.path):
-            return work(stage)
+        return _patiently(stage, name, work)
     except (ConflictError, NonDeterminismError):
         # These speak of what is published; that it is there is no way out of them.
         raise
@@ -193,6 +204,24 @@ def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -
             logger.info("%s gave way to a version published meanwhile: %s", name, error)
             return report
         raise
+
+
+def _patiently(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -> dict[str, Any]:
+    """Do the work, again after a pause while a server of a file system restarts."""
+    for pause_s in (*_PAUSES_S, None):
+        try:
+            with posix.map_errors(stage.folder.path):
+                return work(stage)
+        except StorageError as error:
+            if pause_s is None or not error.is_outage:
+                raise
+            logger.warning("%s: %s; trying again in %d s", name, error, pause_s)
+            _pause(pause_s)
+    raise AssertionError
+
+
+def _pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
 
 
 def _published(stage: Stage) -> dict[str, Any] | None:

@@ -16,9 +16,9 @@ from trainfeed.build._assemble import assemble, checked_content
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._stage import Stage, run_stage
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, TrainingMarks, Version
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Version, lift_skip
 from trainfeed.dataset.files import read_plain_file
-from trainfeed.dataset.layout import CURRENT, parse_generation
+from trainfeed.dataset.layout import CURRENT, CURRENT_BYTES, parse_generation
 from trainfeed.errors import (
     CommitUnknownError,
     ConfigError,
@@ -57,6 +57,7 @@ def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]
     version = Version.open(stage.version_path)
     _confirm(stage)
     _point(version)
+    _lift(stage)
     if report["verdict"] == "published":
         _require_equal(stage, version)
     _clean(stage)
@@ -177,10 +178,21 @@ def _point(version: Version) -> None:
         logger.warning("%s was not updated, the next run will: %s", pointer, error)
 
 
+def _lift(stage: Stage) -> None:
+    """Remove the marker of an interval that was left out until now; a version counts more."""
+    interval = stage.plan.interval["name"]
+    try:
+        if lift_skip(stage.folder, interval):
+            logger.info("%s/%s is left out no more", stage.plan.dataset, interval)
+    except (TrainFeedError, OSError) as error:
+        marker = stage.folder.skip(interval)
+        logger.warning("%s was not removed, the next run will: %s", marker, error)
+
+
 def _pointed(pointer: Path) -> int:
     """Return the generation that CURRENT names, 0 when it names none."""
     try:
-        return parse_generation(read_plain_file(pointer).decode().strip())
+        return parse_generation(read_plain_file(pointer, max_bytes=CURRENT_BYTES).decode().strip())
     except (ConfigError, FormatError, StorageError, UnicodeDecodeError):
         return 0
 

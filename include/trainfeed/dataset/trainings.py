@@ -160,7 +160,9 @@ class TrainingMarks:
 
     def _is_on_its_way(self, version: Untrained, by: str) -> bool:
         try:
-            value = canonical.loads(read_plain_file(self._mark(version, _ANNOUNCED)))
+            value = canonical.loads(
+                read_plain_file(self._mark(version, _ANNOUNCED), max_bytes=canonical.MAX_BYTES)
+            )
             at = datetime.strptime(value["at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
         except (FormatError, NotFoundError, KeyError, TypeError, ValueError):
             return False
@@ -175,7 +177,9 @@ class TrainingMarks:
     def _older(self) -> dict[str, int]:
         path = self._home / _SINCE
         try:
-            value = canonical.loads(read_plain_file(path), path=str(path))
+            value = canonical.loads(
+                read_plain_file(path, max_bytes=canonical.MAX_BYTES), path=str(path)
+            )
         except NotFoundError:
             return {}
         if not isinstance(value, dict) or not isinstance(value.get("versions"), dict):
@@ -211,7 +215,9 @@ class TrainingMarks:
 
 def _versions_of(path: Path) -> list[dict[str, Any]]:
     try:
-        value = canonical.loads(read_plain_file(path), path=str(path))
+        value = canonical.loads(
+            read_plain_file(path, max_bytes=canonical.MAX_BYTES), path=str(path)
+        )
         return [read for read in value["versions"] if isinstance(read, dict)]
     except (FormatError, NotFoundError, KeyError, TypeError):
         return []  # no rank could read it: nothing was trained

@@ -14,6 +14,7 @@ import pytest
 
 from tests.unit.processes import LIMIT_S, is_running, until
 from trainfeed import faults
+from trainfeed.dataset import Skip, write_skip
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
@@ -21,6 +22,7 @@ from trainfeed.errors import (
     JobFailedError,
     JobKilledError,
     JobRejectedError,
+    NotFoundError,
     WindowIncompleteError,
 )
 from trainfeed.training import TrainingJob, runtime
@@ -68,6 +70,21 @@ def test_an_incomplete_window_names_what_is_missing_and_starts_nothing(trained):
     with pytest.raises(WindowIncompleteError, match="not published yet: 2024-03-01"):
         run(trained, "2024-03-02")
     assert list(trained.folder.path.glob("training/[!_]*")) == []
+
+
+def test_an_interval_that_was_decided_to_be_left_out_is_named_and_not_waited_for(trained):
+    trained.build("2024-03-02")
+    skip = Skip("2024-03-01", "no logs", "2024-03-08T00:00:00Z", None)
+    write_skip(trained.folder, skip)
+    report = run(trained, "2024-03-02")
+    assert (report["intervals"], report["skipped"]) == (["2024-03-02"], ["2024-03-01"])
+    assert report["metrics"]["days"] == 1
+    assert JobSpec.read(Path(report["folder"], "job.json")).skipped == ["2024-03-01"]
+    with pytest.raises(NotFoundError, match="all were decided to be left out: 2024-03-01"):
+        run(trained)
+    trained.build()
+    assert "skipped" not in run(trained)
+    assert b"skipped" not in Path(run(trained)["folder"], "job.json").read_bytes()
 
 
 def test_a_finished_job_is_adopted(trained):
