@@ -188,14 +188,26 @@ HOURLY = {'"@daily"': '"@hourly"', "end: 2026-01-03\n": ""}
 
 def test_the_trigger_form_explains_every_parameter(add, load):
     params = form(add, load)
-    assert list(params) == ["window_start", "dry_run", "rebuild", "allow_gap"]
+    assert list(params) == ["window_start", "dry_run", "rebuild", "allow_gap", "catch_up"]
     # Others are refused by the task.
-    assert tuple(params) == plan_interval._PARAMETERS
-    assert params.dump() == dict.fromkeys(params) | {"dry_run": False}
+    assert tuple(params) == plan_interval._PARAMETERS + plan_interval._OF_TRAININGS
+    assert params.dump() == dict.fromkeys(params) | {"dry_run": False, "catch_up": "missed"}
     for name in params:
         param = params.get_param(name)
         assert param.schema["title"]
         assert param.description.endswith(".")
+
+
+def test_without_a_training_there_is_none_to_catch_up(add, load):
+    add("clicks", extra="")
+    dag = load("dags/build.py").dags["build.clicks"]
+    assert tuple(dag.params) == plan_interval._PARAMETERS
+    assert not dag.get_task("plan").trains
+
+
+def test_where_a_training_follows_the_first_task_knows_its_parameter(add, load):
+    add("clicks")
+    assert load("dags/build.py").dags["build.clicks"].get_task("plan").trains
 
 
 def test_the_window_of_a_daily_set_with_an_end_is_one_of_its_ticks(add, load):
