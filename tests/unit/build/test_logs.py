@@ -369,7 +369,7 @@ def test_a_compression_that_is_not_read_stops_the_plan_until_it_is_hidden(projec
 
 
 def test_a_connection_that_is_not_defined_is_named(project):
-    project.edit("logs: {", "logs: {connection: other, ")
+    project.edit("{path:", "{connection: other, path:")
     with pytest.raises(ConfigError, match=r"'other' is not defined, known are \['hdfs_default'\]"):
         project.build()
 

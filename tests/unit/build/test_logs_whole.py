@@ -49,21 +49,21 @@ def test_a_version_that_was_built_with_such_a_file_stays_identical(project, monk
     assert project.build()["verdict"] == "identical"
 
 
-def test_a_file_cut_between_two_members_is_known_by_its_last_line(project):
+def test_a_file_cut_between_two_members_is_known_by_its_cut_line(project):
     """Nothing in the file tells: only a line that is not ended does, where the writer flushed."""
     (project.logs / "part-0.txt").write_bytes(b"{}\n")
     path = project.logs / "part-1.txt.gz"
     path.write_bytes(gzip.compress(b'{"value": 1}\n{"val'))
     assert project.build()["verdict"] == "built"
-    project.edit("wait", "last_line: fail, wait")
+    project.edit("wait", "cut_line: fail, wait")
     with pytest.raises(FormatError, match=r"ends with LF, got one of 5 bytes .*keep.* at byte 13"):
         project.elsewhere("other").build()
 
 
-def test_a_last_line_without_an_end_is_found_in_pieces_of_a_plain_file(project):
+def test_a_cut_line_without_an_end_is_found_in_pieces_of_a_plain_file(project):
     for name in ("part-1.txt.gz", "part-2.txt.zst", "part-3.txt"):
         (project.logs / name).unlink()
-    project.edit("64MiB", "100B, last_line: fail")
+    project.edit("64MiB", "100B, cut_line: fail")
     with pytest.raises(FormatError, match="expected a last line that ends with LF"):
         project.build()
     path = project.logs / "part-0.txt"
