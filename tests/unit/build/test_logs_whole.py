@@ -49,7 +49,7 @@ def test_a_version_that_was_built_with_such_a_file_stays_identical(project, monk
     assert project.build()["verdict"] == "identical"
 
 
-def test_a_file_cut_between_two_members_is_known_by_its_cut_line(project):
+def test_a_file_cut_between_two_members_is_known_by_its_last_line(project):
     """Nothing in the file tells: only a line that is not ended does, where the writer flushed."""
     (project.logs / "part-0.txt").write_bytes(b"{}\n")
     path = project.logs / "part-1.txt.gz"
@@ -60,7 +60,7 @@ def test_a_file_cut_between_two_members_is_known_by_its_cut_line(project):
         project.elsewhere("other").build()
 
 
-def test_a_cut_line_without_an_end_is_found_in_pieces_of_a_plain_file(project):
+def test_a_last_line_without_an_end_is_found_in_pieces_of_a_plain_file(project):
     for name in ("part-1.txt.gz", "part-2.txt.zst", "part-3.txt"):
         (project.logs / name).unlink()
     project.edit("64MiB", "100B, cut_line: fail")
@@ -144,6 +144,15 @@ def test_plans_of_another_folder_say_nothing_of_this_one(project):
     (elsewhere / "_SUCCESS").touch()
     project.edit("/logs/clicks/", "/logs/views/")
     assert project.build()["verdict"] == "built"
+
+
+def test_an_earlier_plan_that_cannot_be_read_is_named_and_left_out(project, caplog):
+    _, _, ref = planned(project)
+    project.folder.plan(DAY, ref.plan_id).rename(project.folder.plan(DAY, "0" * 16 + "-g0001"))
+    project.folder.plan(DAY, "0" * 16 + "-g0001").write_bytes(b'{"format":2}')
+    (project.logs / "part-2.txt.zst").unlink()
+    assert project.build()["verdict"] == "built"
+    assert "is not compared with what is there" in caplog.text
 
 
 def test_a_file_that_is_empty_where_an_earlier_plan_saw_lines_is_named(project):
