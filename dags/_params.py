@@ -8,6 +8,7 @@ from typing import Any, Final
 from airflow.sdk import Param
 from croniter import croniter
 
+from operators.catch_up import CATCH_UP_LIMIT
 from trainfeed.spec import DatasetSpec
 
 __all__ = ["build_params", "window_param"]
@@ -18,6 +19,10 @@ _REASON: Final[dict[str, Any]] = {
     "maxLength": 500,
     "pattern": r"\S",  # not blank
 }
+_LAST_ENDED: Final = (
+    "A triggered run without it is for the last interval that had ended at its logical date, and"
+    " fails where the schedule has no such interval."
+)
 _EXAMPLES: Final = 3
 # Who is refused gets the whole list in the message.
 _LISTED: Final = 100
@@ -25,8 +30,8 @@ _LISTED: Final = 100
 
 def build_params(spec: DatasetSpec) -> dict[str, Param]:
     """The parameters of ``build.<data set>``."""
-    return {
-        "window_start": window_param(spec),
+    params = {
+        "window_start": window_param(spec, unset=_LAST_ENDED),
         "dry_run": Param(
             False,
             type="boolean",
@@ -51,15 +56,33 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
             " and the missing positions are recorded, for example: `broker lost a disk on 3 May`.",
         ),
     }
+    return params if spec.train is None else {**params, "catch_up": _catch_up_param(spec)}
 
 
-def window_param(spec: DatasetSpec) -> Param:
+def _catch_up_param(spec: DatasetSpec) -> Param:
+    return Param(
+        "missed",
+        type="string",
+        enum=["missed", "all", "none"],
+        title="Catch up trainings",
+        description=f"Which trainings start besides that of this interval, at most {CATCH_UP_LIMIT}"
+        " per run. `missed`: of published intervals that no training has seen, for instance because"
+        f" `train.{spec.name}` was paused. `all`: also of those that are older than the training in"
+        " dataset.yaml. `none`: no other.",
+    )
+
+
+def window_param(spec: DatasetSpec, *, unset: str) -> Param:
     """The parameter that sends a triggered run to one interval.
 
     Only ticks get through the form where it can know them: the intervals of a daily schedule with
     an end are a list to choose from, and of several ticks a day the time of day is checked. Of an
     endless schedule that leaves days out, the first task says whether a day is a tick, and of every
     schedule whether its interval has ended.
+
+    Args:
+        spec: The data set.
+        unset: What a triggered run without it does.
     """
     schedule = spec.schedule_model()
     ticks = list(islice(schedule.intervals(), _EXAMPLES if schedule.last is None else _LISTED + 1))
@@ -83,7 +106,7 @@ def window_param(spec: DatasetSpec) -> Param:
         title="Window start",
         description=f"Start of the interval, UTC: a tick of the schedule `{spec.schedule}`, from"
         f" {names[0]}{last}, such as {examples[-1]}. Leave it empty in a backfill, where the dates"
-        " of the backfill decide.",
+        f" of the backfill decide. {unset}",
     )
 
 

@@ -68,7 +68,7 @@ class StageOperator(BaseOperator):
         from trainfeed.build import PlanRef
 
         _skip_unplanned(self.plan)
-        with airflow_outcome():
+        with airflow_outcome(context):
             spec, env = open_dataset(self.dataset)
             return self.run_stage(spec, env, PlanRef.from_json(self.plan))
 

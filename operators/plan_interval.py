@@ -12,12 +12,14 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from operators._outcome import airflow_outcome, call_again
 from operators._parameters import require_known
 from operators._stage import open_dataset
-from operators._window import window_request
-from trainfeed.errors import WindowOpenError
-from trainfeed.window import WindowRequest, resolve_interval
+from operators._window import run_interval, window_request
+from trainfeed.errors import TransactionOpenError, WindowOpenError
+from trainfeed.window import WindowRequest
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from trainfeed.window import WindowRequest
 
 __all__ = ["PlanIntervalOperator"]
 
@@ -26,6 +28,7 @@ logger = logging.getLogger(__name__)
 _PLAN_KEY: Final = "plan"
 _MAPPED_STAGES: Final = ("ingest", "preprocess", "convert")
 _PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "allow_gap")
+_OF_TRAININGS: Final = ("catch_up",)
 # The spec's settle time may be shortened while a run waits; then it is noticed within this time.
 _LONGEST_WAIT: Final = timedelta(minutes=10)
 _SHORTEST_WAIT: Final = timedelta(seconds=5)
@@ -35,7 +38,9 @@ class PlanIntervalOperator(BaseOperator):
     """Plan the interval that the run is for.
 
     In runs of the schedule and of backfills it waits, without holding a worker slot, until the
-    interval has ended and settled; in triggered runs it fails, because a person is waiting.
+    interval has ended and settled; in triggered runs it fails, because a person is waiting. The
+    same while a transaction that is open may hide records, but no longer than the topics'
+    ``transaction_wait``.
 
     Of an interval that the specification leaves out, the task is skipped with the reason, and the
     later ones with it: no version, no event.
@@ -45,15 +50,17 @@ class PlanIntervalOperator(BaseOperator):
 
     Args:
         dataset: Name of the data set.
+        trains: Whether a training follows, so that runs have the parameter ``catch_up``.
 
     Returns:
         The numbers of the units, for the mapped stages to map over: 0, 1, … up to the number of
         units of the stage that has most. What was planned is the XCom ``plan``.
     """
 
-    def __init__(self, *, dataset: str, **kwargs: Any) -> None:
+    def __init__(self, *, dataset: str, trains: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dataset = dataset
+        self.trains = trains
 
     @property
     def plan(self) -> XComArg:
@@ -63,12 +70,13 @@ class PlanIntervalOperator(BaseOperator):
     def execute(self, context: Context) -> list[int]:
         """Plan, or ask to be called again when the interval has settled."""
         request = window_request(context)
-        with airflow_outcome():
-            require_known(context["params"], *_PARAMETERS)
+        with airflow_outcome(context):
+            further = _OF_TRAININGS if self.trains else ()
+            require_known(context["params"], *_PARAMETERS, *further)
             try:
                 planned = self._plan(request, context["params"])
             except WindowOpenError as error:
-                raise _later(error, request, datetime.now(UTC)) from error
+                raise _later(error, request, context, datetime.now(UTC)) from error
         context["ti"].xcom_push(key=_PLAN_KEY, value=planned)
         if planned.get("dry_run"):
             return []
@@ -81,21 +89,36 @@ class PlanIntervalOperator(BaseOperator):
         from trainfeed.build.plan import plan
 
         spec, env = open_dataset(self.dataset)
-        interval = resolve_interval(spec.schedule_model(), request)
-        logger.info("interval %s of %s", interval.name, self.dataset)
+        interval = run_interval(spec, request)
         rebuild, allow_gap = params.get("rebuild"), params.get("allow_gap")
         if not params.get("dry_run"):
             return plan(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
         report = dry_run(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
-        for line in describe(report):
+        lines = describe(report)
+        for line in lines:
             logger.info("%s", line)
-        return report
+        return {**report, "lines": lines}
 
 
-def _later(error: WindowOpenError, request: WindowRequest, now: datetime) -> Exception:
+def _later(
+    error: WindowOpenError, request: WindowRequest, context: Context, now: datetime
+) -> Exception:
     """The exception that makes Airflow call again, or fail the task."""
     if not (request.is_scheduled or request.is_backfill):
         return AirflowFailException(str(error))
+    if isinstance(error, TransactionOpenError) and now >= _deadline(error, context):
+        return AirflowFailException(
+            f"{error}; they were expected to end within {error.wait} (transaction_wait in"
+            " dataset.yaml), so this run does not wait any longer"
+        )
     ready_at = error.ready_at or now + _LONGEST_WAIT
     logger.info("%s; looking again then, or in %s", error, _LONGEST_WAIT)
     return call_again(min(max(ready_at, now + _SHORTEST_WAIT), now + _LONGEST_WAIT))
+
+
+def _deadline(error: TransactionOpenError, context: Context) -> datetime:
+    """Until when the run waits for open transactions to end."""
+    run = context["dag_run"]
+    started = run.start_date or run.run_after
+    # What it waits for the interval to end and settle does not count.
+    return max(started, error.since or started) + error.wait

@@ -34,9 +34,8 @@ def main(
     started = time.monotonic()
     _unwind_on_signals()
     data = _DATA / "services" if services else _DATA
-    console.print("making the lookup files and the events of 2013")
-    places.make_lookups()
-    place = places.real(data, _FIRST, days) if services else places.embedded(data)
+    places.make_lookups(console.print)
+    place = places.real(data, _FIRST, days) if services else places.embedded(data, console.print)
     stack = AirflowStack(place.home, environ=place.environ)
     console.print(f"starting Airflow ({place.title})")
     _own(stack)
@@ -50,7 +49,10 @@ def main(
             _run(stack, place, days, data / "run.json")
             console.print(f"done in {time.monotonic() - started:.0f} s")
             if services:
-                console.print("Kafka and HDFS go on running; 'make services-stop' ends them")
+                console.print(
+                    "Kafka and HDFS go on running; 'make ui-services' opens Airflow with these"
+                    " runs in it, 'make services-stop' ends them"
+                )
     except ServiceError as error:
         console.print(str(error), markup=False, style="red")
         raise typer.Exit(1) from error
@@ -81,15 +83,18 @@ def _run(stack: AirflowStack, place: places.Places, days: int, results: Path) ->
 
 
 def _serve(stack: AirflowStack) -> None:
+    """Keep Airflow up until somebody ends it, which is no failure."""
     password = stack.home / "passwords.json"
     console.print(
-        f"Airflow: {stack.url}  user: admin, password in {password}\nCtrl-C ends it", markup=False
+        f"Airflow: {stack.url}  user: admin, password in {password}\nCtrl-C or 'make stop' ends it",
+        markup=False,
     )
     ended = threading.Event()
     try:
         stack.supervise(ended)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         ended.set()
+        console.print("stopping Airflow; runs and versions stay")
 
 
 def _unwind_on_signals() -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "LOGS_CONNECTION",
     "Environment",
     "KafkaSettings",
+    "command_environ",
     "environment_from_environ",
     "training_environ",
     "worker_environ",
@@ -92,6 +93,7 @@ class Environment:
         kafka: Kafka settings by connection id.
         datasets: Folder that holds one folder per data set.
         logs: By connection id, the absolute path or URI that the paths of log files start at.
+        root_setting: What names ``root``, for messages.
     """
 
     root: str
@@ -100,6 +102,7 @@ class Environment:
     kafka: Mapping[str, KafkaSettings]
     datasets: Path
     logs: Mapping[str, str] = field(default_factory=dict)
+    root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
 
 
 def environment_from_environ(
@@ -139,6 +142,7 @@ def environment_from_environ(
             LOGS_CONNECTION: _place("TRAINFEED_LOGS", _setting("TRAINFEED_LOGS", logs, data)),
             **places,
         },
+        root_setting=_root_setting(root),
     )
 
 
@@ -153,6 +157,16 @@ def training_environ(package: str) -> dict[str, str]:
     # No bytecode: a cached compilation is trusted by size and second, a job's code is a digest.
     fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     return {**kept, **fixed, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def command_environ() -> dict[str, str]:
+    """The whole environment of this process, for a command that it runs as itself.
+
+    The process finds trainfeed where this one has found it.
+    """
+    package = str(Path(__file__).parents[1])
+    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def worker_environ() -> dict[str, str]:
@@ -187,6 +201,12 @@ def _setting(variable: str, given: str | None, default: str | Path) -> str:
             f"expected {variable} to name a place, got {_shown(value)!r}; set or unset it"
         )
     return value
+
+
+def _root_setting(given: str | None) -> str:
+    if given is not None:
+        return "the argument 'root'"
+    return "TRAINFEED_ROOT" if "TRAINFEED_ROOT" in os.environ else "TRAINFEED_ROOT (it is not set)"
 
 
 def _posix_path(variable: str, value: str) -> str:

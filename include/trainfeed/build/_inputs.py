@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Protocol
 
 from trainfeed.build._log_inputs import LogInputs
@@ -14,10 +15,21 @@ from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.spec import DatasetSpec
 from trainfeed.window import Interval
 
-__all__ = ["Inputs", "late_policies", "open_inputs"]
+__all__ = ["Inputs", "late_policies", "late_skews", "open_inputs"]
 
 
-class Inputs(Protocol):
+class KnownInputs(Protocol):
+    """What the planner asks to find out whether an interval is published already."""
+
+    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
+        """Return source string → planned range or file.
+
+        Args:
+            current: The published version, or None.
+        """
+
+
+class Inputs(KnownInputs, Protocol):
     """What the planner asks of the source of an interval, whatever its kind.
 
     Attributes:
@@ -33,16 +45,6 @@ class Inputs(Protocol):
         Asked of an interval that is not published.
         """
 
-    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
-        """Return what is empty → why, where that takes a word; the same in every run of a plan."""
-
-    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
-        """Return source string → planned range or file.
-
-        Args:
-            current: The published version, or None.
-        """
-
     def without_losses(
         self, current: Manifest | None, allow_gap: str | None
     ) -> tuple[Mapping[str, Planned], list[dict[str, Any]]]:
@@ -51,6 +53,16 @@ class Inputs(Protocol):
         Args:
             current: The published version, or None.
             allow_gap: Why further loss is accepted, or None to refuse any.
+        """
+
+    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
+        """Return per source why nothing is read of it: a function of what is planned alone.
+
+        Args:
+            inputs: What ``without_losses`` returned.
+
+        Returns:
+            Nothing while anything is read.
         """
 
 
@@ -80,3 +92,18 @@ def late_policies(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str,
         return dict.fromkeys(inputs, spec.source.recorded.late)
     by_topic = {topic.topic: topic.late for topic in spec.source.kafka}
     return {source: by_topic[planned.label] for source, planned in inputs.items()}
+
+
+def late_skews(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, timedelta]:
+    """Return, for the sources whose policy is to fail, how far after the end stamps may lie."""
+    by_topic = {topic.topic: topic.skew for topic in spec.source.kafka}
+    if spec.source.recorded is not None:
+        by_topic = dict.fromkeys(
+            (planned.label for planned in inputs.values()), spec.source.recorded.skew
+        )
+    policies = late_policies(spec, inputs)
+    return {
+        source: by_topic[planned.label]
+        for source, planned in inputs.items()
+        if policies[source] == "fail"
+    }

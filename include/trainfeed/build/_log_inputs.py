@@ -126,12 +126,6 @@ class LogInputs:
         """
         return None if self._absence is None else self._absence.skip()
 
-    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
-        """Return folder → why it is taken as empty although it is not complete, or nothing."""
-        if self._absence is None or inputs:
-            return {}
-        return self._absence.empty_because()
-
     def without_losses(
         self,
         current: Manifest | None,
@@ -156,6 +150,19 @@ class LogInputs:
             return inputs, []  # a rebuild says why it takes what is there now
         path = expand_path(self._logs.path, self._interval)
         return inputs, require_whole(self._folder, self._interval, path, inputs, allow_gap)
+
+    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
+        """Return why nothing is read: nothing while any file has bytes.
+
+        ``no_bytes`` per file, ``no_files`` for a complete folder without files, and for one that
+        is taken as empty although it is not complete, what it lacks.
+        """
+        if any(planned.start < planned.end for planned in inputs.values()):
+            return {}
+        if self._absence is not None and not inputs:
+            return self._absence.empty_because()
+        folder = expand_path(self._logs.path, self._interval)
+        return dict.fromkeys(inputs, "no_bytes") or {logs_source(folder): "no_files"}
 
     def _is_landed(self, inputs: Mapping[str, Planned]) -> bool:
         landing = Location.parse(self._env.landing)

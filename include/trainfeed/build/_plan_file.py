@@ -63,7 +63,8 @@ class Plan(PlanPart):
         quality: The gates, as the spec has them.
         gaps: Ranges that are known to be lost, each with who allowed it why.
         marker: Name of the file that marked the folder of logs as complete; None where none did.
-        empty_because: What is empty → why, where that takes a word.
+        empty_because: Per source why nothing is read of it; empty, and not in the file, while
+            anything is read.
     """
 
     format: int

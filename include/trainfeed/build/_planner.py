@@ -7,7 +7,7 @@ from typing import Any
 
 from trainfeed.build._code import code_digest, running_libraries
 from trainfeed.build._differences import differences
-from trainfeed.build._inputs import Inputs, late_policies
+from trainfeed.build._inputs import Inputs, KnownInputs, late_policies
 from trainfeed.build._lookups import lookup_digests
 from trainfeed.build._pieces import Sizes, cut, group_ranges, group_shards
 from trainfeed.build._plan_file import Plan, Planned, load_plan, save_plan
@@ -49,7 +49,7 @@ class Planner:
         self._next_generation = folder.last_generation(interval.name) + 1
         self._current = self._read_current()
 
-    def identical(self, source: Inputs, rebuild: str | None) -> Plan | None:
+    def identical(self, source: KnownInputs, rebuild: str | None) -> Plan | None:
         """Return the plan of the published version when it is what this plan would make.
 
         Args:
@@ -83,6 +83,7 @@ class Planner:
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
+            EmptyUnprovenError: Nothing would be read, and nothing shows that there is nothing.
         """
         inputs, gaps = source.without_losses(self._current, allow_gap)
         supersedes = None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset import DatasetFolder, init_root, require_root
 from trainfeed.dataset.layout import SKIPPED
 from trainfeed.storage.posix import map_errors
 
@@ -35,10 +35,15 @@ def shadowed(
         interval: The interval that will be planned.
         published: Whether its plans and versions are there, too. Without them it is one that
             nobody has built yet; only then may a version be published in the shadow.
+
+    Raises:
+        RootError: Nobody has made the publication root of ``env``.
     """
     real = DatasetFolder(Path(env.root), dataset)
+    require_root(real.root, env.root_setting)
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as root:
         shadow = DatasetFolder(Path(root), dataset)
+        init_root(shadow.root)
         with map_errors(real.path):
             _link_files(real.path / "boundaries", shadow.path / "boundaries")
             if published:

@@ -17,10 +17,11 @@ from typing import Any, Final, TypeVar
 from trainfeed import faults
 from trainfeed.build._code import code_digest, running_libraries
 from trainfeed.build._differences import differences
+from trainfeed.build._kept import kept
 from trainfeed.build._plan_file import Plan, PlannedShard, load_plan
 from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, Version
+from trainfeed.dataset import DatasetFolder, Manifest, Version, require_root
 from trainfeed.errors import (
     CodeChangedError,
     ConflictError,
@@ -58,7 +59,9 @@ class Stage:
     @classmethod
     def open(cls, spec: DatasetSpec, env: Environment, ref: PlanRef) -> Stage:
         """Load the plan that ``ref`` names."""
-        return cls(spec, env, load_plan(DatasetFolder(Path(env.root), ref.dataset), ref))
+        folder = DatasetFolder(Path(env.root), ref.dataset)
+        require_root(folder.root, env.root_setting)
+        return cls(spec, env, load_plan(folder, ref))
 
     @property
     def folder(self) -> DatasetFolder:
@@ -132,7 +135,7 @@ class Stage:
         if changes := differences(planned, running):
             raise CodeChangedError(
                 f"code changed since plan {self.plan.plan_id} was made ({', '.join(changes)});"
-                " landing files are kept, nothing was published; start the run anew"
+                f" {kept(self.spec)}; build the interval again (in Airflow: trigger a new run)"
             )
 
 
@@ -168,12 +171,23 @@ def run_stage(
     started = time.perf_counter()
     spec, env, ref = where
     stage = Stage.open(spec, env, ref)
-    report = _published(stage) or _attempt(stage, name, work)
-    seconds = round(time.perf_counter() - started, 3)
-    logger.info(
-        "%s %s/%s: %s in %.1f s", name, ref.dataset, ref.interval, report["verdict"], seconds
-    )
-    return {"stage": name, "source_reads": 0, "seconds": seconds, **report}
+    report = _published(stage)
+    if report is not None:
+        logger.info("%s %s: nothing to do, published before", name, _version_name(stage))
+    else:
+        report = _attempt(stage, name, work)
+        logger.info(
+            "%s %s: %s in %.1f s", name, _version_name(stage), report["verdict"], _since(started)
+        )
+    return {"stage": name, "source_reads": 0, "seconds": _since(started), **report}
+
+
+def _version_name(stage: Stage) -> str:
+    return f"{stage.plan.dataset}/{stage.plan.interval['name']}/{stage.version_path.name}"
+
+
+def _since(started: float) -> float:
+    return round(time.perf_counter() - started, 3)
 
 
 def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -> dict[str, Any]:

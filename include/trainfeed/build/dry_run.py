@@ -13,10 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from trainfeed.build._kept import lands
 from trainfeed.build._plan_file import Plan, Planned, PlannedFile, load_plan
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._shadow import shadowed
-from trainfeed.build._space import Experience, landed_bytes, lands, space
+from trainfeed.build._space import Experience, landed_bytes, space
 from trainfeed.build.plan import plan
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
@@ -53,9 +54,9 @@ def dry_run(
         as ``plan`` gives them, ``lands``, ``reads`` (per source its range; of very many sources
         the first ones), ``sources`` and ``offsets`` (how many in all), ``read_bytes`` (estimate of
         what has not landed yet, or None), ``tasks`` (per stage how many), ``shards``
-        (per split), ``publishes``, ``gaps``, ``space`` and ``seconds``; ``note``, when ``plan``
-        gave one. Of an interval that a build would leave out ``dataset``, ``interval``,
-        ``dry_run``, ``verdict`` (skipped), ``note`` and ``seconds``.
+        (per split), ``publishes``, ``gaps``, ``space`` and ``seconds``; ``note`` and
+        ``empty_because``, when ``plan`` gave them. Of an interval that a build would leave out
+        ``dataset``, ``interval``, ``dry_run``, ``verdict`` (skipped), ``note`` and ``seconds``.
 
     Raises:
         TrainFeedError: Whatever planning raises; a build would end the same way.
@@ -84,7 +85,7 @@ def dry_run(
         "gaps": found.gaps,
         "space": places,
         "seconds": round(time.perf_counter() - started, 3),
-        **({"note": planned["note"]} if "note" in planned else {}),
+        **{name: planned[name] for name in ("note", "empty_because") if name in planned},
     }
 
 
@@ -110,6 +111,8 @@ def describe(report: Mapping[str, Any]) -> list[str]:
     if (more := report["sources"] - len(report["reads"])) > 0:
         lines.append(f"would read     {more} more, and so on")
     lines.append(_total_line(report))
+    for source, reason in report.get("empty_because", {}).items():
+        lines.append(f"nothing there  {source}: {reason}")
     tasks = ", ".join(f"{count} {stage}" for stage, count in report["tasks"].items())
     shards = ", ".join(f"{split} {count}" for split, count in report["shards"].items())
     lines.append(f"would build    tasks: {tasks}; shards: {shards}")

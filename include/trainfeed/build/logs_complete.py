@@ -8,9 +8,10 @@ from pathlib import Path
 from trainfeed.build._closed import require_closed
 from trainfeed.build._log_absence import Absence, deadline
 from trainfeed.build._log_inputs import find_interval_logs, logs_folder
+from trainfeed.build._published_inputs import is_away
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import ConfigError, WindowOpenError
+from trainfeed.dataset import DatasetFolder, require_root
+from trainfeed.errors import ConfigError, StorageError, WindowOpenError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import Location
 from trainfeed.window import Interval
@@ -32,29 +33,36 @@ def folder_of_logs(spec: DatasetSpec, interval: Interval, env: Environment) -> L
 def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) -> int:
     """Return how many log files the complete folder of an interval has.
 
-    A published interval is not waited for: whether its folder is gone or changed, ``plan`` tells.
-    Nor is one whose wait has ended and that the specification takes as empty or leaves out. Then
-    there are 0.
+    A published interval is not waited for: whether its folder is gone or changed, or its file
+    system is away, ``plan`` tells. Nor is one whose wait has ended and that the specification
+    takes as empty or leaves out. Then there are 0.
 
     Raises:
         LogsMissingError: The folder was not complete in time.
         WindowOpenError: The folder is not complete; of an interval that has not ended and settled
             yet, that is the reason.
         FormatError: It has what cannot be read.
+        RootError: Nobody has made the publication root.
         StorageError: The file system does not answer.
     """
+    require_root(Path(env.root), env.root_setting)
     folder = folder_of_logs(spec, interval, env)
     logs = spec.source.logs
     if logs is None:
         return 0
     try:
         return len(find_interval_logs(logs, env, interval))
-    except WindowOpenError as error:
+    except (WindowOpenError, StorageError) as error:
+        if isinstance(error, StorageError) and not is_away(error):
+            raise
         now = datetime.now(UTC)
         require_closed(spec, interval, now)
         versions = DatasetFolder(Path(env.root), spec.name)
-        if versions.current_generation(interval.name) is None:
-            Absence(spec, interval, folder, error, now).require_decided()
+        if versions.current_generation(interval.name) is not None:
+            return 0
+        if isinstance(error, StorageError):
+            raise
+        Absence(spec, interval, folder, error, now).require_decided()
         return 0
 
 

@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import (
 
 from operators._connections import environment_from_connections
 from operators.logs_complete import LogsCompleteSensor, LogsCompleteTrigger
+from trainfeed.dataset import init_root
 from trainfeed.errors import ConfigError, StorageError
 from trainfeed.storage._local import LocalFileSystem
 
@@ -41,6 +42,7 @@ def folder(spec, tmp_path, set_connection):
     places = {name: str(tmp_path / name) for name in ("landing", "work", "logs")}
     set_connection("hdfs_default", conn_type="file", host=None, extra=places)
     set_connection("cephfs_default", extra={"path": str(tmp_path / "root")})
+    init_root(tmp_path / "root")
     folder = tmp_path / "logs" / "logs" / "dt=2026-01-05"
     folder.mkdir(parents=True)
     (folder / "part-0.txt").write_text("one\n")
