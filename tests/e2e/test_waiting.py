@@ -16,7 +16,7 @@ import pytest
 
 from services.airflow import AirflowOptions, AirflowStack
 from tests.e2e.ways import until
-from trainfeed.dataset import DatasetFolder, read_skip
+from trainfeed.dataset import DatasetFolder, init_root, read_skip
 
 TIMEOUT_S = 240.0
 HOLES, DAYS = 4, 6
@@ -50,7 +50,8 @@ pytestmark = pytest.mark.timeout(900)
 def ground(tmp_path_factory):
     """Three data sets, of which the first days have no folder of logs."""
     path = tmp_path_factory.mktemp("waiting")
-    for place in ("root", "landing", "work"):
+    init_root(path / "root")
+    for place in ("landing", "work"):
         (path / place).mkdir()
     for name, (catchup, rule) in SETS.items():
         folder = path / "datasets" / name

@@ -84,7 +84,7 @@ def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
         end=piece.end,
         timestamp_ms=planned.timestamp_ms,
         max_line_bytes=_logs(stage).max_line_bytes,
-        needs_lf=_logs(stage).last_line == "fail",
+        needs_lf=_logs(stage).cut_line == "fail",
     )
     _check_file(stage, planned)
     try:

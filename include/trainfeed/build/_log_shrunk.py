@@ -84,8 +84,9 @@ def _largest(folder: DatasetFolder, interval: Interval, prefix: str) -> dict[str
     seen: dict[str, PlannedFile] = {}
     for plan in earlier_plans(folder, interval.name):
         for source, old in plan.inputs.items():
-            is_of_folder = isinstance(old, PlannedFile) and old.path.startswith(prefix)
-            if is_of_folder and old.end > _length(seen.get(source)):
+            if not isinstance(old, PlannedFile) or not old.path.startswith(prefix):
+                continue
+            if old.end > _length(seen.get(source)):
                 seen[source] = old
     return seen
 

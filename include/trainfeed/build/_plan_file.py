@@ -7,6 +7,7 @@ interval share. Every later stage reads it and never plans anew.
 from __future__ import annotations
 
 import hashlib
+import logging
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,8 @@ __all__ = [
     "load_plan",
     "save_plan",
 ]
+
+logger = logging.getLogger(__name__)
 
 
 # Keys that were added later: whatever they do not apply to keeps its bytes.
@@ -146,13 +149,22 @@ def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
 def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
     """Return the plans of an interval that earlier runs have written, in order of their names.
 
+    One that cannot be read, as a newer version of trainfeed may have written it, is named in the
+    log and left out.
+
     Raises:
-        FormatError: One is no plan, or of another version of trainfeed.
         StorageError: The publication root refused or failed.
     """
     place = folder.plans(interval)
     with posix.map_errors(place):
-        return [_parse(_read(path), path) for path in sorted(place.glob(_PLANS))]
+        paths = sorted(place.glob(_PLANS))
+    plans = []
+    for path in paths:
+        try:
+            plans.append(_parse(_read(path), path))
+        except FormatError as error:
+            logger.warning("what %s saw is not compared with what is there: %s", path, error)
+    return plans
 
 
 def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:

@@ -265,7 +265,7 @@ class _Lines:
         return FormatError(
             f"expected a last line that ends with LF, got one of {self._pending_bytes} bytes that"
             " does not: the file may have been cut; nothing was published; write it again, or set"
-            " source.logs.last_line: keep in dataset.yaml if such a line is a record",
+            " source.logs.cut_line: keep in dataset.yaml if such a line is a record",
             path=self._span.location.uri,
             offset_bytes=self._offset,
         )

@@ -97,7 +97,7 @@ class LogsSourceSpec(Part):
         missing: What becomes of an interval whose folder is not complete by then. ``fail``: its
             runs fail. ``empty``: it is published as empty, if the folder is not there or holds
             nothing. ``skip``: it is left out, and a marker says why.
-        last_line: Whether a last line without LF is a record (``keep``) or a sign that the file was
+        cut_line: Whether a last line without LF is a record (``keep``) or a sign that the file was
             cut (``fail``).
         split_bytes: Plain files are read in pieces of about this size.
         max_line_bytes: A longer line is an error and no record.
@@ -114,7 +114,7 @@ class LogsSourceSpec(Part):
     settle: Duration = timedelta(0)
     wait: Annotated[Duration, Field(le=_LONGEST_WAIT)] = timedelta(days=2)
     missing: Literal["fail", "empty", "skip"] = "fail"
-    last_line: Literal["keep", "fail"] = "keep"
+    cut_line: Literal["keep", "fail"] = "keep"
     split_bytes: Annotated[Size, Field(ge=1)] = 64 << 20
     max_line_bytes: Annotated[Size, Field(ge=1, le=256 << 20)] = 1 << 20
     bytes_per_record: Annotated[Size, Field(ge=1)] = 256

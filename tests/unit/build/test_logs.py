@@ -363,13 +363,13 @@ def test_a_compression_that_is_not_read_stops_the_plan_until_it_is_hidden(projec
     odd.write_bytes(b"BZh9")
     with pytest.raises(FormatError, match=r"one of \.gz, \.zst, got 'part-4\.bz2'.*hide it"):
         project.build()
-    assert list(project.folder.path.rglob("*.json")) == []
+    assert list(project.folder.path.glob("plans/**/*.json")) == []
     odd.rename(odd.with_name("_part-4.bz2"))
     assert project.build()["samples"] == 175
 
 
 def test_a_connection_that_is_not_defined_is_named(project):
-    project.edit("logs: {", "logs: {connection: other, ")
+    project.edit("{path:", "{connection: other, path:")
     with pytest.raises(ConfigError, match=r"'other' is not defined, known are \['hdfs_default'\]"):
         project.build()
 

@@ -211,7 +211,7 @@ def test_neither_rule_nor_wait_enters_the_content(project, land):
     come(project)
     other = project.elsewhere("other")
     project.build()
-    project.edit("wait: 2d", f"wait: 9d, missing: skip, last_line: keep, land: {land}")
+    project.edit("wait: 2d", f"wait: 9d, missing: skip, cut_line: keep, land: {land}")
     other.build()
     assert project.version().manifest.fingerprint == other.version().manifest.fingerprint
 

@@ -55,7 +55,7 @@ def test_a_file_cut_between_two_members_is_known_by_its_last_line(project):
     path = project.logs / "part-1.txt.gz"
     path.write_bytes(gzip.compress(b'{"value": 1}\n{"val'))
     assert project.build()["verdict"] == "built"
-    project.edit("wait", "last_line: fail, wait")
+    project.edit("wait", "cut_line: fail, wait")
     with pytest.raises(FormatError, match=r"ends with LF, got one of 5 bytes .*keep.* at byte 13"):
         project.elsewhere("other").build()
 
@@ -63,7 +63,7 @@ def test_a_file_cut_between_two_members_is_known_by_its_last_line(project):
 def test_a_last_line_without_an_end_is_found_in_pieces_of_a_plain_file(project):
     for name in ("part-1.txt.gz", "part-2.txt.zst", "part-3.txt"):
         (project.logs / name).unlink()
-    project.edit("64MiB", "100B, last_line: fail")
+    project.edit("64MiB", "100B, cut_line: fail")
     with pytest.raises(FormatError, match="expected a last line that ends with LF"):
         project.build()
     path = project.logs / "part-0.txt"
@@ -144,6 +144,15 @@ def test_plans_of_another_folder_say_nothing_of_this_one(project):
     (elsewhere / "_SUCCESS").touch()
     project.edit("/logs/clicks/", "/logs/views/")
     assert project.build()["verdict"] == "built"
+
+
+def test_an_earlier_plan_that_cannot_be_read_is_named_and_left_out(project, caplog):
+    _, _, ref = planned(project)
+    project.folder.plan(DAY, ref.plan_id).rename(project.folder.plan(DAY, "0" * 16 + "-g0001"))
+    project.folder.plan(DAY, "0" * 16 + "-g0001").write_bytes(b'{"format":2}')
+    (project.logs / "part-2.txt.zst").unlink()
+    assert project.build()["verdict"] == "built"
+    assert "is not compared with what is there" in caplog.text
 
 
 def test_a_file_that_is_empty_where_an_earlier_plan_saw_lines_is_named(project):

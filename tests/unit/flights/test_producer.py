@@ -39,5 +39,5 @@ def test_a_topic_that_the_broker_does_not_know_yet_is_waited_for(answers):
 def test_a_topic_that_the_broker_never_hears_of_is_told(answers, monkeypatch):
     answers += [False]
     monkeypatch.setattr(producer, "_TIMEOUT_S", -1)
-    with pytest.raises(IngestError, match="did not know it within .*; nothing was sent"):
+    with pytest.raises(IngestError, match=r"did not know it within .*; nothing was sent"):
         producer._make_topic("broker:9092", "flights")
