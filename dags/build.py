@@ -15,6 +15,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, chain
 
 from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS, dataset_asset
 from dags._docs import spec_doc
+from dags._limits import MAX_TASKS_OF_RUN, active_runs, task_limits
 from dags._params import build_params
 from dags._specs import dag_specs
 from operators.check import CheckOperator
@@ -40,7 +41,8 @@ def build_dag(spec: DatasetSpec) -> DAG:
         start_date=schedule.first,
         end_date=schedule.last,
         catchup=spec.catchup,
-        max_active_runs=spec.resources.max_active_runs,
+        max_active_runs=active_runs(spec),
+        max_active_tasks=MAX_TASKS_OF_RUN,
         params=build_params(spec),
         default_args=DEFAULT_ARGS,
         tags=[*TAGS, spec.name],
@@ -51,9 +53,16 @@ def build_dag(spec: DatasetSpec) -> DAG:
 
 def _stages(spec: DatasetSpec) -> None:
     source_pool = spec.resources.pool or "default_pool"
-    plan = PlanIntervalOperator(task_id="plan", dataset=spec.name, pool=source_pool)
+    limits = task_limits(spec)
+    plan = PlanIntervalOperator(task_id="plan", dataset=spec.name, pool=source_pool, **limits)
     of_plan: dict[str, Any] = {"dataset": spec.name, "plan": plan.plan}
-    of_unit = {**of_plan, "execution_timeout": MAPPED_LIMIT, "map_index_template": UNIT_LABEL}
+    of_unit = {
+        **of_plan,
+        **task_limits(spec, is_mapped=True),
+        "execution_timeout": MAPPED_LIMIT,
+        "map_index_template": UNIT_LABEL,
+    }
+    of_plan |= limits
     ingest = KafkaToHdfsOperator.partial(task_id="ingest", pool=source_pool, **of_unit)
     # Log files that are not landed first are read where samples are made.
     reads_logs = spec.source.logs is not None and not spec.source.logs.land

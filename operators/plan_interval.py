@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator, XComArg
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from operators._outcome import airflow_outcome, call_again
 from operators._parameters import require_known
@@ -36,6 +36,9 @@ class PlanIntervalOperator(BaseOperator):
 
     In runs of the schedule and of backfills it waits, without holding a worker slot, until the
     interval has ended and settled; in triggered runs it fails, because a person is waiting.
+
+    Of an interval that the specification leaves out, the task is skipped with the reason, and the
+    later ones with it: no version, no event.
 
     With the parameter ``dry_run`` it says what would be done (log, and XCom ``plan``) and gives
     the later stages nothing to map over, so that Airflow skips them.
@@ -69,6 +72,8 @@ class PlanIntervalOperator(BaseOperator):
         context["ti"].xcom_push(key=_PLAN_KEY, value=planned)
         if planned.get("dry_run"):
             return []
+        if planned.get("verdict") == "skipped":
+            raise AirflowSkipException(planned["note"])
         return list(range(max(len(planned[stage]) for stage in _MAPPED_STAGES)))
 
     def _plan(self, request: WindowRequest, params: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@
     │   └── UnsuitableStoreError    FAIL   the file system cannot hold versions (start-up probe)
     ├── IngestError                 RETRY  the source refused or failed an operation
     │   ├── TopicNotFoundError      FAIL
+    │   ├── LogsMissingError        FAIL   a folder of logs was not complete in time
     │   ├── SourceReplacedError     FAIL   topic or file is not the one that was planned
     │   └── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
@@ -64,6 +65,7 @@ __all__ = [
     "JobRejectedError",
     "LaunchError",
     "LoaderError",
+    "LogsMissingError",
     "MemoryLimitError",
     "NonDeterminismError",
     "NotFoundError",
@@ -121,11 +123,13 @@ class WindowError(ConfigError):
 class WindowOpenError(TrainFeedError):
     """The interval cannot be planned yet.
 
-    ``ready_at`` is the aware UTC time from which it can, or None when unknown.
+    ``ready_at`` is the aware UTC time from which it can, or None when unknown. ``reason`` says what
+    is missing, as a part of a sentence; it is empty where the message says it all.
     """
 
     outcome = Outcome.RETRY
     ready_at: datetime | None = None
+    reason: str = ""
 
 
 class CodeChangedError(TrainFeedError):
@@ -189,9 +193,14 @@ class UnsupportedCodecError(FormatError):
 
 
 class StorageError(TrainFeedError):
-    """A file system refused or failed an operation."""
+    """A file system refused or failed an operation.
+
+    ``is_outage`` says that a server did not answer, or not as one that is well does: it may be
+    back soon.
+    """
 
     outcome = Outcome.RETRY
+    is_outage: bool = False
 
 
 class NotFoundError(StorageError):
@@ -244,6 +253,12 @@ class IngestError(TrainFeedError):
 
 class TopicNotFoundError(IngestError):
     """The topic, or a recorded one's folder, is not there."""
+
+    outcome = Outcome.FAIL
+
+
+class LogsMissingError(IngestError):
+    """The folder of log files of an interval was not complete when the wait for it ended."""
 
     outcome = Outcome.FAIL
 

@@ -175,6 +175,7 @@ def _manifest(
             "lookups": plan.lookups,
             "libraries": plan.libraries,
             "plan": plan.plan_id,
+            "empty_because": plan.empty_because,
         }
     )
 

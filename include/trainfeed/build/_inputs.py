@@ -10,7 +10,7 @@ from trainfeed.build._log_inputs import LogInputs
 from trainfeed.build._plan_file import Planned
 from trainfeed.build._topic_inputs import TopicInputs, open_topics
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest
+from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.spec import DatasetSpec
 from trainfeed.window import Interval
 
@@ -18,7 +18,23 @@ __all__ = ["Inputs", "late_policies", "open_inputs"]
 
 
 class Inputs(Protocol):
-    """What the planner asks of the source of an interval, whatever its kind."""
+    """What the planner asks of the source of an interval, whatever its kind.
+
+    Attributes:
+        marker: Name of the file that marked the source as complete; None where none does.
+    """
+
+    @property
+    def marker(self) -> str | None: ...
+
+    def skip(self) -> Skip | None:
+        """Return the decision to leave the interval out; None when it is built.
+
+        Asked of an interval that is not published.
+        """
+
+    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
+        """Return what is empty → why, where that takes a word; the same in every run of a plan."""
 
     def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
         """Return source string → planned range or file.
@@ -50,7 +66,7 @@ def open_inputs(
         StorageError: The file system of the logs does not answer.
     """
     if spec.source.logs is not None:
-        yield LogInputs(spec, env, interval)
+        yield LogInputs(spec, env, folder, interval)
         return
     with open_topics(spec, env, folder, interval) as windows:
         yield TopicInputs(spec, env, windows)

@@ -14,7 +14,7 @@ from trainfeed.build._plan_file import Plan, Planned, load_plan, save_plan
 from trainfeed.build._planned import first_few, replaced_inputs
 from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, canonical
+from trainfeed.dataset import DatasetFolder, Manifest, Skip, canonical
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
 from trainfeed.dataset.order import LATE_SPLIT, num_shards
@@ -74,6 +74,10 @@ class Planner:
             raise self._refusal(current, fingerprint_of, replaced)
         return None
 
+    def skip(self, source: Inputs) -> Skip | None:
+        """Return the decision to leave the interval out; None when it is, or will be, published."""
+        return source.skip() if self._current is None else None
+
     def make(self, source: Inputs, *, rebuild: str | None, allow_gap: str | None) -> Plan:
         """Write the plan down, or adopt the one that an earlier or parallel run wrote.
 
@@ -85,7 +89,13 @@ class Planner:
         if self._current is not None:
             supersedes = {"generation": self._current.generation, "why": rebuild}
         plan = self._plan(self._next_generation, inputs)
-        update = {"supersedes": supersedes, "rebuild": rebuild, "gaps": gaps}
+        update = {
+            "supersedes": supersedes,
+            "rebuild": rebuild,
+            "gaps": gaps,
+            "marker": source.marker,
+            "empty_because": source.empty_because(inputs),
+        }
         return save_plan(self._folder, plan.model_copy(update=update))
 
     def _read_current(self) -> Manifest | None:
@@ -103,7 +113,12 @@ class Planner:
         except NotFoundError:
             plan = self._plan(current.generation, inputs)
             why = (current.supersedes or {}).get("why")
-            update = {"supersedes": current.supersedes, "rebuild": why, "gaps": current.gaps}
+            update = {
+                "supersedes": current.supersedes,
+                "rebuild": why,
+                "gaps": current.gaps,
+                "empty_because": current.empty_because,
+            }
             return save_plan(self._folder, plan.model_copy(update=update))
 
     def _plan(self, generation: int, inputs: Mapping[str, Planned]) -> Plan:

@@ -11,9 +11,9 @@ from typing import Any, Final
 from trainfeed.build._boundaries import Boundary, resolve_boundary
 from trainfeed.build._landing import is_landed
 from trainfeed.build._pieces import cut
-from trainfeed.build._planned import PlannedInput, replaced_inputs
+from trainfeed.build._planned import Planned, PlannedInput, replaced_inputs
 from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder, Manifest
+from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.identity import kafka_source
 from trainfeed.errors import ConfigError, IngestError, OffsetOutOfRangeError
 from trainfeed.sources import RecordedTopic, Topic, open_topic
@@ -96,6 +96,8 @@ class TopicInputs:
         windows: The open topics.
     """
 
+    marker: str | None = None
+
     def __init__(self, spec: DatasetSpec, env: Environment, windows: list[TopicWindow]) -> None:
         self._spec = spec
         self._env = env
@@ -113,6 +115,14 @@ class TopicInputs:
             start = min(max(planned.start, gap["end"]), planned.end)
             inputs[gap["source"]] = planned.model_copy(update={"start": start})
         return inputs
+
+    def skip(self) -> Skip | None:
+        """Return None: a topic that is not there is an error."""
+        return None
+
+    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:  # noqa: ARG002
+        """Return nothing: an empty range is read like any other."""
+        return {}
 
     def without_losses(
         self, current: Manifest | None, allow_gap: str | None

@@ -54,7 +54,8 @@ def dry_run(
         the first ones), ``sources`` and ``offsets`` (how many in all), ``read_bytes`` (estimate of
         what has not landed yet, or None), ``tasks`` (per stage how many), ``shards``
         (per split), ``publishes``, ``gaps``, ``space`` and ``seconds``; ``note``, when ``plan``
-        gave one.
+        gave one. Of an interval that a build would leave out ``dataset``, ``interval``,
+        ``dry_run``, ``verdict`` (skipped), ``note`` and ``seconds``.
 
     Raises:
         TrainFeedError: Whatever planning raises; a build would end the same way.
@@ -64,6 +65,8 @@ def dry_run(
         planned = plan(
             spec, interval, shadow, rebuild=rebuild, allow_gap=allow_gap, checks_space=False
         )
+        if planned["verdict"] == "skipped":
+            return _skipped(planned)
         found = load_plan(DatasetFolder(Path(shadow.root), spec.name), PlanRef.from_json(planned))
     landed = landed_bytes(spec, found, env)
     places = space(spec, found, env, landed)
@@ -85,6 +88,13 @@ def dry_run(
     }
 
 
+def _skipped(planned: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of an interval that a build would leave out."""
+    told = {name: planned[name] for name in ("dataset", "interval", "verdict", "seconds")}
+    note = planned["note"].partition("; nothing was read")[0]
+    return {"dry_run": True, **told, "note": note}
+
+
 def describe(report: Mapping[str, Any]) -> list[str]:
     """Return the lines that tell a person what ``dry_run`` found."""
     name = f"{report['dataset']}/{report['interval']}"
@@ -93,6 +103,8 @@ def describe(report: Mapping[str, Any]) -> list[str]:
         verdict = "a build would find it identical, read nothing and publish nothing"
         notes = [report["note"]] if "note" in report else []
         return ["; ".join([f"dry run of {name}: {found}", verdict, *notes])]
+    if report["verdict"] == "skipped":
+        return [f"dry run of {name}: {report['note']}; a build would publish nothing"]
     lines = [f"dry run of {name}: nothing was written"]
     lines += [_read_line(part, lands=report["lands"]) for part in report["reads"]]
     if (more := report["sources"] - len(report["reads"])) > 0:

@@ -11,7 +11,7 @@ import logging
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.build._closed import require_closed
@@ -21,7 +21,7 @@ from trainfeed.build._planner import Planner
 from trainfeed.build._signature import require_function
 from trainfeed.build._space import require_space
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, record_schedule, require_root
+from trainfeed.dataset import DatasetFolder, Skip, record_schedule, require_root, write_skip
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import ConfigError
 from trainfeed.spec import DatasetSpec
@@ -31,6 +31,8 @@ from trainfeed.window import Interval
 __all__ = ["plan"]
 
 logger = logging.getLogger(__name__)
+
+_STAGES: Final = ("ingest", "preprocess", "convert")
 
 
 def plan(
@@ -56,11 +58,14 @@ def plan(
     Returns:
         The plan's reference, ``generation``, ``verdict`` (build or identical), ``seconds``, and
         per stage one ``{"unit": n}`` for every task, never none. ``note`` besides, when a rebuild
-        was asked for with the reason that the published version was built for.
+        was asked for with the reason that the published version was built for. An interval that
+        the specification leaves out has the verdict ``skipped``, a ``note``, no tasks, no plan and
+        no generation.
 
     Raises:
         WindowOpenError: The interval has not ended and settled yet, or its folder of log files
             is not complete.
+        LogsMissingError: Its folder of log files was not complete in time.
         TopicNotFoundError: A topic is not there.
         OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
         SourceReplacedError: The published version was built from another topic or file of that
@@ -83,6 +88,8 @@ def plan(
         found = planner.identical(source, rebuild)
         verdict = "build" if found is None else "identical"
         if found is None:
+            if (skip := planner.skip(source)) is not None:
+                return _skipped(folder, write_skip(folder, skip), started)
             found = planner.make(source, rebuild=rebuild, allow_gap=allow_gap)
     note = _spent_reason(found) if verdict == "identical" and rebuild is not None else {}
     faults.point("plan.after_save")
@@ -96,14 +103,30 @@ def plan(
         "verdict": verdict,
         **{
             stage: [{"unit": unit} for unit in range(len(units))]
-            for stage, units in (
-                ("ingest", found.ingest),
-                ("preprocess", found.preprocess),
-                ("convert", found.convert),
+            for stage, units in zip(
+                _STAGES, (found.ingest, found.preprocess, found.convert), strict=True
             )
         },
         "seconds": seconds,
         **note,
+    }
+
+
+def _skipped(folder: DatasetFolder, skip: Skip, started: float) -> dict[str, Any]:
+    """Return what is said of an interval that is left out: there is no plan and no task."""
+    note = (
+        f"the interval is left out (source.logs.missing: skip): {skip.why}; nothing was read or"
+        f" published; {folder.skip(skip.interval)} says so; when the logs have come, build it by"
+        " hand"
+    )
+    logger.warning("plan %s/%s: %s", folder.name, skip.interval, note)
+    return {
+        "dataset": folder.name,
+        "interval": skip.interval,
+        "verdict": "skipped",
+        **{stage: [] for stage in _STAGES},
+        "seconds": round(time.perf_counter() - started, 3),
+        "note": note,
     }
 
 

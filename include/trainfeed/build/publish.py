@@ -16,7 +16,7 @@ from trainfeed.build._assemble import assemble, checked_content
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._stage import Stage, run_stage
 from trainfeed.config import Environment
-from trainfeed.dataset import Version
+from trainfeed.dataset import Version, lift_skip
 from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import CURRENT, parse_generation
 from trainfeed.errors import (
@@ -56,6 +56,7 @@ def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]
     version = Version.open(stage.version_path)
     _confirm(stage)
     _point(version)
+    _lift(stage)
     if report["verdict"] == "published":
         _require_equal(stage, version)
     _clean(stage)
@@ -161,6 +162,17 @@ def _point(version: Version) -> None:
                 posix.replace_file(pointer, name, is_public=True)
     except (TrainFeedError, OSError, UnicodeDecodeError) as error:
         logger.warning("%s was not updated, the next run will: %s", pointer, error)
+
+
+def _lift(stage: Stage) -> None:
+    """Remove the marker of an interval that was left out until now; a version counts more."""
+    interval = stage.plan.interval["name"]
+    try:
+        if lift_skip(stage.folder, interval):
+            logger.info("%s/%s is left out no more", stage.plan.dataset, interval)
+    except (TrainFeedError, OSError) as error:
+        marker = stage.folder.skip(interval)
+        logger.warning("%s was not removed, the next run will: %s", marker, error)
 
 
 def _pointed(pointer: Path) -> int:

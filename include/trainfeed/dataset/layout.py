@@ -137,13 +137,17 @@ class DatasetFolder:
         """The folder of one version."""
         return self.interval(interval) / generation_name(generation)
 
+    def plans(self, interval: str) -> Path:
+        """The folder of the plans of an interval."""
+        return self.path / "plans" / check_name(interval)
+
     def plan(self, interval: str, plan_id: str) -> Path:
         """The plan file."""
-        return self.path / "plans" / check_name(interval) / f"{check_name(plan_id)}.json"
+        return self.plans(interval) / f"{check_name(plan_id)}.json"
 
     def skip(self, interval: str) -> Path:
         """The file that says that an interval is left out."""
-        return self.path / "plans" / check_name(interval) / SKIPPED
+        return self.plans(interval) / SKIPPED
 
     def boundaries(self, topic: str, topic_uuid: str) -> Path:
         """The folder of boundary files of one topic."""

@@ -32,6 +32,10 @@ _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Count = Annotated[int, Field(ge=0)]
 
 
+# Keys that were added later: a version that they do not apply to keeps its bytes.
+_OPTIONAL: Final = frozenset({"empty_because"})
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -96,10 +100,14 @@ class Manifest(_Model):
     lookups: dict[str, str]
     libraries: dict[str, str]
     plan: str
+    empty_because: dict[str, str] = Field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """Return the canonical JSON."""
-        return canonical.dumps(self.model_dump(by_alias=True))
+        """Return the canonical JSON; keys that do not apply are left out."""
+        value = self.model_dump(by_alias=True)
+        return canonical.dumps(
+            {key: each for key, each in value.items() if key not in _OPTIONAL or each}
+        )
 
     def file_digests(self) -> dict[str, tuple[int, str]]:
         """Return name → (bytes, sha256) of every file that the version must have.

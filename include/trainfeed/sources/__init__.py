@@ -5,7 +5,13 @@ from trainfeed.sources._kafka import KafkaTopic
 from trainfeed.sources._landing_file import LandingFile
 from trainfeed.sources._landing_format import LANDING_SCHEMA, landing_folder, landing_name
 from trainfeed.sources._landing_writer import LandingWriter
-from trainfeed.sources._logs_folder import CompleteRule, LogFile, find_logs, list_logs
+from trainfeed.sources._logs_folder import (
+    CompleteRule,
+    LogFile,
+    find_logs,
+    list_logs,
+    present_logs,
+)
 from trainfeed.sources._logs_lines import LineRange, iter_lines
 from trainfeed.sources._open import open_topic
 from trainfeed.sources._record import record_topic
@@ -31,5 +37,6 @@ __all__ = [
     "landing_name",
     "list_logs",
     "open_topic",
+    "present_logs",
     "record_topic",
 ]

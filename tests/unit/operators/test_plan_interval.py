@@ -6,7 +6,11 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSkipException,
+)
 
 from operators.plan_interval import PlanIntervalOperator
 from trainfeed.errors import ConflictError, WindowOpenError
@@ -55,6 +59,17 @@ def wait_of(context):
     with pytest.raises(AirflowRescheduleException) as caught:
         execute(context)
     return caught.value.reschedule_date - before
+
+
+def test_an_interval_that_is_left_out_skips_the_plan_and_the_later_tasks(
+    stage, make_context, monkeypatch
+):
+    report = {"verdict": "skipped", "note": "the interval is left out: no folder"}
+    monkeypatch.setattr("trainfeed.build.plan.plan", lambda *_, **__: report)
+    context = make_context(**DAY)
+    with pytest.raises(AirflowSkipException, match="left out: no folder"):
+        execute(context)
+    assert context["ti"].xcoms == {"plan": report}
 
 
 def test_the_stage_is_called_once_with_what_the_run_says(stage, make_context):
