@@ -16,6 +16,7 @@ from typing import Any, Final
 from trainfeed import faults
 from trainfeed.build._closed import require_closed
 from trainfeed.build._inputs import open_inputs
+from trainfeed.build._kept_code import keep_code
 from trainfeed.build._plan_file import Plan
 from trainfeed.build._planner import Planner
 from trainfeed.build._signature import require_function
@@ -91,6 +92,7 @@ def plan(
             if (skip := planner.skip(source)) is not None:
                 return _skipped(folder, write_skip(folder, skip), started)
             found = planner.make(source, rebuild=rebuild, allow_gap=allow_gap)
+    keep_code(folder, spec)
     note = _spent_reason(found) if verdict == "identical" and rebuild is not None else {}
     faults.point("plan.after_save")
     if verdict == "build" and checks_space:

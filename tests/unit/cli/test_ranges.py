@@ -247,3 +247,13 @@ def test_what_a_function_prints_is_seen_in_a_preview(cli, project, monkeypatch, 
     project.edit("row = record.json()", text, "preprocess.py")
     message = cli("build", "clicks/2024-03-01", "--limit", "3")[2]
     assert "printed: row ['value']" in message
+
+
+def test_a_forgotten_setting_of_the_cluster_is_named(cli, project, monkeypatch):
+    monkeypatch.delenv("TRAINFEED_KAFKA")
+    monkeypatch.setenv("TRAINFEED_DATA", str(project.path / "elsewhere"))
+    message = cli("build", "clicks/2024-03-01")[2]
+    assert "expected recorded topic 'clicks'" in message
+    assert "TRAINFEED_KAFKA is not set: for a cluster set it to host:9092" in message
+    monkeypatch.setenv("TRAINFEED_KAFKA", f"recorded:{project.path / 'elsewhere'}")
+    assert "or change TRAINFEED_KAFKA\n" in cli("build", "clicks/2024-03-01")[2]
