@@ -21,7 +21,7 @@ __all__ = ["Command", "Rule", "commands_of", "documents", "rule_for", "rules", "
 _FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _LANGUAGES = ("", "sh", "bash", "console")
 _DOES = ("skip", "background")
-_UNTIL_S = 300
+_UNTIL_S = 600
 
 
 @dataclass(frozen=True)
