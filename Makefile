@@ -22,7 +22,7 @@ DAYS ?= 3
 DOCUMENT := AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_dags.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check check \
-	unit integration e2e test peers services services-stop services-status clean
+	unit integration documents e2e test peers services services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -108,10 +108,12 @@ unit: setup-dev data data/scikit-learn/.done ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
 integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration $(PYTEST)
-e2e: setup-dev data ## From topic to training job, through a real Airflow on real services
+documents: setup-dev data data/scikit-learn/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone
+	$(BIN)python -m pytest tests/docs $(PYTEST)
+e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, through a real Airflow on real services
 	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
 test: unit data/recordio-original/.done ## Everything; says what could not run here, and why
-	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e $(PYTEST)
+	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e tests/docs $(PYTEST)
 peers: .venv/bin/uv ## Adapters and TFRecord data sets with the real frameworks, in an environment of their own (several GB)
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
 	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt
