@@ -44,6 +44,7 @@ class DagRun:
     ended_at: datetime | None
     partition_key: str | None
     conf: Mapping[str, Any]
+    note: str | None
 
     @property
     def ended(self) -> bool:
@@ -78,6 +79,13 @@ class AirflowClient:
         self._port = port
         self._credentials = {"username": user, "password": password}
         self._token: str | None = None
+
+    def token(self) -> str:
+        """What requests carry to be those of the user; asked for once."""
+        if self._token is None:
+            answer = self._send("POST", "/auth/token", self._credentials, {})
+            self._token = str(answer["access_token"])
+        return self._token
 
     def health(self) -> dict[str, Any]:
         """State of the parts as they report it, by name; no login needed."""
@@ -116,6 +124,7 @@ class AirflowClient:
         logical_date: datetime | None = None,
         data_interval: tuple[datetime, datetime] | None = None,
         partition_key: str | None = None,
+        note: str | None = None,
     ) -> DagRun:
         """Make a run of the DAG.
 
@@ -125,8 +134,13 @@ class AirflowClient:
             logical_date: Its date, or None for a run without one.
             data_interval: ``[start, end)``; the start is the logical date when there is none.
             partition_key: For a DAG that is scheduled on partitions.
+            note: What the run's page shows of it.
         """
-        body: dict[str, Any] = {"conf": dict(conf or {}), "partition_key": partition_key}
+        body: dict[str, Any] = {
+            "conf": dict(conf or {}),
+            "partition_key": partition_key,
+            "note": note,
+        }
         if data_interval is not None:
             start, end = data_interval
             body |= {"data_interval_start": _text(start), "data_interval_end": _text(end)}
@@ -261,11 +275,8 @@ class AirflowClient:
             offset += _PAGE
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        if self._token is None:
-            self._token = self._send("POST", "/auth/token", self._credentials, {})["access_token"]
-        return self._send(
-            method, f"/api/v2{path}", body, {"Authorization": f"Bearer {self._token}"}
-        )
+        headers = {"Authorization": f"Bearer {self.token()}"}
+        return self._send(method, f"/api/v2{path}", body, headers)
 
     def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]
@@ -300,6 +311,7 @@ def _dag_run(run: Mapping[str, Any]) -> DagRun:
         ended_at=_time(run["end_date"]),
         partition_key=run["partition_key"],
         conf=run["conf"] or {},
+        note=run["note"],
     )
 
 

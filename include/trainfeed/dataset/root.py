@@ -200,9 +200,10 @@ def _not_a_root(root: Path, setting: str) -> RootError:
     command = f"trainfeed init {shlex.quote(str(root))}"
     expected = f"expected {setting} to name a publication root, got {root}"
     with posix.map_errors(root):
-        is_there = root.is_dir()
-    if not is_there:
-        found, remedy = "there is no such folder", f"if it is to be a new root: {command}"
+        is_folder, is_there = root.is_dir(), root.exists()
+    if not is_folder:
+        found = "it is no folder" if is_there else "there is no such folder"
+        remedy = f"if it is to be a new root: {command}"
     elif names := data_sets_of(root):
         sets = f"{len(names)} data set{'s' * (len(names) > 1)}"
         found = f"it holds {sets} but no {ROOT_MARKER}, so nobody has made it a root on purpose"

@@ -13,6 +13,7 @@ import pytest
 from tests.unit.build.test_kill import command as build_command
 from trainfeed.cli import main
 from trainfeed.cli._output import program
+from trainfeed.dataset.root import ROOT_MARKER
 from trainfeed.errors import AccessDeniedError
 from trainfeed.spec import json_schema
 
@@ -142,8 +143,7 @@ def test_a_damaged_manifest_ends_with_status_3(cli, project):
     assert message.startswith("ChecksumError: expected a manifest with SHA-256")
 
 
-def test_without_a_root_everything_is_still_to_be_built(cli, project):
-    Path(project.env.root).rmdir()
+def test_in_an_empty_root_everything_is_still_to_be_built(cli):
     status, output, message = cli("ls", "--json")
     assert (status, message) == (0, "")
     row = {"dataset": "clicks", "intervals": 0, "newest": "", "state": "not built yet"}
@@ -243,7 +243,7 @@ def test_a_dry_run_is_said_in_lines_or_in_json(cli, project):
     assert output.startswith("dry run of clicks/2024-03-01: nothing was written\n")
     output = cli("build", "clicks", "--interval", "2024-03-01", "--dry-run", "--json")[1]
     assert json.loads(output)["publishes"]["version"] == "clicks/2024-03-01/g0001"
-    assert not list(Path(project.env.root).iterdir())
+    assert [path.name for path in Path(project.env.root).iterdir()] == [ROOT_MARKER]
 
 
 def test_a_preview_shows_samples_quarantine_statistics_and_gates(cli, project):
@@ -262,7 +262,7 @@ def test_a_preview_shows_samples_quarantine_statistics_and_gates(cli, project):
         "statistics",
         "quality gates, on these records alone",
     ]
-    assert not list(Path(project.env.root).iterdir())
+    assert [path.name for path in Path(project.env.root).iterdir()] == [ROOT_MARKER]
 
 
 def test_a_preview_is_json_for_scripts(cli):
@@ -307,11 +307,11 @@ def test_a_new_data_set_builds_with_the_commands_that_are_printed(cli, project):
 
 
 def test_a_root_that_is_no_folder_is_named(cli, project):
-    Path(project.env.root).rmdir()
+    shutil.rmtree(project.env.root)
     Path(project.env.root).touch()
     status, output, message = cli("ls")
-    assert (status, output) == (1, "")
-    assert message.startswith(f"NotFoundError: {project.env.root}: not a directory")
+    assert (status, output) == (2, "")
+    assert f"got {project.env.root}: it is no folder" in message
 
 
 def test_damage_of_several_kinds_is_reported_in_one_run(cli, project):

@@ -62,3 +62,12 @@ def test_a_root_without_a_marker_is_listed_and_verified(cli, project):
     (Path(project.env.root) / ROOT_MARKER).unlink()
     assert "2024-03-01" in cli("ls", "clicks")[1]
     assert cli("verify", "clicks")[0] == 0
+
+
+def test_a_new_data_set_is_shown_init_only_while_there_is_no_root(cli, project, monkeypatch):
+    assert "trainfeed init" not in cli("new", "views")[1]
+    monkeypatch.setenv("TRAINFEED_ROOT", str(project.path / "fresh"))
+    _, output, _ = cli("new", "likes")
+    assert output.index("trainfeed init    # once") < output.index("trainfeed build likes")
+    assert cli("init")[0] == 0
+    assert "trainfeed init" not in cli("new", "shares")[1]
