@@ -242,8 +242,8 @@ def _kafka_default(given: str | None, recorded: Path) -> KafkaSettings:
     found = _kafka(_setting("TRAINFEED_KAFKA", given, f"{_RECORDED}{recorded}"))
     if given is not None or "TRAINFEED_KAFKA" in os.environ:
         return replace(found, remedy="change TRAINFEED_KAFKA")
-    forgotten = "TRAINFEED_KAFKA is not set: for a cluster set it to host:9092"
-    return replace(found, remedy=f"{forgotten}, for recorded topics to recorded:FOLDER")
+    forgotten = "set TRAINFEED_KAFKA, which is not set: host:9092 for a cluster"
+    return replace(found, remedy=f"{forgotten}, recorded:FOLDER for recorded topics")
 
 
 def _kafka(value: str) -> KafkaSettings:

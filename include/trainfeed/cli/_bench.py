@@ -53,13 +53,16 @@ def read(  # noqa: PLR0913 - one parameter per option
     # Imported here: the loader takes a second, and other commands do not need it.
     from trainfeed.loader import DataLoader, measure_read
 
-    with DataLoader(
-        _opened(target, split),
-        batch_size,
-        shuffle=shuffle,
-        num_workers=workers,
-        num_threads=threads,
-    ) as loader, error_console().status(f"reading {target}, {epochs} times"):
+    with (
+        DataLoader(
+            _opened(target, split),
+            batch_size,
+            shuffle=shuffle,
+            num_workers=workers,
+            num_threads=threads,
+        ) as loader,
+        error_console().status(f"reading {target}, {epochs} times"),
+    ):
         measure = measure_read(loader, epochs=epochs)
     if as_json:
         print_json(asdict(measure))

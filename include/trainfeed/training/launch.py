@@ -17,7 +17,7 @@ from trainfeed import faults
 from trainfeed.config import Environment
 from trainfeed.dataset import Coverage, DatasetFolder, canonical, cover_named, require_root
 from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
-from trainfeed.spec import DatasetSpec, TrainSpec, did_you_mean
+from trainfeed.spec import DatasetSpec, TrainSpec, nearest
 from trainfeed.storage import posix
 from trainfeed.training._code import code_digest
 from trainfeed.training._job import JOB_FILE, JobSpec, JobVersion, describe
@@ -148,10 +148,11 @@ def _gate(training: TrainSpec, job: JobSpec, metrics: dict[str, Any]) -> None:
         return
     value = metrics.get(training.metric)
     if value is None:
+        like = nearest(training.metric, metrics) or "none is like it"
         raise GateError(
             f"job {job.name} finished without train.metric {training.metric!r}: {training.entry}"
-            f" returned {', '.join(sorted(metrics))}; {did_you_mean(training.metric, metrics)}; its"
-            " result is kept; change dataset.yaml and run it again, which finds the result"
+            f" returned {', '.join(sorted(metrics))}; {like}; its result is kept;"
+            " change dataset.yaml and run it again, which finds the result"
         )
     if value < training.min:
         raise GateError(

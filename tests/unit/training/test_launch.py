@@ -369,5 +369,8 @@ def test_a_metric_that_a_training_does_not_return_is_unknown_and_not_too_low(tra
     message = str(refused.value)
     assert "without train.metric 'sampels': train:main returned days, samples, secrets" in message
     assert "did you mean 'samples'?" in message
-    trained.edit("sampels", "samples")
+    trained.edit("sampels", "samp")
+    with pytest.raises(GateError, match="did you mean 'samples'"):
+        run(trained)
+    trained.edit("samp,", "samples,")
     assert run(trained)["verdict"] == "adopted"
