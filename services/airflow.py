@@ -157,7 +157,7 @@ class AirflowStack:
         command = [sys.executable, "-m", "services._airflow_parts", *options, *down]
         self._launcher.spawn(command, environ=self.environ)
 
-    def wait(self, timeout_s: float = 120.0) -> None:
+    def wait(self, timeout_s: float = 300.0) -> None:
         """Wait until both APIs answer, and scheduler and DAG processor report themselves well."""
         deadline_s = time.monotonic() + timeout_s
         while self._launcher.pid() is not None and time.monotonic() < deadline_s:
@@ -168,7 +168,7 @@ class AirflowStack:
         except ServiceError as error:
             raise ServiceError(f"{error}\n{self._launcher.log_tail()}") from None
 
-    def wait_for_dags(self, dag_ids: Collection[str], timeout_s: float = 60.0) -> None:
+    def wait_for_dags(self, dag_ids: Collection[str], timeout_s: float = 180.0) -> None:
         """Wait until all of ``dag_ids`` are known.
 
         Raises:

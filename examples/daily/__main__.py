@@ -17,6 +17,7 @@ from examples.daily import places, report, runs
 from services._home import REPOSITORY
 from services._process import ServiceError
 from services.airflow import AirflowStack
+from trainfeed.spec import DatasetSpec, load_specs
 
 _FIRST: Final = date(2013, 1, 1)
 _DATA: Final = REPOSITORY / "data"
@@ -42,7 +43,7 @@ def main(
     try:
         stack.start()
         stack.wait()
-        stack.wait_for_dags([f"build.{places.DATASET}", f"train.{places.DATASET}"])
+        stack.wait_for_dags(_dag_ids())
         if ui:
             _serve(stack)
         else:
@@ -58,6 +59,14 @@ def main(
         raise typer.Exit(1) from error
     finally:
         stack.stop()
+
+
+def _dag_ids() -> list[str]:
+    """The DAGs of all data sets whose specification is right."""
+    specs = load_specs(REPOSITORY / "include" / "datasets")
+    known = [spec for spec in specs if isinstance(spec, DatasetSpec)]
+    trained = [f"train.{spec.name}" for spec in known if spec.train is not None]
+    return [*(f"build.{spec.name}" for spec in known), *trained]
 
 
 def _own(stack: AirflowStack) -> None:

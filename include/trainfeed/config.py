@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainfeed._connections_file import read_connections
@@ -76,10 +76,12 @@ class KafkaSettings:
     Attributes:
         client: librdkafka settings; they may hold secrets and are never printed.
         recorded: Folder or URI whose subfolders are recorded topics; wins over ``client``.
+        remedy: What to change when a topic is not there, for messages.
     """
 
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     recorded: str | None = None
+    remedy: str = field(default="change 'recorded' of the connection", compare=False)
 
 
 @dataclass(frozen=True)
@@ -132,9 +134,7 @@ def environment_from_environ(
         ),
         work=_place("TRAINFEED_WORK", _setting("TRAINFEED_WORK", work, data / "work")),
         kafka={
-            KAFKA_CONNECTION: _kafka(
-                _setting("TRAINFEED_KAFKA", kafka, f"{_RECORDED}{data / 'recorded'}")
-            ),
+            KAFKA_CONNECTION: _kafka_default(kafka, data / "recorded"),
             **clients,
         },
         datasets=Path(_setting("TRAINFEED_DATASETS", datasets, "include/datasets")).absolute(),
@@ -236,6 +236,14 @@ def _place(variable: str, value: str) -> str:
 def _shown(value: str) -> str:
     """Return a setting as messages show it: what stands before an @ may be a password."""
     return re.sub(r"^([a-z0-9]+://)?.*@", r"\1…@", value)
+
+
+def _kafka_default(given: str | None, recorded: Path) -> KafkaSettings:
+    found = _kafka(_setting("TRAINFEED_KAFKA", given, f"{_RECORDED}{recorded}"))
+    if given is not None or "TRAINFEED_KAFKA" in os.environ:
+        return replace(found, remedy="change TRAINFEED_KAFKA")
+    forgotten = "set TRAINFEED_KAFKA, which is not set: host:9092 for a cluster"
+    return replace(found, remedy=f"{forgotten}, recorded:FOLDER for recorded topics")
 
 
 def _kafka(value: str) -> KafkaSettings:

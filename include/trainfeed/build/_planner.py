@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainfeed.build._code import code_digest, running_libraries
-from trainfeed.build._differences import differences
 from trainfeed.build._inputs import Inputs, KnownInputs, late_policies
+from trainfeed.build._kept_code import told_changes
 from trainfeed.build._lookups import lookup_digests
 from trainfeed.build._pieces import Sizes, cut, group_ranges, group_shards
 from trainfeed.build._plan_file import Plan, Planned, load_plan, save_plan
@@ -171,9 +171,14 @@ class Planner:
         try:
             published = load_plan(self._folder, ref).fingerprint_of
         except NotFoundError:
+            # Of the other values only the digest is left, and that they are not all the same.
             published = {"code": current.code["digest"], "lookups": current.lookups}
-        changes = first_few(list(differences(published, fingerprint_of)))
-        return ConflictError(f"{version} is published from other inputs: {changes}; {remedy}")
+            fingerprint_of = {key: fingerprint_of[key] for key in published}
+        changes, code = told_changes(self._folder, self._spec, published, fingerprint_of)
+        return ConflictError(
+            f"{version} is published from other inputs: {changes or 'its plan file is gone'};"
+            f" {remedy}{code}"
+        )
 
     def _fingerprint_of(self, inputs: Mapping[str, Planned]) -> dict[str, Any]:
         """Return everything that determines the content."""

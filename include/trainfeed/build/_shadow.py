@@ -45,7 +45,8 @@ def shadowed(
         shadow = DatasetFolder(Path(root), dataset)
         init_root(shadow.root)
         with map_errors(real.path):
-            _link_files(real.path / "boundaries", shadow.path / "boundaries")
+            for name in ("boundaries", "code"):
+                _link_files(real.path / name, shadow.path / name)
             if published:
                 plans = Path("plans") / interval
                 _link_files(real.path / plans, shadow.path / plans)

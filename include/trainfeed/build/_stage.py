@@ -16,8 +16,9 @@ from typing import Any, Final, TypeVar
 
 from trainfeed import faults
 from trainfeed.build._code import code_digest, running_libraries
-from trainfeed.build._differences import differences
+from trainfeed.build._full import full
 from trainfeed.build._kept import kept
+from trainfeed.build._kept_code import told_changes
 from trainfeed.build._plan_file import Plan, PlannedShard, load_plan
 from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
@@ -26,6 +27,7 @@ from trainfeed.errors import (
     CodeChangedError,
     ConflictError,
     NonDeterminismError,
+    QuotaExceededError,
     StorageError,
     TrainFeedError,
 )
@@ -132,10 +134,12 @@ class Stage:
         running = {"code": digest, "spec": fingerprint_fields(self.spec), **running_libraries()}
         spec = self.plan.fingerprint_of["spec"]
         planned = {"code": self.plan.code["digest"], "spec": spec, **self.plan.libraries}
-        if changes := differences(planned, running):
+        changes, code = told_changes(self.folder, self.spec, planned, running)
+        if changes:
             raise CodeChangedError(
-                f"code changed since plan {self.plan.plan_id} was made ({', '.join(changes)});"
+                f"code changed since plan {self.plan.plan_id} was made ({changes});"
                 f" {kept(self.spec)}; build the interval again (in Airflow: trigger a new run)"
+                f"{code}"
             )
 
 
@@ -203,6 +207,8 @@ def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -
         if report := _published(stage):
             logger.info("%s gave way to a version published meanwhile: %s", name, error)
             return report
+        if isinstance(error, QuotaExceededError):
+            raise full(stage.spec, stage.plan, stage.env, error) from error
         raise
 
 

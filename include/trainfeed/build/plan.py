@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from trainfeed import faults
 from trainfeed.build._closed import require_closed
 from trainfeed.build._inputs import Inputs, open_inputs
+from trainfeed.build._kept_code import keep_code
 from trainfeed.build._plan_file import Plan
 from trainfeed.build._planned import first_few
 from trainfeed.build._planner import Planner
@@ -93,6 +94,7 @@ def plan(
     found, verdict, note = _find(spec, interval, env, folder, asked)
     if isinstance(found, Skip):
         return _skipped(folder, write_skip(folder, found), started)
+    keep_code(folder, spec)
     faults.point("plan.after_save")
     if verdict == "build" and checks_space:
         require_space(spec, found, env)

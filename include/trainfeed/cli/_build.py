@@ -24,6 +24,7 @@ from trainfeed.cli._output import (
 )
 from trainfeed.cli._preview import print_preview
 from trainfeed.cli._range_build import IntervalBuild, build_each
+from trainfeed.cli._target import complete_target
 from trainfeed.config import Environment, environment_from_environ
 from trainfeed.errors import ConfigError, TrainFeedError, WindowIncompleteError
 from trainfeed.spec import DatasetSpec, check_name, load_spec
@@ -38,7 +39,12 @@ _ENDED: Final = 130
 _ERROR_CHARS: Final = 200
 _COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quarantined", "filtered")
 
-Name = Annotated[str, typer.Argument(help="NAME of a data set, NAME/INTERVAL or NAME/FIRST/LAST.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="NAME of a data set, NAME/INTERVAL or NAME/FIRST/LAST.", autocompletion=complete_target
+    ),
+]
 Intervals = Annotated[
     str | None,
     typer.Option(

@@ -69,6 +69,8 @@ def _short(value: Any) -> str:
         return repr(data) + _more(len(value), _SHOWN_BYTES, "bytes")
     if isinstance(value, np.ndarray):
         return _array(value)
+    if isinstance(value, np.generic):
+        return printable(str(value))
     text = printable(repr(value))
     return text[:_SHOWN_CHARS] + _more(len(text), _SHOWN_CHARS, "characters")
 

@@ -20,6 +20,7 @@ from trainfeed.cli._output import (
 )
 from trainfeed.cli._target import (
     Target,
+    complete_target,
     known_folder,
     parse_target,
     readable_environment,
@@ -42,7 +43,10 @@ _COLUMNS = ("interval", "generation", "samples", "quarantined", "filtered", "byt
 
 
 def ls(
-    name: Annotated[str | None, typer.Argument(help="A data set; all of them otherwise.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A data set; all of them otherwise.", autocompletion=complete_target),
+    ] = None,
     *,
     as_json: Json = False,
 ) -> None:
@@ -64,7 +68,11 @@ def ls(
 
 def show(
     target: Annotated[
-        str, typer.Argument(help="NAME or NAME/RANGE for a list; NAME/INTERVAL, …/gNNNN for one.")
+        str,
+        typer.Argument(
+            help="NAME or NAME/RANGE for a list; NAME/INTERVAL, …/gNNNN for one.",
+            autocompletion=complete_target,
+        ),
     ],
     *,
     as_json: Json = False,
@@ -113,7 +121,11 @@ def _tell_gaps(found: Coverage) -> None:
 
 def verify(
     target: Annotated[
-        str, typer.Argument(help="NAME for all its versions, NAME/RANGE, NAME/INTERVAL/gNNNN.")
+        str,
+        typer.Argument(
+            help="NAME for all its versions, NAME/RANGE, NAME/INTERVAL/gNNNN.",
+            autocompletion=complete_target,
+        ),
     ],
     *,
     as_json: Json = False,

@@ -12,13 +12,14 @@ from trainfeed.config import Environment, environment_from_environ
 from trainfeed.dataset import Coverage, DatasetFolder, Version, cover, require_readable_root
 from trainfeed.dataset.layout import is_generation, is_name, parse_generation
 from trainfeed.dataset.root import data_sets_of
-from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
 from trainfeed.spec import SPEC_FILE, did_you_mean
 from trainfeed.storage.posix import map_errors
 from trainfeed.window import parse_range
 
 __all__ = [
     "Target",
+    "complete_target",
     "known_folder",
     "parse_target",
     "readable_environment",
@@ -140,6 +141,21 @@ def _is_seen(path: Path) -> bool:
         return path.exists()
     except PermissionError:
         return True
+
+
+def complete_target(incomplete: str) -> list[str]:
+    """Return the targets that begin with what was typed: data sets, then intervals of one."""
+    try:
+        env = environment_from_environ()
+        name, slash, _ = incomplete.partition("/")
+        if not slash:
+            found = sorted({*specified(env), *data_sets_of(Path(env.root))})
+        else:
+            found = [f"{name}/{each}" for each in DatasetFolder(Path(env.root), name).intervals()]
+    except (TrainFeedError, OSError):
+        # A shell that asks for names has no use for a message.
+        return []
+    return [each for each in found if each.startswith(incomplete)]
 
 
 def _require_known(env: Environment, name: str) -> None:

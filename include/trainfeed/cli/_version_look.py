@@ -10,7 +10,7 @@ import typer
 from trainfeed.cli._file_stats import print_statistics
 from trainfeed.cli._file_text import print_samples, printable
 from trainfeed.cli._output import print_json
-from trainfeed.cli._target import version_of
+from trainfeed.cli._target import complete_target, version_of
 from trainfeed.dataset import Version
 from trainfeed.errors import ConfigError
 from trainfeed.readers import DatasetReader
@@ -19,7 +19,10 @@ __all__ = ["head", "stats"]
 
 _TRAIN: Final = "train"
 
-Target = Annotated[str, typer.Argument(help="NAME/INTERVAL, or NAME/INTERVAL/gNNNN.")]
+Target = Annotated[
+    str,
+    typer.Argument(help="NAME/INTERVAL, or NAME/INTERVAL/gNNNN.", autocompletion=complete_target),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

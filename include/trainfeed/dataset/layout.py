@@ -5,6 +5,7 @@
     <root>/TRAINFEED.json                  says that this is a publication root; see root.py
     <root>/<dataset>/
       SCHEDULE.json                        which intervals there should be
+      code/<digest>.json                   the code of a plan, to show what changed since
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
       versions/<interval>/g0001.withdrawn  rolled back: not to be read any more
@@ -124,6 +125,10 @@ class DatasetFolder:
     def schedule(self) -> Path:
         """The file that says which intervals there should be."""
         return self.path / "SCHEDULE.json"
+
+    def code(self, digest: str) -> Path:
+        """The text of the code that has a digest."""
+        return self.path / "code" / f"{check_name(digest)}.json"
 
     @property
     def staging(self) -> Path:

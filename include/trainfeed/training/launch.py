@@ -24,7 +24,7 @@ from trainfeed.dataset import (
     require_root,
 )
 from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
-from trainfeed.spec import DatasetSpec, TrainSpec
+from trainfeed.spec import DatasetSpec, TrainSpec, nearest
 from trainfeed.storage import posix
 from trainfeed.training._code import code_digest
 from trainfeed.training._job import JOB_FILE, JobSpec, JobVersion, describe
@@ -155,7 +155,14 @@ def _gate(training: TrainSpec, job: JobSpec, metrics: dict[str, Any]) -> None:
     if training.metric is None or training.min is None:
         return
     value = metrics.get(training.metric)
-    if value is None or value < training.min:
+    if value is None:
+        like = nearest(training.metric, metrics) or "none is like it"
+        raise GateError(
+            f"job {job.name} finished without train.metric {training.metric!r}: {training.entry}"
+            f" returned {', '.join(sorted(metrics))}; {like}; its result is kept;"
+            " change dataset.yaml and run it again, which finds the result"
+        )
+    if value < training.min:
         raise GateError(
             f"job {job.name} finished with {training.metric} = {value}, train.min is"
             f" {training.min}; its result is kept; look at the data of {job.interval} or change"

@@ -66,11 +66,13 @@ def _require_code(spec: JobSpec) -> None:
     if actual != spec.code:
         raise JobRejectedError(
             f"expected code with SHA-256 {spec.code} in {spec.folder}, got {actual}: it changed"
-            " after the launch; nothing was run; clear the task to launch a job of the new code"
+            " after the launch; nothing was run; train again (in Airflow: clear the task)"
         )
 
 
 def _load(spec: JobSpec) -> Callable[[TrainingJob], Any]:
+    from trainfeed.spec import did_you_mean
+
     module_name, _, name = spec.entry.partition(":")
     # A package of its own, so that the entry may say 'from . import features'.
     package = ModuleType(f"trainfeed_training_{spec.dataset}")
@@ -79,8 +81,20 @@ def _load(spec: JobSpec) -> Callable[[TrainingJob], Any]:
     module = importlib.import_module(f"{package.__name__}.{module_name}")
     function = getattr(module, name, None)
     if not callable(function):
-        raise JobRejectedError(f"expected a function {name!r} in {module.__file__}, found none")
+        raise JobRejectedError(
+            f"expected a function {name!r} in {module.__file__}, found none;"
+            f" {did_you_mean(name, _functions(module))}; nothing was run; change train.entry in"
+            " dataset.yaml"
+        )
     return function  # type: ignore[no-any-return]
+
+
+def _functions(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if callable(value) and not name.startswith("_") and not isinstance(value, type)
+    ]
 
 
 def _checked(spec: JobSpec, metrics: Any) -> dict[str, float]:

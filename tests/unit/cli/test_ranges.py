@@ -211,6 +211,7 @@ def test_samples_and_statistics_of_a_version_are_shown_by_its_own_schema(cli, bu
     assert samples == [{k: float(v) for k, v in s.items()} for s in islice(reader(), 2)]
     output = cli("head", "clicks/2024-03-01/g0001", "--split", "eval", "-n", "1")[1]
     assert output.startswith("clicks/2024-03-01/g0001, split eval: ")
+    assert "np." not in output
     assert "value" in output
     found = json.loads(cli("stats", "clicks/2024-03-01", "--json")[1])
     assert {split: part["label"]["count"] for split, part in found.items()} == {
@@ -247,3 +248,13 @@ def test_what_a_function_prints_is_seen_in_a_preview(cli, project, monkeypatch, 
     project.edit("row = record.json()", text, "preprocess.py")
     message = cli("build", "clicks/2024-03-01", "--limit", "3")[2]
     assert "printed: row ['value']" in message
+
+
+def test_a_forgotten_setting_of_the_cluster_is_named(cli, project, monkeypatch):
+    monkeypatch.delenv("TRAINFEED_KAFKA")
+    monkeypatch.setenv("TRAINFEED_DATA", str(project.path / "elsewhere"))
+    message = cli("build", "clicks/2024-03-01")[2]
+    assert "expected recorded topic 'clicks'" in message
+    assert "or set TRAINFEED_KAFKA, which is not set: host:9092 for a cluster" in message
+    monkeypatch.setenv("TRAINFEED_KAFKA", f"recorded:{project.path / 'elsewhere'}")
+    assert "or change TRAINFEED_KAFKA\n" in cli("build", "clicks/2024-03-01")[2]

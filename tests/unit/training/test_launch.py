@@ -374,3 +374,27 @@ def ranks(project):
         if b"trainfeed.training.runtime" in command and os.fsencode(project.path) in command:
             found.append(int(path.parent.name))
     return found
+
+
+def test_a_misspelt_function_of_the_training_is_answered_with_the_nearest(trained):
+    trained.build()
+    trained.edit("train:main", "train:mian")
+    with pytest.raises(
+        JobRejectedError, match=r"found none; did you mean 'main'\?; nothing was run"
+    ):
+        run(trained)
+
+
+def test_a_metric_that_a_training_does_not_return_is_unknown_and_not_too_low(trained):
+    trained.edit("window: 2}", "window: 2, metric: sampels, min: 1}")
+    trained.build()
+    with pytest.raises(GateError) as refused:
+        run(trained)
+    message = str(refused.value)
+    assert "without train.metric 'sampels': train:main returned days, samples, secrets" in message
+    assert "did you mean 'samples'?" in message
+    trained.edit("sampels", "samp")
+    with pytest.raises(GateError, match="did you mean 'samples'"):
+        run(trained)
+    trained.edit("samp,", "samples,")
+    assert run(trained)["verdict"] == "adopted"
