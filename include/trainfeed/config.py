@@ -29,6 +29,7 @@ __all__ = [
     "LOGS_CONNECTION",
     "Environment",
     "KafkaSettings",
+    "command_environ",
     "environment_from_environ",
     "training_environ",
     "worker_environ",
@@ -156,6 +157,16 @@ def training_environ(package: str) -> dict[str, str]:
     # No bytecode: a cached compilation is trusted by size and second, a job's code is a digest.
     fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     return {**kept, **fixed, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def command_environ() -> dict[str, str]:
+    """The whole environment of this process, for a command that it runs as itself.
+
+    The process finds trainfeed where this one has found it.
+    """
+    package = str(Path(__file__).parents[1])
+    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def worker_environ() -> dict[str, str]:

@@ -8,6 +8,7 @@
     │   ├── SpecError               FAIL   a dataset.yaml is wrong; says where and what to do
     │   └── WindowError             FAIL   the interval is no tick of the schedule
     ├── WindowOpenError             RETRY  the interval has not settled yet; says when it will have
+    │   └── TransactionOpenError    RETRY  an open transaction may hide records of the interval
     ├── CodeChangedError            FAIL   the running code is not the code of the plan
     ├── PreprocessError             FAIL   a user function raised, or broke its schema
     ├── EngineError                 RETRY  a process that ran a user function was killed
@@ -26,27 +27,32 @@
     │   ├── CommitUnknownError      RETRY  nobody knows whether the commit took place
     │   └── UnsuitableStoreError    FAIL   the file system cannot hold versions (start-up probe)
     ├── IngestError                 RETRY  the source refused or failed an operation
+    │   ├── SourceUnreachableError  RETRY  no answer in time, or no connection
     │   ├── TopicNotFoundError      FAIL
+    │   ├── LogsMissingError        FAIL   a folder of logs was not complete in time
     │   ├── SourceReplacedError     FAIL   topic or file is not the one that was planned
-    │   └── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
+    │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
+    │   └── EmptyUnprovenError      FAIL   nothing shows that the interval has no records
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
     ├── LoaderError                 FAIL
     │   ├── ReaderEndedError        FAIL   a reader ends before the position of a state
     │   ├── SampleShapeError        FAIL   samples and schema disagree
     │   └── WorkerDiedError         RETRY  a worker process was killed, stopped, or has exited
     └── LaunchError                 RETRY  the launcher refused or failed an operation
-        ├── WindowIncompleteError   RETRY  intervals of the training window are not published yet
+        ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
         ├── JobRejectedError        FAIL   the job specification is invalid
-        └── JobFailedError          FAIL   the job ran and failed
+        ├── JobFailedError          FAIL   the job ran and failed by its own code
+        └── JobKilledError          RETRY  a rank was killed, or lacked what another try may find
 
 ``outcome`` is policy for whoever schedules the work; trainfeed itself never acts on it.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 __all__ = [
     "AccessDeniedError",
@@ -56,14 +62,17 @@ __all__ = [
     "CommitUnknownError",
     "ConfigError",
     "ConflictError",
+    "EmptyUnprovenError",
     "EngineError",
     "FormatError",
     "GateError",
     "IngestError",
     "JobFailedError",
+    "JobKilledError",
     "JobRejectedError",
     "LaunchError",
     "LoaderError",
+    "LogsMissingError",
     "MemoryLimitError",
     "NonDeterminismError",
     "NotFoundError",
@@ -75,10 +84,12 @@ __all__ = [
     "RootError",
     "SampleShapeError",
     "SourceReplacedError",
+    "SourceUnreachableError",
     "SpecError",
     "StorageError",
     "TopicNotFoundError",
     "TrainFeedError",
+    "TransactionOpenError",
     "TruncatedError",
     "UnsuitableStoreError",
     "UnsupportedCodecError",
@@ -121,11 +132,26 @@ class WindowError(ConfigError):
 class WindowOpenError(TrainFeedError):
     """The interval cannot be planned yet.
 
-    ``ready_at`` is the aware UTC time from which it can, or None when unknown.
+    ``ready_at`` is the aware UTC time from which it can, or None when unknown. ``reason`` says what
+    is missing, as a part of a sentence; it is empty where the message says it all.
     """
 
     outcome = Outcome.RETRY
     ready_at: datetime | None = None
+    reason: str = ""
+
+
+class TransactionOpenError(WindowOpenError):
+    """Transactions that are still open may hide records of the interval.
+
+    ``places`` names the partitions, each with its last stable offset and high watermark. ``wait``
+    is how long to look again at most, from ``since``, an aware UTC time, on; after that a person
+    must look at the producers.
+    """
+
+    places: tuple[str, ...] = ()
+    wait: timedelta = timedelta(0)
+    since: datetime | None = None
 
 
 class CodeChangedError(TrainFeedError):
@@ -189,9 +215,14 @@ class UnsupportedCodecError(FormatError):
 
 
 class StorageError(TrainFeedError):
-    """A file system refused or failed an operation."""
+    """A file system refused or failed an operation.
+
+    ``is_outage`` says that a server did not answer, or not as one that is well does: it may be
+    back soon.
+    """
 
     outcome = Outcome.RETRY
+    is_outage: bool = False
 
 
 class NotFoundError(StorageError):
@@ -242,8 +273,20 @@ class IngestError(TrainFeedError):
     outcome = Outcome.RETRY
 
 
+class SourceUnreachableError(IngestError):
+    """The source gave no answer in time, or could not be connected to."""
+
+    outcome = Outcome.RETRY
+
+
 class TopicNotFoundError(IngestError):
     """The topic, or a recorded one's folder, is not there."""
+
+    outcome = Outcome.FAIL
+
+
+class LogsMissingError(IngestError):
+    """The folder of log files of an interval was not complete when the wait for it ended."""
 
     outcome = Outcome.FAIL
 
@@ -260,8 +303,24 @@ class OffsetOutOfRangeError(IngestError):
     outcome = Outcome.FAIL
 
 
+class EmptyUnprovenError(IngestError):
+    """An interval would be empty, and nothing shows that no record belongs to it."""
+
+    outcome = Outcome.FAIL
+
+
 class GateError(TrainFeedError):
-    """Ledgers differ, or a quality gate of the spec is broken."""
+    """Ledgers differ, or a quality gate of the spec is broken.
+
+    ``report`` is small JSON for pages: counts, reasons with examples, gates; None when no gate of
+    the spec is concerned.
+    """
+
+    report: Mapping[str, Any] | None = None
+
+    def __init__(self, message: str, *, report: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class LoaderError(TrainFeedError):
@@ -298,9 +357,13 @@ class LaunchError(TrainFeedError):
 
 
 class WindowIncompleteError(LaunchError):
-    """Intervals of the training window are not published yet."""
+    """Intervals of a range, of a rolling window or of a training are not published yet.
+
+    ``missing`` has their names.
+    """
 
     outcome = Outcome.RETRY
+    missing: tuple[str, ...] = ()
 
 
 class JobRejectedError(LaunchError):
@@ -310,6 +373,12 @@ class JobRejectedError(LaunchError):
 
 
 class JobFailedError(LaunchError):
-    """The job ran and failed."""
+    """The job ran, and its own code made it fail."""
 
     outcome = Outcome.FAIL
+
+
+class JobKilledError(LaunchError):
+    """A rank of the job was killed from outside, or met an error that another try may not meet."""
+
+    outcome = Outcome.RETRY

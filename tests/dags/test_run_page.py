@@ -10,6 +10,8 @@ import airflow.models
 import pytest
 from airflow import settings
 from airflow.models.base import Base
+from airflow.models.dag import DagModel
+from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 
@@ -22,19 +24,62 @@ with warnings.catch_warnings():
     from fastapi.routing import APIRoute
     from fastapi.testclient import TestClient
 
-    from plugins import _run_page
+    from plugins import _run_facts, _run_page
+    from plugins._run_facts import Failure, Stage
 
 BUILD_RUN = "manual__2026-01-02T03:04:05+00:00"
 TRAIN_RUN = "asset_triggered__2026-01-03T03:04:05+00:00"
 HOSTILE = "<script>alert('{{ 7*7 }}')</script>"
+MESSAGE = "clicks/2026-01-02 is not published: quarantine_ratio is 0.2\nquarantined: 408 bad_label"
+EXAMPLE = {"source": "logs:a", "offset": 1141, "message": "'six'", "value": HOSTILE}
+ACCOUNT = {
+    "counts": {"read": 2000, "samples": 1592, "quarantined": 408, "filtered": 3},
+    "reasons": [{"reason": "bad_label", "records": 408, "examples": [EXAMPLE]}],
+    "filtered": {"bot": 3},
+    "gates": [
+        {
+            "check": "quarantine_ratio",
+            "field": None,
+            "min": None,
+            "max": 0.05,
+            "severity": "block",
+            "value": 0.204,
+            "passed": False,
+            "because": "408 of 2000 records quarantined",
+        }
+    ],
+    "quarantine": "file:///work/spill/p1",
+    "command": "trainfeed quarantine show clicks/2026-01-02 --plan p1",
+}
+VERSION = {
+    **ACCOUNT,
+    "version": {"generation": "g0002", "path": HOSTILE, "content_digest": "c0ffee"},
+    "splits": {"train": 1400, "eval": 192},
+    "sources": [
+        {"source": "logs:a", "start": 0, "end": 9, "unit": "bytes", "records": 3, "bytes": 8}
+    ],
+    "generations": [
+        {"generation": "g0002", "this": True, "samples": 1592, "why": "label was off by one"},
+        {"generation": "g0001", "this": False, "samples": 1500, "why": "first build"},
+    ],
+    "statistics": {"label": {"count": 1592, "nulls": 0, "min": 0, "max": 9, "mean": 4.5}},
+    "totals": {"sources": 5000, "fields": 1, "reasons": 1},
+}
+PLAN = {"dataset": "clicks", "interval": "2026-01-02", "verdict": "build"}
 REPORTS = {
-    ("build.clicks", BUILD_RUN, "publish"): {
+    ("build.clicks", BUILD_RUN, "plan", "plan"): PLAN,
+    ("build.clicks", BUILD_RUN, "publish", "return_value"): {
         "interval": "2026-01-02",
         "generation": "g0001",
+        "verdict": "built",
         "path": HOSTILE,
     },
-    ("train.clicks", TRAIN_RUN, "train"): {"job": "clicks-1", "metrics": {"auc": 0.75}},
+    ("train.clicks", TRAIN_RUN, "train", "return_value"): {
+        "job": "clicks-1",
+        "metrics": {"auc": 0.75},
+    },
 }
+VERSION_KEY = ("build.clicks", BUILD_RUN, "publish", "version_report")
 
 
 def address(dag_id, run_id):
@@ -49,6 +94,7 @@ def auth_manager():
     airflow.models.import_all_models()
     Base.metadata.create_all(settings.engine)
     with create_session() as session:
+        session.merge(DagBundleModel(name="dags"))
         now = datetime(2026, 1, 3, tzinfo=UTC)
         for interval, run_id in (("2026-01-02", TRAIN_RUN), ("2026-01-01", "another")):
             session.add(
@@ -67,13 +113,39 @@ def auth_manager():
 
 
 @pytest.fixture
-def client(auth_manager, monkeypatch):
-    """A browser; reports are those of ``REPORTS``."""
-    monkeypatch.setattr(
-        _run_page, "_report", lambda _, dag_id, run_id, task: REPORTS.get((dag_id, run_id, task))
-    )
+def reports():
+    """What tasks left, by DAG, run, task and key."""
+    return dict(REPORTS)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Say in which states the tasks of a run are, and which of them failed."""
+
+    def set_run(stages=(), failures=()):
+        monkeypatch.setattr(_run_facts, "stages", lambda *_: tuple(stages))
+        monkeypatch.setattr(_run_facts, "failures", lambda *_: tuple(failures))
+
+    set_run()
+    return set_run
+
+
+@pytest.fixture
+def client(auth_manager, monkeypatch, reports, run):
+    """A browser; reports are those of ``reports``."""
+
+    def xcom(_, dag_id, run_id, task_id, *, key="return_value", map_index=-1):
+        return reports.get((dag_id, run_id, task_id, key), {})
+
+    monkeypatch.setattr(_run_facts, "xcom", xcom)
     with TestClient(_run_page.app) as browser:
         yield browser
+
+
+@pytest.fixture
+def look(client, log_in):
+    """The page of the run, as a viewer sees it."""
+    return lambda: client.get(PAGE, headers=log_in("viewer")).text
 
 
 @pytest.fixture
@@ -116,6 +188,14 @@ def test_a_viewer_sees_the_version_and_the_jobs_of_its_interval(client, log_in):
     assert "another" not in page.text
 
 
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_a_paused_training_is_said_to_be_paused(client, log_in, is_paused):
+    with create_session() as session:
+        session.merge(DagModel(dag_id="train.clicks", bundle_name="dags", is_paused=is_paused))
+    page = client.get(PAGE, headers=log_in("viewer"))
+    assert ("<strong>train.clicks is paused:</strong>" in page.text) is is_paused
+
+
 def test_the_link_to_a_training_leads_to_its_page(client, log_in):
     page = client.get(PAGE, headers=log_in("viewer")).text
     (link,) = (part.partition('"')[0] for part in page.split('href="')[1:])
@@ -149,4 +229,111 @@ def test_a_run_of_anything_else_shows_nothing(client, log_in, dag_id):
     answer = client.get(address(dag_id, BUILD_RUN), headers=log_in("viewer"))
     assert answer.status_code in {200, 404}
     assert "script" not in answer.text
-    assert answer.status_code == 404 or "has published no version" in answer.text
+    assert answer.status_code == 404 or "no data set to show" in answer.text
+
+
+def failed(task_id="check", state="failed", **told):
+    return Failure(task_id, -1, state, told)
+
+
+def test_a_failed_run_says_which_task_failed_and_why(look, reports, run):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    run(
+        [Stage("plan", {"success": 1}), Stage("check", {"failed": 1})],
+        [failed(error="GateError", message=MESSAGE, report=ACCOUNT)],
+    )
+    page = look()
+    for shown in (
+        "Task check failed. Nothing was published by this run.",
+        "Why check failed",
+        "GateError",
+        "quarantine_ratio is 0.2\nquarantined: 408 bad_label",
+        "408 of 2000 records quarantined",
+        "max 0.05",
+        "bad_label",
+        "logs:a offset 1141",
+        "trainfeed quarantine show clicks/2026-01-02 --plan p1",
+        "file:///work/spill/p1",
+        "clicks / 2026-01-02",
+    ):
+        assert shown in page, shown
+    assert "<script" not in page
+    assert "<h2>Version</h2>" not in page
+
+
+def test_a_task_that_was_killed_is_named_without_a_message(look, reports, run):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    run([Stage("preprocess", {"failed": 1, "success": 2})], [failed("preprocess")])
+    page = look()
+    assert "Why preprocess failed" in page
+    assert "The task left no message" in page
+
+
+def test_a_task_that_will_be_tried_again_says_so(look, reports, run):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    run([], [failed("ingest", "up_for_retry", error="IngestError", message="brokers are away")])
+    page = look()
+    assert "brokers are away" in page
+    assert "It will be tried again." in page
+
+
+def test_a_running_run_says_at_which_task_it_is(look, reports, run):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    run([Stage("plan", {"success": 1}), Stage("convert", {"running": 1, "success": 3})])
+    page = look()
+    assert "At task convert: 1 running, 3 success." in page
+    assert "convert 3/4: running" in page
+
+
+def test_a_published_run_tells_counts_gates_sources_versions_and_statistics(look, reports):
+    reports[VERSION_KEY] = VERSION
+    page = look()
+    for shown in (
+        "g0001 is published; readers get it.",
+        "2,000",
+        "408 of 2000 records quarantined",
+        "bad_label",
+        "[0, 9) bytes",
+        "the first 1 of 5,000",
+        "g0002 (this one)",
+        "label was off by one",
+        "first build",
+        "4.5",
+        "c0ffee",
+        "Filtered",
+        "clicks-1",
+    ):
+        assert shown in page, shown
+
+
+def test_an_identical_run_says_that_nothing_was_built(look, reports):
+    key = ("build.clicks", BUILD_RUN, "publish", "return_value")
+    reports[key] = {**reports[key], "verdict": "identical"}
+    reports["build.clicks", BUILD_RUN, "plan", "plan"] = {**PLAN, "note": "the topic is gone"}
+    page = look()
+    assert "was published before from the same inputs, code and lookups" in page
+    assert "the topic is gone" in page
+
+
+def test_a_dry_run_shows_what_would_be_done(look, reports):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    lines = ["dry run of clicks/2026-01-02: nothing was written", "would read 5 offsets"]
+    reports["build.clicks", BUILD_RUN, "plan", "plan"] = {**PLAN, "dry_run": True, "lines": lines}
+    page = look()
+    assert "would read 5 offsets" in page
+    assert "no training starts" in page
+
+
+@pytest.mark.parametrize("hostile", [HOSTILE, 7, None, [], [[]], {"x": HOSTILE}])
+def test_a_report_of_another_shape_breaks_no_page_and_runs_nothing(look, reports, run, hostile):
+    reports[VERSION_KEY] = {"version": {}, "statistics": {HOSTILE: {}}, "filtered": {HOSTILE: 1}}
+    reports["build.clicks", BUILD_RUN, "check", "return_value"] = {"report": hostile}
+    run([], [failed(error=hostile, message=hostile)])
+    page = look()
+    assert "<script" not in page
+    assert "Why check failed" in page
+
+
+def test_a_page_is_bounded_whatever_a_report_holds(look, run):
+    run([], [failed(error="E", message="x" * 1_000_000)])
+    assert len(look()) < 40_000

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import signal
 from contextlib import suppress
-from typing import Final
 
 from trainfeed.build._engine import Death
+from trainfeed.build._kept import kept
 from trainfeed.build._stage import Stage
 from trainfeed.errors import EngineError, MemoryLimitError, PreprocessError, TrainFeedError
 
 __all__ = ["explain"]
-
-_KEPT: Final = "landing files are kept, nothing was published"
 
 
 def explain(stage: Stage, death: Death) -> TrainFeedError:
@@ -33,7 +31,7 @@ def explain(stage: Stage, death: Death) -> TrainFeedError:
             stage,
             f"took longer than resources.time_limit = {resources.time_limit.total_seconds():g} s"
             f" {where}",
-            f"mend the loop, or raise it in dataset.yaml{_printed('it was at', death)}",
+            f"fix the loop, or raise it in dataset.yaml{_printed('it was at', death)}",
         )
     if death.cause == "signal":
         name = str(death.detail)
@@ -57,7 +55,7 @@ def explain(stage: Stage, death: Death) -> TrainFeedError:
 
 def _error(kind: type[TrainFeedError], stage: Stage, what: str, remedy: str) -> TrainFeedError:
     name = f"{stage.spec.preprocess.function} of data set {stage.spec.name!r}"
-    return kind(f"{name} {what}; {_KEPT}; {remedy}")
+    return kind(f"{name} {what}; {kept(stage.spec)}; {remedy}")
 
 
 def _where(stage: Stage, death: Death) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainfeed.errors import ConfigError
 
-__all__ = ["Counts", "evaluate", "failures"]
+__all__ = ["Counts", "because", "broken", "evaluate", "failures", "line"]
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,10 @@ class Counts:
         read: Source records read.
         quarantined: Records in quarantine.
         samples: Samples of all splits.
-        late: Records stamped before the interval, of topics whose policy is to fail.
+        late: Records of topics whose policy is to fail that are stamped before the interval, or
+            later than its end and the topic's ``skew``.
         statistics: Per field the statistics over all splits, as JSON.
+        filtered: Records that are not wanted.
     """
 
     read: int
@@ -28,6 +30,12 @@ class Counts:
     samples: int
     late: int
     statistics: Mapping[str, Mapping[str, Any]]
+    filtered: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        """Return the counts of records and samples for a report."""
+        names = ("read", "samples", "quarantined", "filtered")
+        return {name: getattr(self, name) for name in names}
 
 
 def evaluate(gates: Sequence[Mapping[str, Any]], counts: Counts) -> list[dict[str, Any]]:
@@ -39,13 +47,44 @@ def evaluate(gates: Sequence[Mapping[str, Any]], counts: Counts) -> list[dict[st
     return [{**gate, **_measure(gate, counts)} for gate in gates]
 
 
-def failures(results: Sequence[Mapping[str, Any]], severity: str) -> list[str]:
-    """Return one line per gate of a severity that did not pass: what, value, limit."""
-    return [
-        _line(result)
-        for result in results
-        if not result["passed"] and result["severity"] == severity
-    ]
+def broken(results: Sequence[Mapping[str, Any]], severity: str) -> list[Mapping[str, Any]]:
+    """Return the gates of a severity that did not pass."""
+    return [r for r in results if not r["passed"] and r["severity"] == severity]
+
+
+def failures(results: Sequence[Mapping[str, Any]], severity: str, counts: Counts) -> list[str]:
+    """Return one line per gate of a severity that did not pass, as ``line`` gives it."""
+    return [line(result, counts) for result in broken(results, severity)]
+
+
+def line(result: Mapping[str, Any], counts: Counts) -> str:
+    """Return what a gate measured, what contributed to it, and what is allowed."""
+    field = f" of {result['field']}" if result.get("field") else ""
+    limits = ", ".join(
+        f"{side} {result[side]}" for side in ("min", "max") if result.get(side) is not None
+    )
+    value = _shown(result["value"])
+    return f"{result['check']}{field} is {value} ({because(result, counts)}), allowed: {limits}"
+
+
+def because(result: Mapping[str, Any], counts: Counts) -> str:
+    """Return the counts that a gate's value is made of."""
+    field = counts.statistics.get(str(result.get("field")), {})
+    match result["check"]:
+        case "quarantine_ratio":
+            return f"{counts.quarantined} of {counts.read} records quarantined"
+        case "count":
+            return (
+                f"samples of {counts.read} records read; {counts.quarantined} quarantined,"
+                f" {counts.filtered} filtered"
+            )
+        case "late":
+            return f"of {counts.read} records, stamped before the interval"
+        case "null_ratio":
+            return f"{field['nulls']} of {field['count']} samples lack it"
+        case _:
+            what = "among" if field["not_finite"] else "least and largest of"
+            return f"{what} {field['count']} samples"
 
 
 def _measure(gate: Mapping[str, Any], counts: Counts) -> dict[str, Any]:
@@ -80,9 +119,7 @@ def _lies_in(gate: Mapping[str, Any], low: float | None, high: float | None) -> 
     return (least is None or low >= least) and (most is None or high <= most)
 
 
-def _line(result: Mapping[str, Any]) -> str:
-    field = f" of {result['field']}" if result.get("field") else ""
-    limits = ", ".join(
-        f"{side} {result[side]}" for side in ("min", "max") if result.get(side) is not None
-    )
-    return f"{result['check']}{field} is {result['value']}, allowed: {limits}"
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -26,7 +26,7 @@ from trainfeed.samples import Schema, TypedCodec
 
 __all__ = ["BatchMode", "Mode", "RecordMode"]
 
-_SCHEMA_REMEDY: Final = "mend the function, or the schema in dataset.yaml"
+_SCHEMA_REMEDY: Final = "fix the function, or the schema in dataset.yaml"
 
 
 class Mode(Protocol):

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from trainfeed.dataset import Version, canonical
+from trainfeed.build._totals import total_statistics
+from trainfeed.dataset import Version
 from trainfeed.readers import DatasetReader
-from trainfeed.samples import Statistics
 
 __all__ = ["preview_report"]
 
@@ -33,7 +33,7 @@ def preview_report(version: Version) -> dict[str, Any]:
         "filtered": manifest.filtered,
         "first_samples": list(islice(_samples(version), _SHOWN_SAMPLES)),
         "first_quarantined": _quarantined(version),
-        "statistics": _statistics(version),
+        "statistics": total_statistics(version),
         "gates": manifest.gates,
     }
 
@@ -86,11 +86,3 @@ def _quarantined(version: Version) -> list[dict[str, Any]]:
         }
         for row in table.slice(0, _SHOWN_QUARANTINE).to_pylist()
     ]
-
-
-def _statistics(version: Version) -> dict[str, Any]:
-    parts = canonical.loads((version.path / "statistics.json").read_bytes())
-    total = Statistics(version.schema)
-    for part in parts.values():
-        total.merge(Statistics.from_json(version.schema, part))
-    return total.to_json()

@@ -15,6 +15,7 @@ from typing import Final
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, init_root, require_root
+from trainfeed.dataset.layout import SKIPPED
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["shadowed"]
@@ -55,6 +56,8 @@ def shadowed(
 def _link_files(source: Path, target: Path) -> None:
     """Make the folders below ``source`` anew, with links to their files."""
     for path in source.rglob("*.json"):
+        if path.name == SKIPPED:
+            continue  # decided anew: what is there now counts
         link = target / path.relative_to(source)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(path)

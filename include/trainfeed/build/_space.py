@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from trainfeed.build._kept import lands
 from trainfeed.build._landing import landing_file
 from trainfeed.build._plan_file import Plan
 from trainfeed.config import Environment
@@ -19,7 +20,7 @@ from trainfeed.errors import QuotaExceededError, TrainFeedError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import Location
 
-__all__ = ["Experience", "landed_bytes", "lands", "require_space", "space"]
+__all__ = ["Experience", "landed_bytes", "require_space", "space"]
 
 # What a version costs besides its records counts for little in one that is not much smaller.
 _MAX_FACTOR: Final = 20
@@ -76,11 +77,6 @@ class Experience:
         read = sum(leaf["read"]["bytes"] for leaf in manifest.ledger.values())
         written = sum(num_bytes for num_bytes, _ in manifest.file_digests().values())
         return cls(version.name, positions, read / positions, written / positions)
-
-
-def lands(spec: DatasetSpec) -> bool:
-    """Whether what is read is copied into landing files first."""
-    return spec.source.logs is None or spec.source.logs.land
 
 
 def landed_bytes(spec: DatasetSpec, plan: Plan, env: Environment) -> dict[int, int]:

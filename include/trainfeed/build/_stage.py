@@ -7,6 +7,7 @@ two runs of one interval the slower one meets a version that is already there.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,11 +17,18 @@ from typing import Any, Final, TypeVar
 from trainfeed import faults
 from trainfeed.build._code import code_digest, running_libraries
 from trainfeed.build._differences import differences
+from trainfeed.build._kept import kept
 from trainfeed.build._plan_file import Plan, PlannedShard, load_plan
 from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Version, require_root
-from trainfeed.errors import CodeChangedError, ConflictError, NonDeterminismError, TrainFeedError
+from trainfeed.errors import (
+    CodeChangedError,
+    ConflictError,
+    NonDeterminismError,
+    StorageError,
+    TrainFeedError,
+)
 from trainfeed.spec import DatasetSpec, fingerprint_fields
 from trainfeed.storage import Location, posix
 
@@ -29,6 +37,8 @@ __all__ = ["Stage", "run_stage", "unit_of"]
 logger = logging.getLogger(__name__)
 
 _SPILL: Final = "spill"
+# A NameNode or DataNode that is started again is back within some seconds.
+_PAUSES_S: Final = (1, 2, 4, 8)
 _Unit = TypeVar("_Unit")
 
 
@@ -125,7 +135,7 @@ class Stage:
         if changes := differences(planned, running):
             raise CodeChangedError(
                 f"code changed since plan {self.plan.plan_id} was made ({', '.join(changes)});"
-                " landing files are kept, nothing was published; start the run anew"
+                f" {kept(self.spec)}; build the interval again (in Airflow: trigger a new run)"
             )
 
 
@@ -161,20 +171,30 @@ def run_stage(
     started = time.perf_counter()
     spec, env, ref = where
     stage = Stage.open(spec, env, ref)
-    report = _published(stage) or _attempt(stage, name, work)
-    seconds = round(time.perf_counter() - started, 3)
-    logger.info(
-        "%s %s/%s: %s in %.1f s", name, ref.dataset, ref.interval, report["verdict"], seconds
-    )
-    return {"stage": name, "source_reads": 0, "seconds": seconds, **report}
+    report = _published(stage)
+    if report is not None:
+        logger.info("%s %s: nothing to do, published before", name, _version_name(stage))
+    else:
+        report = _attempt(stage, name, work)
+        logger.info(
+            "%s %s: %s in %.1f s", name, _version_name(stage), report["verdict"], _since(started)
+        )
+    return {"stage": name, "source_reads": 0, "seconds": _since(started), **report}
+
+
+def _version_name(stage: Stage) -> str:
+    return f"{stage.plan.dataset}/{stage.plan.interval['name']}/{stage.version_path.name}"
+
+
+def _since(started: float) -> float:
+    return round(time.perf_counter() - started, 3)
 
 
 def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -> dict[str, Any]:
     stage.check_code()
     faults.point(f"{name}.start")
     try:
-        with posix.map_errors(stage.folder.path):
-            return work(stage)
+        return _patiently(stage, name, work)
     except (ConflictError, NonDeterminismError):
         # These speak of what is published; that it is there is no way out of them.
         raise
@@ -184,6 +204,24 @@ def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -
             logger.info("%s gave way to a version published meanwhile: %s", name, error)
             return report
         raise
+
+
+def _patiently(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -> dict[str, Any]:
+    """Do the work, again after a pause while a server of a file system restarts."""
+    for pause_s in (*_PAUSES_S, None):
+        try:
+            with posix.map_errors(stage.folder.path):
+                return work(stage)
+        except StorageError as error:
+            if pause_s is None or not error.is_outage:
+                raise
+            logger.warning("%s: %s; trying again in %d s", name, error, pause_s)
+            _pause(pause_s)
+    raise AssertionError
+
+
+def _pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
 
 
 def _published(stage: Stage) -> dict[str, Any] | None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from trainfeed.build._batch import Judged, WrongBatchError, judge
 from trainfeed.build._code import load_function
+from trainfeed.build._excerpt import excerpt, plain
+from trainfeed.build._kept import kept
 from trainfeed.build._lookups import load_lookups
 from trainfeed.build._record import Filtered, Record, Reject
 from trainfeed.errors import PreprocessError
 from trainfeed.spec import DatasetSpec
 
 __all__ = ["UserFunction"]
+
+_MOST_CHARS: Final = 500
 
 
 class UserFunction:
@@ -37,6 +43,7 @@ class UserFunction:
         self._lookups = MappingProxyType(load_lookups(spec, lookups))
         self._names = list(spec.fields)
         self._name = f"{entry} of data set {spec.name!r}"
+        self._kept = kept(spec)
 
     def call(self, record: Record) -> list[Mapping[str, Any]] | Filtered:
         """Return the samples of a record, at least one, or why it is not wanted.
@@ -50,8 +57,8 @@ class UserFunction:
         except Reject:
             raise
         except BaseException as error:
-            message = f"raised {type(error).__name__}: {error}"
-            remedy = "mend the function, or raise Reject for broken records"
+            message = self._raised(error)
+            remedy = "fix the function, or raise Reject for broken records"
             raise self.mistake(record, message, remedy) from error
         # What nearly all return needs no look at abstract classes.
         if type(result) is dict or isinstance(result, Mapping):
@@ -72,8 +79,8 @@ class UserFunction:
         try:
             returned = self._function(batch, self._lookups)
         except BaseException as error:
-            message = f"raised {type(error).__name__}: {error}"
-            remedy = "mend the function, or reject broken records in _rejected"
+            message = self._raised(error)
+            remedy = "fix the function, or reject broken records in _rejected"
             raise self.batch_mistake(batch, None, message, remedy) from error
         try:
             return judge(returned, self._names, batch.num_rows)
@@ -82,7 +89,8 @@ class UserFunction:
 
     def mistake(self, record: Record, message: str, remedy: str) -> PreprocessError:
         """Return the error that says what the function did at which record."""
-        return self._error(f"{message} at {record.source} offset {record.offset}", remedy)
+        place = f"at {record.source} offset {record.offset}"
+        return self._error(f"{message} {place}{_held(record.value)}", remedy)
 
     def batch_mistake(
         self, batch: pa.RecordBatch, row: int | None, message: str, remedy: str
@@ -92,10 +100,23 @@ class UserFunction:
         first, last = batch.column("offset")[0], batch.column("offset")[-1]
         place = f"in the batch of {source} offsets {first} to {last} ({batch.num_rows} rows)"
         if row is not None:
-            place = f"at {source} offset {batch.column('offset')[row]}, row {row} {place}"
+            held = _held(batch.column("value")[row].as_py())
+            place = f"at {source} offset {batch.column('offset')[row]}, row {row} {place}{held}"
         return self._error(f"{message} {place}", remedy)
+
+    def _raised(self, error: BaseException) -> str:
+        """Return what the function raised, cut when it is long, and in which line of its code."""
+        folder = Path(self._function.__code__.co_filename).parent
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if Path(frame.filename).parent == folder]
+        line = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+        return f"raised {type(error).__name__}: {plain(str(error), _MOST_CHARS)}{line}"
 
     def _error(self, what: str, remedy: str) -> PreprocessError:
         return PreprocessError(
-            f"{self._name} {what}; landing files are kept, nothing was published; {remedy}"
+            f"{self._name} {what}; {self._kept}; {remedy}, then build the interval again"
         )
+
+
+def _held(value: bytes | None) -> str:
+    return f"; the record: {excerpt(value)}"

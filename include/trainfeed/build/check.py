@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 from trainfeed import faults
 from trainfeed.build._gates import Counts, evaluate, failures
 from trainfeed.build._inputs import late_policies
+from trainfeed.build._kept import kept
+from trainfeed.build._planned import first_few
 from trainfeed.build._ref import PlanRef
+from trainfeed.build._refusal import check_report, refusal
 from trainfeed.build._spill import ArrowWithTrailer
 from trainfeed.build._stage import Stage, run_stage
 from trainfeed.config import Environment
@@ -30,16 +33,19 @@ __all__ = ["check"]
 
 # A mask per source is fastest for the partitions of a topic, and hopeless for thousands of files.
 _FEW_SOURCES: Final = 32
+_REMEDY: Final = "build the interval again (in Airflow: clear the run from preprocess on)"
 
 
 def check(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
     """Prove completeness and evaluate the gates.
 
     Returns:
-        ``verdict``, ``samples``, ``quarantined``, ``filtered``, ``warnings``, ``proof``.
+        ``verdict``, ``samples``, ``quarantined``, ``filtered``, ``warnings``, ``proof``, and
+        ``report`` for pages.
 
     Raises:
-        GateError: Ledgers differ, or a blocking gate failed; both sides are in the message.
+        GateError: Ledgers differ, or a blocking gate failed; both sides are in the message. Of a
+            gate, the message and ``report`` have reasons, examples and where the records are.
     """
     return run_stage("check", (spec, env, ref), _check)
 
@@ -50,6 +56,7 @@ def _check(stage: Stage) -> dict[str, Any]:
     quarantine = _recount_quarantine(stage, ledger)
     shards, statistics = _recount_shards(stage, ledger)
     late = _late(stage, trailers)
+    counts = _counted(stage, ledger, statistics, late)
     verdict: dict[str, Any] = {
         # Gates may change under one plan id: a verdict counts for the plan that it was reached on.
         "plan_sha256": stage.plan.sha256(),
@@ -59,15 +66,10 @@ def _check(stage: Stage) -> dict[str, Any]:
         "late": late,
         "shards": shards,
         "statistics": {split: part.to_json() for split, part in statistics.items()},
-        "gates": _gates(stage, ledger, statistics, late),
+        "gates": _gates(stage, counts, late),
     }
-    blocked = failures(verdict["gates"], "block")
-    if blocked:
-        raise GateError(
-            f"{stage.plan.dataset}/{stage.plan.interval['name']} is not published:"
-            f" {'; '.join(blocked)}; landing files are kept; mend the source, the function or the"
-            " gate in dataset.yaml, then start the run anew"
-        )
+    if error := refusal(stage, verdict, counts):
+        raise error
     data = canonical.dumps(verdict)
     stage.verdict_file.write_atomic(lambda file: _write(file, data))
     return {
@@ -75,9 +77,10 @@ def _check(stage: Stage) -> dict[str, Any]:
         "samples": sum(leaf.valid.samples for leaf in ledger.values()),
         "quarantined": quarantine["records"],
         "filtered": sum(verdict["filtered"].values()),
-        "warnings": failures(verdict["gates"], "warn"),
+        "warnings": failures(verdict["gates"], "warn", counts),
         # Without published positions nobody can repeat the proof from the version alone.
         "proof": "positions" if stage.spec.output.positions else "spill",
+        "report": check_report(stage, verdict, counts),
     }
 
 
@@ -97,14 +100,15 @@ def _ledger(stage: Stage, trailers: list[Mapping[str, Any]]) -> Ledger:
     seen = sorted(index for trailer in trailers for index in trailer["ranges"])
     if seen != list(range(len(stage.plan.ranges))):
         raise GateError(
-            f"spill files hold ranges {seen}, the plan has {len(stage.plan.ranges)}; clear the"
-            " preprocess tasks of this run"
+            f"expected spill files of {len(stage.plan.ranges)} ranges, as the plan has them, got"
+            f" {len(seen)}; {kept(stage.spec)}; {_REMEDY}"
         )
     empty = {source: SourceLedger() for source in stage.plan.sources}
     parts = [Ledger.from_json(trailer["ledger"]) for trailer in trailers]
     ledger = Ledger.total([empty, *parts])
     if imbalances := ledger.imbalances():
-        raise GateError(_unequal("preprocessing did not account for every record", imbalances))
+        what = "preprocessing did not account for every record"
+        raise GateError(_unequal(stage, what, imbalances))
     return ledger
 
 
@@ -114,13 +118,15 @@ def _recount_quarantine(stage: Stage, ledger: Ledger) -> dict[str, Any]:
     found = dict.fromkeys(stage.plan.sources, Leaf())
     for group in range(len(stage.plan.preprocess)):
         with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
-            table = file.read_all()
-        offsets = table["offset"].to_numpy()
-        for source, rows in _by_source(stage, table["source"].to_numpy()):
-            found[source] += Leaf.of(source_hash(source), offsets[rows], 0)
-        for entry in table["reason"].value_counts().to_pylist():
-            reasons[entry["values"]] = reasons.get(entry["values"], 0) + entry["counts"]
-    _compare("quarantine", found, {source: leaf.quarantined for source, leaf in ledger.items()})
+            for table in file.iter_tables():
+                offsets = table["offset"].to_numpy()
+                for source, rows in _by_source(stage, table["source"].to_numpy()):
+                    found[source] += Leaf.of(source_hash(source), offsets[rows], 0)
+                for entry in table["reason"].value_counts().to_pylist():
+                    reasons[entry["values"]] = reasons.get(entry["values"], 0) + entry["counts"]
+    _compare(
+        stage, "quarantine", found, {source: leaf.quarantined for source, leaf in ledger.items()}
+    )
     return {"records": sum(reasons.values()), "reasons": reasons}
 
 
@@ -139,10 +145,13 @@ def _recount_shards(
         for source, rows in _by_source(stage, positions["source"].to_numpy()):
             found[source] += ValidLeaf.of(source_hash(source), offsets[rows], ordinals[rows], 0)
         if trailer["shard"]["samples"] != len(positions):
-            raise GateError(f"shard {trailer['shard']['name']} and its positions differ in number")
+            raise GateError(
+                f"expected {trailer['shard']['samples']} positions of shard"
+                f" {trailer['shard']['name']}, got {len(positions)}; {kept(stage.spec)}; {_REMEDY}"
+            )
         statistics[shard.split].merge(Statistics.from_json(schema, trailer["statistics"]))
         shards.append({"split": shard.split, **trailer["shard"]})
-    _compare("shards", found, {source: leaf.valid for source, leaf in ledger.items()})
+    _compare(stage, "shards", found, {source: leaf.valid for source, leaf in ledger.items()})
     return shards, statistics
 
 
@@ -162,7 +171,10 @@ def _by_source(
 
 
 def _compare(
-    what: str, found: Mapping[str, Leaf | ValidLeaf], expected: Mapping[str, Leaf | ValidLeaf]
+    stage: Stage,
+    what: str,
+    found: Mapping[str, Leaf | ValidLeaf],
+    expected: Mapping[str, Leaf | ValidLeaf],
 ) -> None:
     lines = [
         f"{source}: {what} hold {_counts(found[source])}, preprocessing let through {_counts(leaf)}"
@@ -171,7 +183,7 @@ def _compare(
     ]
     if lines:
         raise GateError(
-            _unequal(f"records were lost, doubled or swapped on the way to {what}", lines)
+            _unequal(stage, f"records were lost, doubled or swapped on the way to {what}", lines)
         )
 
 
@@ -180,23 +192,24 @@ def _counts(leaf: Leaf | ValidLeaf) -> dict[str, Any]:
     return {name: value for name, value in leaf.to_json().items() if name != "bytes"}
 
 
-def _unequal(what: str, lines: list[str]) -> str:
-    return (
-        f"{what}; nothing was published, landing files are kept; clear the run from preprocess"
-        f" on:\n" + "\n".join(lines)
-    )
+def _unequal(stage: Stage, what: str, lines: list[str]) -> str:
+    return f"{what}: {first_few(lines)}; {kept(stage.spec)}; {_REMEDY}"
 
 
 def _late(stage: Stage, trailers: list[Mapping[str, Any]]) -> dict[str, Any]:
     """Add up the records stamped outside of the window, and those that no policy lets pass."""
     policies = late_policies(stage.spec, stage.plan.inputs)
     parts = [(source, part) for trailer in trailers for source, part in trailer["late"].items()]
+    refused = [part for source, part in parts if policies[source] == "fail"]
+    # In the manifest where they are not 0 only: they are younger than the format.
+    optional = {name: sum(p.get(name, 0) for _, p in parts) for name in ("unstamped", "ahead")}
     return {
         "policy": {stage.plan.inputs[source].label: policies[source] for source in policies},
         "late": sum(part["late"] for _, part in parts),
         "future": sum(part["future"] for _, part in parts),
         "max_lateness_ms": max((part["max_lateness_ms"] for _, part in parts), default=0),
-        "refused": sum(part["late"] for source, part in parts if policies[source] == "fail"),
+        "refused": sum(part["late"] + part.get("ahead", 0) for part in refused),
+        **{name: count for name, count in optional.items() if count},
     }
 
 
@@ -208,19 +221,23 @@ def _filtered(ledger: Ledger) -> dict[str, int]:
     return reasons
 
 
-def _gates(
+def _counted(
     stage: Stage, ledger: Ledger, statistics: Mapping[str, Statistics], late: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+) -> Counts:
     total = Statistics(Schema.from_json(stage.plan.fields))
     for split in stage.plan.splits:
         total.merge(statistics[split])
-    counts = Counts(
+    return Counts(
         read=sum(leaf.read.records for leaf in ledger.values()),
         quarantined=sum(leaf.quarantined.records for leaf in ledger.values()),
         samples=sum(leaf.valid.samples for leaf in ledger.values()),
         late=late["refused"],
         statistics=total.to_json(),
+        filtered=sum(_filtered(ledger).values()),
     )
+
+
+def _gates(stage: Stage, counts: Counts, late: Mapping[str, Any]) -> list[dict[str, Any]]:
     gates = list(stage.plan.quality)
     if "fail" in late["policy"].values():
         gates.append({"check": "late", "max": 0, "severity": "block"})

@@ -14,7 +14,20 @@ from typing import Annotated
 import typer
 
 from trainfeed import __version__
-from trainfeed.cli import _base64, _bench, _build, _file, _gc, _init, _look, _new, _prune
+from trainfeed.cli import (
+    _base64,
+    _bench,
+    _boundaries,
+    _build,
+    _file,
+    _gc,
+    _init,
+    _look,
+    _new,
+    _prune,
+    _quarantine,
+    _version_look,
+)
 from trainfeed.cli._output import error_console, print_message, printable, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
@@ -33,12 +46,16 @@ app.command("build")(_build.build)
 app.command("train")(_build.train)
 app.command("ls")(_look.ls)
 app.command("show")(_look.show)
+app.command("head")(_version_look.head)
+app.command("stats")(_version_look.stats)
 app.command("verify")(_look.verify)
 app.command("gc")(_gc.gc)
 app.command("prune")(_prune.prune_dataset)
 app.command("process-base64")(_base64.process_base64)
+app.add_typer(_quarantine.app, name="quarantine")
 app.add_typer(_file.app, name="file")
 app.add_typer(_bench.app, name="bench")
+app.add_typer(_boundaries.app, name="boundaries")
 
 
 class _PlainFormatter(logging.Formatter):

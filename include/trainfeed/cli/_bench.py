@@ -19,7 +19,7 @@ __all__ = ["app"]
 app = typer.Typer(help="Measure how fast something is here.", no_args_is_help=True)
 
 Target = Annotated[
-    str, typer.Argument(help="NAME/INTERVAL, NAME/FIRST/LAST, or RecordIO files (path or glob).")
+    str, typer.Argument(help="NAME/INTERVAL, NAME/RANGE, or RecordIO files (path or glob).")
 ]
 
 

@@ -4,15 +4,18 @@
 
     <root>/TRAINFEED.json                  says that this is a publication root; see root.py
     <root>/<dataset>/
+      SCHEDULE.json                        which intervals there should be
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
       versions/<interval>/g0001.withdrawn  rolled back: not to be read any more
       versions/<interval>/g0001.removed    deleted by retention: the number is never used again
       boundaries/<topic>/<topic uuid>/     one file per point in time
       plans/<interval>/<plan id>.json
+      plans/<interval>/SKIPPED.json        the interval is left out, and why
       _staging/<plan id>/                  becomes a version by one rename
       _staging/tmp/                        unfinished files of single tries
       training/<interval>/<job>/           one folder per training job
+      training/_marks/                     which versions a training has seen
 """
 
 from __future__ import annotations
@@ -29,8 +32,10 @@ from trainfeed.storage.posix import map_errors
 
 __all__ = [
     "CURRENT",
+    "CURRENT_BYTES",
     "MANIFEST",
     "MANIFEST_DIGEST",
+    "SKIPPED",
     "DatasetFolder",
     "check_name",
     "generation_name",
@@ -42,10 +47,14 @@ __all__ = [
 MANIFEST: Final = "MANIFEST.json"
 MANIFEST_DIGEST: Final = "MANIFEST.sha256"
 CURRENT: Final = "CURRENT"
+SKIPPED: Final = "SKIPPED.json"
+# A generation and a newline; anything longer is no pointer of ours.
+CURRENT_BYTES: Final = 64
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 # A topic's name and id may begin with any of their characters; 1 in 64 topic ids begins with '_'.
 _TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
+_PLAN_FILE: Final = re.compile(r"([0-9a-f]{16}-g[0-9]{4,})\.json")
 _GENERATION: Final = re.compile(r"g([0-9]{4,})(\.withdrawn|\.removed)?")
 
 
@@ -112,6 +121,11 @@ class DatasetFolder:
         return self.root / check_name(self.name)
 
     @property
+    def schedule(self) -> Path:
+        """The file that says which intervals there should be."""
+        return self.path / "SCHEDULE.json"
+
+    @property
     def staging(self) -> Path:
         """Where versions grow before they are published."""
         return self.path / "_staging"
@@ -128,9 +142,22 @@ class DatasetFolder:
         """The folder of one version."""
         return self.interval(interval) / generation_name(generation)
 
+    def plans(self, interval: str) -> Path:
+        """The folder of the plans of an interval."""
+        return self.path / "plans" / check_name(interval)
+
     def plan(self, interval: str, plan_id: str) -> Path:
         """The plan file."""
-        return self.path / "plans" / check_name(interval) / f"{check_name(plan_id)}.json"
+        return self.plans(interval) / f"{check_name(plan_id)}.json"
+
+    def skip(self, interval: str) -> Path:
+        """The file that says that an interval is left out."""
+        return self.plans(interval) / SKIPPED
+
+    def plan_ids(self, interval: str) -> list[str]:
+        """Names of the plans of an interval, published or not, sorted."""
+        names = _names(self.path / "plans" / check_name(interval))
+        return sorted(match[1] for match in map(_PLAN_FILE.fullmatch, names) if match)
 
     def boundaries(self, topic: str, topic_uuid: str) -> Path:
         """The folder of boundary files of one topic."""
@@ -143,6 +170,11 @@ class DatasetFolder:
     def training(self, interval: str, job: str) -> Path:
         """The folder of one training job."""
         return self.path / "training" / check_name(interval) / check_name(job)
+
+    @property
+    def training_marks(self) -> Path:
+        """Where it is written which versions a training has seen; no interval is called that."""
+        return self.path / "training" / "_marks"
 
     def intervals(self) -> list[str]:
         """Names of the intervals that have a folder, sorted."""
@@ -201,7 +233,9 @@ class DatasetFolder:
     def _pointed(self, interval: str) -> int | None:
         folder = self.interval(interval)
         try:
-            match = _GENERATION.fullmatch(read_plain_file(folder / CURRENT).decode().strip())
+            match = _GENERATION.fullmatch(
+                read_plain_file(folder / CURRENT, max_bytes=CURRENT_BYTES).decode().strip()
+            )
         except (FormatError, StorageError, UnicodeDecodeError):
             return None
         if match is None or match[2]:

@@ -13,8 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from trainfeed.errors import ConfigError, StorageError
-from trainfeed.storage._errors import storage_error
-from trainfeed.storage._hadoop import hadoop_error
+from trainfeed.storage._hadoop import hadoop_error, outage
 
 __all__ = ["READ_TIMEOUT_S", "ask", "connect", "map_errors"]
 
@@ -91,11 +90,9 @@ def map_errors(place: str) -> Iterator[None]:
     except hdfs_error as error:
         raise _mapped(error, place) from error
     except (OSError, http.client.HTTPException) as error:  # all of requests' are an OSError
-        raise storage_error(StorageError, place, str(error) or type(error).__name__) from error
+        raise outage(place, str(error) or type(error).__name__) from error
     except (KeyError, TypeError) as error:
-        raise storage_error(
-            StorageError, place, f"the answer is not one of WebHDFS: {error!r}"
-        ) from error
+        raise outage(place, f"the answer is not one of WebHDFS: {error!r}") from error
 
 
 def _refusal(status: int, body: bytes) -> Exception:

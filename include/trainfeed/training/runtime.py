@@ -13,20 +13,23 @@ import math
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from trainfeed.errors import JobRejectedError
+from trainfeed.errors import JobRejectedError, Outcome, TrainFeedError
 
 if TYPE_CHECKING:
     from trainfeed.training._job import JobSpec, TrainingJob
 
-__all__ = ["METRICS_FILE", "REJECTED", "run"]
+__all__ = ["METRICS_FILE", "REJECTED", "RETRYABLE", "run"]
 
 # Exit status of a rank that refuses its job; the last line of its log says why.
 REJECTED: Final = 78
+# Of one that met what another try may not meet: a file system that was away, a killed worker.
+RETRYABLE: Final = 75
 METRICS_FILE: Final = "metrics.json"
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -105,3 +108,8 @@ if __name__ == "__main__":
     except JobRejectedError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(REJECTED)
+    except TrainFeedError as error:
+        if error.outcome is not Outcome.RETRY:
+            raise
+        traceback.print_exc()
+        sys.exit(RETRYABLE)

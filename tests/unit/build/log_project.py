@@ -24,7 +24,9 @@ start: 2024-03-01
 end: 2024-03-31
 seed: 7
 source:
-  logs: {path: "/logs/clicks/dt={start:%Y-%m-%d}", bytes_per_record: 16, split_bytes: 64MiB}
+  logs:
+    {path: "/logs/clicks/dt={start:%Y-%m-%d}", bytes_per_record: 16, split_bytes: 64MiB,
+     wait: 36500d}
 preprocess: {function: "preprocess:clicks"}
 schema:
   value: {dtype: float32}

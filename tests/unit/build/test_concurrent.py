@@ -80,7 +80,7 @@ def test_a_lost_pointer_is_written_again_by_the_next_run(project):
 def test_code_that_changes_between_two_tasks_stops_the_run(project, last):
     ref = run_until(project, last)
     project.edit('"label": n', '"label": n + 1', "preprocess.py")
-    with pytest.raises(CodeChangedError, match="start the run anew"):
+    with pytest.raises(CodeChangedError, match="build the interval again"):
         convert(project.spec, project.env, ref, 0)
     assert not project.folder.interval("2024-03-01").exists()
     assert project.build()["source_reads"] == 0

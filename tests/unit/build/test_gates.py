@@ -9,21 +9,36 @@ FIELDS = {
     "bad": {"count": 10, "nulls": 0, "min": 0.0, "max": 1.0, "not_finite": 3},
     "none": {"count": 0, "nulls": 0, "min": None, "max": None, "not_finite": 0},
 }
-COUNTS = Counts(read=100, quarantined=2, samples=90, late=1, statistics=FIELDS)
+COUNTS = Counts(read=100, quarantined=2, samples=90, late=1, statistics=FIELDS, filtered=8)
 BROKEN = [
-    ({"check": "quarantine_ratio", "max": 0.01}, "quarantine_ratio is 0.02, allowed: max 0.01"),
-    ({"check": "count", "min": 91, "max": None}, "count is 90, allowed: min 91"),
-    ({"check": "count", "min": None, "max": 89}, "count is 90, allowed: max 89"),
-    ({"check": "null_ratio", "field": "x", "max": 0.1}, "null_ratio of x is 0.2, allowed: max 0.1"),
+    (
+        {"check": "quarantine_ratio", "max": 0.01},
+        "quarantine_ratio is 0.02 (2 of 100 records quarantined), allowed: max 0.01",
+    ),
+    (
+        {"check": "count", "min": 91, "max": None},
+        "count is 90 (samples of 100 records read; 2 quarantined, 8 filtered), allowed: min 91",
+    ),
+    (
+        {"check": "count", "min": None, "max": 89},
+        "count is 90 (samples of 100 records read; 2 quarantined, 8 filtered), allowed: max 89",
+    ),
+    (
+        {"check": "null_ratio", "field": "x", "max": 0.1},
+        "null_ratio of x is 0.2 (2 of 10 samples lack it), allowed: max 0.1",
+    ),
     (
         {"check": "range", "field": "x", "min": 0, "max": 4},
-        "range of x is [-1.0, 5.0], allowed: min 0, max 4",
+        "range of x is [-1, 5] (least and largest of 10 samples), allowed: min 0, max 4",
     ),
     (
-        {"check": "range", "field": "bad", "min": 0, "max": 1},
-        "range of bad is 3 times NaN or infinity, allowed: min 0, max 1",
+        {"check": "range", "field": "bad", "max": 1},
+        "range of bad is 3 times NaN or infinity (among 10 samples), allowed: max 1",
     ),
-    ({"check": "late", "max": 0}, "late is 1, allowed: max 0"),
+    (
+        {"check": "late", "max": 0},
+        "late is 1 (of 100 records, stamped before the interval), allowed: max 0",
+    ),
 ]
 KEPT = [
     {"check": "quarantine_ratio", "max": 0.02},
@@ -36,21 +51,21 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("gate", "message"), BROKEN)
-def test_a_broken_gate_says_what_is_and_what_is_allowed(gate, message):
+def test_a_broken_gate_says_what_is_why_and_what_is_allowed(gate, message):
     results = evaluate([{**gate, "severity": "block"}], COUNTS)
-    assert failures(results, "block") == [message]
-    assert failures(results, "warn") == []
+    assert failures(results, "block", COUNTS) == [message]
+    assert failures(results, "warn", COUNTS) == []
 
 
 @pytest.mark.parametrize("gate", KEPT)
 def test_a_gate_at_its_limit_passes(gate):
-    assert failures(evaluate([{**gate, "severity": "block"}], COUNTS), "block") == []
+    assert failures(evaluate([{**gate, "severity": "block"}], COUNTS), "block", COUNTS) == []
 
 
 def test_an_interval_without_records_breaks_no_ratio():
     nothing = Counts(read=0, quarantined=0, samples=0, late=0, statistics=FIELDS)
     gate = {"check": "quarantine_ratio", "max": 0, "severity": "block"}
-    assert failures(evaluate([gate], nothing), "block") == []
+    assert failures(evaluate([gate], nothing), "block", nothing) == []
 
 
 def test_a_warning_is_published_and_told(project):

@@ -58,7 +58,7 @@ def test_a_version_is_listed_shown_and_verified(cli, project):
     project.build()
     status, output, _ = cli("ls", "clicks", "--json")
     assert (status, json.loads(output)[0]["interval"]) == (0, "2024-03-01")
-    assert [row["data set"] for row in json.loads(cli("ls", "--json")[1])] == ["clicks"]
+    assert [row["dataset"] for row in json.loads(cli("ls", "--json")[1])] == ["clicks"]
     assert "2024-03-01" in cli("ls", "clicks")[1]
     status, output, _ = cli("show", "clicks/2024-03-01", "--json")
     assert json.loads(output)["fingerprint"] == project.version().manifest.fingerprint
@@ -146,7 +146,7 @@ def test_a_damaged_manifest_ends_with_status_3(cli, project):
 def test_in_an_empty_root_everything_is_still_to_be_built(cli):
     status, output, message = cli("ls", "--json")
     assert (status, message) == (0, "")
-    row = {"data set": "clicks", "intervals": 0, "newest": "", "state": "not built yet"}
+    row = {"dataset": "clicks", "intervals": 0, "newest": "", "state": "not built yet"}
     assert json.loads(output) == [row]
     assert cli("ls", "clicks", "--json")[:2] == (0, "[]\n")
 
@@ -177,7 +177,7 @@ def test_folders_that_cannot_be_data_sets_do_not_hide_the_others(cli, project):
         shutil.copytree(project.env.datasets / "clicks", project.env.datasets / name)
     for name in ("lost+found", "old clicks"):
         Path(project.env.root, name, "versions").mkdir(parents=True)
-    assert [row["data set"] for row in json.loads(cli("ls", "--json")[1])] == ["clicks"]
+    assert [row["dataset"] for row in json.loads(cli("ls", "--json")[1])] == ["clicks"]
     assert cli("ls", "klicks")[2].endswith("did you mean 'clicks'?\n")
 
 
@@ -197,7 +197,7 @@ def test_a_data_set_that_is_closed_to_this_account_does_not_hide_the_others(
 
     for name in ("exists", "is_dir", "is_file", "iterdir"):
         monkeypatch.setattr(Path, name, refuse_mine(getattr(Path, name)))
-    rows = {row["data set"]: row["state"] for row in json.loads(cli("ls", "--json")[1])}
+    rows = {row["dataset"]: row["state"] for row in json.loads(cli("ls", "--json")[1])}
     assert rows == {"clicks": "published", "mine": "closed to this account"}
     assert cli("ls", "klicks")[2].endswith("did you mean 'clicks'?\n")
 
@@ -227,7 +227,7 @@ def test_all_versions_of_a_data_set_are_verified_at_once(cli, project):
     assert status == 3
     assert [bool(report["problems"]) for report in json.loads(output)] == [True, False, False]
     assert message == (
-        "build it anew: trainfeed build clicks --interval 2024-03-01 --rebuild WHY\n"
+        "build it again: trainfeed build clicks --interval 2024-03-01 --rebuild WHY\n"
     )
 
 
@@ -341,7 +341,7 @@ def test_an_error_of_the_system_is_one_message_and_status_1(cli, monkeypatch):
     [
         (("build", "clicks", "--interval", "2024-03-01T05"), 2, "WindowError"),
         (("build", "klicks", "--interval", "2024-03-01"), 2, "klicks"),
-        (("show", "clicks"), 2, "expected NAME/INTERVAL"),
+        (("head", "clicks"), 2, "expected NAME/INTERVAL"),
         (("show", "clicks/2024-03-05"), 1, "NotFoundError"),
         (("show", "../clicks/2024-03-05"), 2, "ConfigError"),
         (("train", "clicks", "--interval", "2024-03-01"), 2, "has no training"),

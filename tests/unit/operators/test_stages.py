@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.sdk.types import TaskInstanceKey
 
@@ -16,6 +16,7 @@ from operators.recordio_to_cephfs import RecordIOToCephFSOperator
 from operators.samples_to_recordio import SamplesToRecordIOOperator
 from operators.training_job import TrainingJobOperator
 from trainfeed.build import PlanRef
+from trainfeed.errors import GateError
 
 MAPPED = (KafkaToHdfsOperator, PreprocessOperator, SamplesToRecordIOOperator)
 PLAN = {
@@ -27,6 +28,7 @@ PLAN = {
 }
 REPORT = {
     "stage": "any",
+    "dataset": "clicks",
     "verdict": "built",
     "interval": "2026-01-05",
     "generation": "g0001",
@@ -96,6 +98,38 @@ def test_publishing_emits_a_keyed_event_even_when_nothing_was_new(calls, make_co
         "samples": 920,
     }
     assert report["verdict"] == {"build": "built", "identical": "identical"}[verdict]
+
+
+def test_a_failed_stage_leaves_its_message_and_report(clicks, make_context, monkeypatch):
+    def fails(*_):
+        raise GateError("quarantine_ratio is 0.2", report={"counts": {"read": 5}})
+
+    monkeypatch.setattr("trainfeed.build.check.check", fails)
+    context = make_context()
+    with pytest.raises(AirflowFailException, match="quarantine_ratio"):
+        CheckOperator(task_id="check", dataset="clicks", plan=PLAN).execute(context)
+    assert context["ti"].xcoms["failure"]["report"] == {"counts": {"read": 5}}
+
+
+def test_publishing_leaves_what_the_page_of_the_run_shows(calls, make_context, monkeypatch):
+    opened = []
+    monkeypatch.setattr("trainfeed.dataset.Version.open", lambda path: opened.append(str(path)))
+    monkeypatch.setattr(
+        "trainfeed.build.version_report.version_report", lambda _, folder: {"of": folder.name}
+    )
+    context = make_context()
+    publish(context)
+    assert opened == ["/pfs/dataset/clicks/versions/2026-01-05/g0001"]
+    assert context["ti"].xcoms["version_report"] == {"of": "clicks"}
+
+
+def test_a_version_that_cannot_be_shown_is_published_all_the_same(calls, make_context, caplog):
+    context = make_context()
+    report, event = publish(context)
+    assert report["generation"] == "g0001"
+    assert event.partition_keys == {"2026-01-05"}
+    assert "version_report" not in context["ti"].xcoms
+    assert "the page of the run will not have the version" in caplog.text
 
 
 def test_publishing_says_where_the_version_is(calls, make_context):

@@ -1,0 +1,93 @@
+"""What became of the records of an interval, as HTML: gates, reasons with examples, a command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from plugins._html import Html, badge, code, pairs, section, table, text
+
+__all__ = ["account", "counts"]
+
+# Databases keep the names in an order of their own.
+_COUNTS: Final = ("read", "samples", "quarantined", "filtered")
+
+
+def account(report: Any) -> Iterable[str]:
+    """Yield what became of the records: gates, reasons, examples, the command to look further."""
+    if not isinstance(report, Mapping):
+        return
+    yield section("Gates", _gates(report.get("gates", [])))
+    yield section("Samples that break a gate", _offending(report.get("offending", [])))
+    yield section("Records", counts(report.get("counts", {})))
+    yield section("Quarantined", _reasons(report.get("reasons", [])), _look(report))
+    filtered = sorted(report.get("filtered", {}).items(), key=lambda item: -item[1])
+    yield section("Filtered: good, but not wanted", table(("reason", "records"), filtered))
+
+
+def counts(found: Mapping[str, Any], **more: Any) -> str:
+    """Return how many records were read, and what became of them."""
+    return pairs({**{name: found.get(name) for name in _COUNTS}, **more})
+
+
+def _gates(gates: Iterable[Mapping[str, Any]]) -> str:
+    rows = [
+        (
+            _gate_name(gate),
+            Html(text(gate.get("value"))),
+            ", ".join(f"{s} {gate[s]}" for s in ("min", "max") if gate.get(s) is not None),
+            gate.get("because", ""),
+            Html(badge("holds", "good") if gate.get("passed") else _broken(gate)),
+        )
+        for gate in gates
+    ]
+    return table(("gate", "value", "allowed", "out of", ""), rows)
+
+
+def _gate_name(gate: Mapping[str, Any]) -> str:
+    return (
+        f"{gate.get('check')} of {gate['field']}" if gate.get("field") else str(gate.get("check"))
+    )
+
+
+def _broken(gate: Mapping[str, Any]) -> str:
+    return badge("broken" if gate.get("severity") == "block" else "broken (warning)", "bad")
+
+
+def _reasons(reasons: Iterable[Mapping[str, Any]]) -> str:
+    rows: list[tuple[Any, ...]] = []
+    for reason in reasons:
+        examples = reason.get("examples") or [{}]
+        for number, example in enumerate(examples):
+            first = (reason.get("reason"), reason.get("records")) if number == 0 else ("", "")
+            rows.append((*first, *_example(example)))
+    return table(("reason", "records", "for example at", "what is wrong", "the record"), rows)
+
+
+def _offending(found: Iterable[Mapping[str, Any]]) -> str:
+    rows = [
+        (_gate_name(each), *_example(example)[:2])
+        for each in found
+        for example in each.get("examples", [])
+    ]
+    return table(("gate", "for example at", "value"), rows)
+
+
+def _example(example: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    if not example:
+        return "", "", ""
+    place = f"{example.get('source')} offset {example.get('offset')}"
+    record = Html(f"<code>{text(example.get('value', ''))}</code>")
+    return place, example.get("message", ""), record
+
+
+def _look(report: Mapping[str, Any]) -> str:
+    command = report.get("command")
+    if not command:
+        return ""
+    place = (
+        f"<p>They are in <code>{text(report['quarantine'])}</code></p>"
+        if report.get("quarantine")
+        else ""
+    )
+    return f"{place}<p>All of them, on a machine that reaches these folders:</p>{code(command)}"

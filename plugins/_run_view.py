@@ -1,0 +1,219 @@
+"""The page of a run, in the order in which a person asks: what happened, why, out of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any, Final
+from urllib.parse import quote
+
+from plugins._account_view import account, counts
+from plugins._html import Html, badge, document, message, pairs, section, table, text
+from plugins._run_facts import Failure, RunFacts, Stage, Training
+
+__all__ = ["page"]
+
+_KINDS: Final = {"success": "good", "failed": "bad", "running": "busy", "up_for_retry": "bad"}
+_REFRESH_S: Final = 10
+_QUIET: Final = frozenset({"success", "waiting", "scheduled", "queued", "removed"})
+_ENDED: Final = frozenset({"success", "failed"})
+_NOTHING: Final = "<p>This run has no data set to show.</p>"
+_NO_MESSAGE: Final = (
+    "The task left no message: it was killed, ran into its time limit, or has not told it yet."
+    " Its log says more: tab Task Instances of the run."
+)
+
+
+def page(facts: RunFacts, trainings: Sequence[Training] = (), note: str = "") -> str:
+    """Return the page of a run of ``build.…`` or ``train.…``; of any other that there is none.
+
+    Args:
+        facts: What is known of the run.
+        trainings: The runs that its interval started.
+        note: HTML of what is said of them, such as that none can start.
+    """
+    if not any((facts.state, facts.stages, facts.failures, facts.plan, facts.publish, facts.job)):
+        return document(_NOTHING)
+    refresh = None if not facts.state or facts.state in _ENDED else _REFRESH_S
+    return document(*_parts(facts, trainings, note), refresh_s=refresh)
+
+
+def _parts(facts: RunFacts, trainings: Sequence[Training], note: str) -> Iterable[str]:
+    yield _head(facts)
+    yield note
+    yield _steps(facts.stages)
+    yield from map(_failure, facts.failures)
+    if facts.plan.get("dry_run"):
+        yield section("What a build would do", _lines(facts.plan.get("lines")))
+    if facts.version:
+        yield from _version(facts.version)
+    elif facts.publish:
+        # Of a run before there was such a report, or whose version cannot be read any more.
+        yield section("Version", pairs(dict(sorted(facts.publish.items()))))
+    elif facts.check.get("report") and not facts.failures:
+        yield from account(facts.check["report"])
+    yield from (_training(training) for training in trainings)
+    if facts.job:
+        yield section("Training job", pairs(facts.job))
+
+
+def _head(facts: RunFacts) -> str:
+    name = facts.dag_id.partition(".")[2]
+    interval = (
+        facts.publish.get("interval") or facts.plan.get("interval") or facts.job.get("interval", "")
+    )
+    title = f"{name} / {interval}" if interval else name
+    note = facts.plan.get("note") or facts.publish.get("note")
+    return f"<h1>{text(title)} {badge(*_outcome(facts))}</h1><p>{text(_sentence(facts))}</p>" + (
+        f"<p>{text(note)}</p>" if note else ""
+    )
+
+
+def _outcome(facts: RunFacts) -> tuple[str, str]:
+    if facts.failures:
+        return ("failed", "bad") if facts.state == "failed" else ("will be tried again", "bad")
+    if facts.plan.get("dry_run"):
+        return "dry run", ""
+    if facts.publish:
+        verdict = str(facts.publish.get("verdict", "built"))
+        return {"built": "published"}.get(verdict, verdict), "good"
+    return facts.state or "unknown", _KINDS.get(facts.state, "")
+
+
+def _sentence(facts: RunFacts) -> str:
+    """Return what happened, in a sentence or two."""
+    if facts.failures:
+        return _failed(facts)
+    if facts.plan.get("dry_run"):
+        return "Nothing was written, and no training starts."
+    if facts.publish:
+        return _published(facts)
+    if facts.job:
+        return f"Job {facts.job.get('job')}: {facts.job.get('verdict')}."
+    if at := [stage for stage in facts.stages if stage.state not in _QUIET]:
+        return f"At task {at[-1].task_id}: {_progress(at[-1])}."
+    return "No task left a report." if facts.state in _ENDED else "No task has started yet."
+
+
+def _failed(facts: RunFacts) -> str:
+    tasks = ", ".join(dict.fromkeys(failure.task_id for failure in facts.failures))
+    what = "Nothing was published by this run." if facts.is_build else "No job is finished."
+    return f"Task {tasks} failed. {'' if facts.publish else what}"
+
+
+def _published(facts: RunFacts) -> str:
+    generation = facts.publish.get("generation")
+    empty = facts.version.get("version", {}).get("empty_because")
+    because = f" The version is empty: {empty}" if empty else ""
+    if facts.publish.get("verdict") != "identical":
+        return f"{generation} is published; readers get it.{because}"
+    return (
+        f"{generation} was published before from the same inputs, code and lookups, so nothing"
+        f" was read or built.{because}"
+    )
+
+
+def _progress(stage: Stage) -> str:
+    return ", ".join(f"{count} {state}" for state, count in sorted(stage.states.items()))
+
+
+def _steps(stages: Sequence[Stage]) -> str:
+    marks = []
+    for stage in stages:
+        count = sum(stage.states.values())
+        done = stage.states.get("success", 0)
+        number = f" {done}/{count}" if count > 1 else ""
+        shown = f"{stage.task_id}{number}: {stage.state.replace('_', ' ')}"
+        marks.append(badge(shown, _KINDS.get(stage.state, "")))
+    return f'<div class="steps">{"".join(marks)}</div>' if marks else ""
+
+
+def _failure(failure: Failure) -> str:
+    told = failure.told
+    unit = f" (unit {failure.map_index})" if failure.map_index >= 0 else ""
+    again = " It will be tried again." if failure.state == "up_for_retry" else ""
+    title = f"Why {failure.task_id}{unit} failed"
+    if not told:
+        return section(title, f"<p>{text(_NO_MESSAGE + again)}</p>")
+    report = told.get("report") or {}
+    said = str(told.get("message", "")).splitlines() or [""]
+    kind = f"<p>{badge(str(told.get('error', 'error')), 'bad')} {text(again)}</p>"
+    if not isinstance(report, Mapping) or not report:
+        return section(title, kind, message(told.get("message", "")))
+    # The tables below say what stands between the first line and what to do.
+    remedy = f"<p>{text('; '.join(said[-2:]))}</p>"
+    whole = f"<details><summary>The whole message</summary>{message(told['message'])}</details>"
+    return section(title, kind, message(said[0]), remedy) + "".join(account(report)) + whole
+
+
+def _version(found: Mapping[str, Any]) -> Iterable[str]:
+    version, totals = found.get("version", {}), found.get("totals", {})
+    size = {"shards": version.get("shards"), "bytes": version.get("bytes")}
+    splits = ", ".join(f"{name} {count}" for name, count in found.get("splits", {}).items())
+    yield section("Version", counts(found.get("counts", {}), splits=splits, **size))
+    yield from account({**found, "counts": {}})
+    yield section("Sources", _sources(found), _more(totals, "sources", found))
+    yield section("Gaps that were allowed", _lines(found.get("gaps")))
+    yield section("Versions of this interval", _generations(found.get("generations", [])))
+    yield section("Statistics", _statistics(found), _more(totals, "statistics", found))
+    names = ("path", "start", "end", "content_digest", "fingerprint", "code", "plan")
+    details = pairs({name.replace("_", " "): version.get(name) for name in names})
+    yield f"<details><summary>Digests and places</summary>{details}</details>"
+
+
+def _sources(found: Mapping[str, Any]) -> str:
+    rows = [
+        (s.get("source"), _range(s), s.get("records"), s.get("bytes"))
+        for s in found.get("sources", [])
+    ]
+    return table(("source", "range", "records", "bytes"), rows)
+
+
+def _range(source: Mapping[str, Any]) -> Html:
+    start, end = text(source.get("start")), text(source.get("end"))
+    return Html(f"[{start}, {end}) {text(source.get('unit'))}")
+
+
+def _generations(generations: Iterable[Mapping[str, Any]]) -> str:
+    rows = [
+        (
+            f"{g.get('generation')}{' (this one)' if g.get('this') else ''}",
+            g.get("samples", ""),
+            g.get("quarantined", ""),
+            Html(f"<code>{text(g.get('content', ''))}</code>"),
+            g.get("why", ""),
+        )
+        for g in generations
+    ]
+    return table(("generation", "samples", "quarantined", "content", "why"), rows)
+
+
+def _statistics(found: Mapping[str, Any]) -> str:
+    statistics = found.get("statistics", {})
+    names = ("count", "nulls", "min", "max", "mean", "std")
+    rows = [(name, *(field.get(n) for n in names)) for name, field in statistics.items()]
+    return table(("field", *names), rows)
+
+
+def _more(totals: Mapping[str, Any], kind: str, found: Mapping[str, Any]) -> str:
+    total = totals.get({"statistics": "fields"}.get(kind, kind), 0)
+    shown = len(found.get(kind, ()))
+    return f'<p class="soft">the first {shown} of {text(total)}</p>' if total > shown else ""
+
+
+def _lines(lines: Any) -> str:
+    return f"<pre>{text(chr(10).join(map(str, lines)))}</pre>" if lines else ""
+
+
+def _training(training: Training) -> str:
+    """Return a run that the interval started, with the way to its page."""
+    state = badge(training.state, _KINDS.get(training.state, ""))
+    link = f'<a href="{escape(_address(training))}">Page of this run</a>'
+    shown = {"run": training.run_id, **dict(training.job)}
+    return section("Training job", f"<p>{state} {link}</p>", pairs(shown))
+
+
+def _address(training: Training) -> str:
+    """The page of another run, from the page of a run."""
+    run, dag = quote(training.run_id, safe=""), quote(training.dag_id, safe="")
+    return f"../../{dag}/runs/{run}"
