@@ -9,7 +9,7 @@ import typer
 
 from trainfeed.build.boundary_check import CheckedFile, Repair, check_boundaries, repairs
 from trainfeed.cli._output import print_json, print_message, print_rows, printable
-from trainfeed.config import environment_from_environ
+from trainfeed.cli._target import readable_environment
 from trainfeed.spec import check_name, load_spec
 from trainfeed.window import format_time
 
@@ -40,7 +40,7 @@ def check(
     Nothing is changed. Status 3 when one differs; those whose records the topic no longer holds
     cannot be checked.
     """
-    env = environment_from_environ()
+    env = readable_environment()
     spec = load_spec(env.datasets / check_name(name))
     files = check_boundaries(spec, env)
     fixes = list(repairs(spec, env, files))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, require_root
 from trainfeed.errors import ConfigError, WindowError, WindowIncompleteError
 from trainfeed.spec import DatasetSpec
 from trainfeed.training.launch import train
@@ -43,11 +43,13 @@ def train_missed(spec: DatasetSpec, env: Environment, *, older: bool) -> Iterato
 
     Raises:
         ConfigError: The data set has no training.
+        RootError: Nobody has made the publication root.
         JobFailedError: A job failed. Its interval counts as seen, those behind it do not.
         GateError: The same, for a metric below ``train.min``.
     """
     if spec.train is None:
         raise ConfigError(f"data set {spec.name!r} has no training; add 'train' to dataset.yaml")
+    require_root(Path(env.root), env.root_setting)
     schedule = spec.schedule_model()
     marks = TrainingMarks(DatasetFolder(Path(env.root), spec.name))
     for version in missed(spec, marks, older=older):

@@ -44,10 +44,15 @@ def test_init_takes_a_root_that_is_named_and_says_what_is_in_it(cli, project):
         ("build", "clicks", "--interval", "2024-03-01"),
         ("gc",),
         ("prune", "clicks"),
+        ("boundaries", "check", "clicks"),
+        ("quarantine", "ls", "clicks/2024-03-01"),
+        ("train", "clicks", "--catch-up", "missed"),
         ("bench", "read", "clicks/2024-03-01"),
     ],
 )
 def test_a_misspelt_root_is_a_usage_error_of_every_command(cli, project, monkeypatch, command):
+    spec = project.env.datasets / "clicks" / "dataset.yaml"
+    spec.write_text(spec.read_text() + 'train: {entry: "preprocess:clicks"}\n')
     wrong = project.path / "rot"
     monkeypatch.setenv("TRAINFEED_ROOT", str(wrong))
     status, output, messages = cli(*command)
