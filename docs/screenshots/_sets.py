@@ -195,13 +195,14 @@ def _record(home: Path) -> dict[str, str]:
     from trainfeed.sources import LANDING_SCHEMA, record_topic
     from trainfeed.storage import Location
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"offset": offset, "timestamp": stamp, "timestamp_type": 0, "key": None, "headers": [],
          "value": value}
         for offset, (stamp, value) in enumerate(_stamped())
     ]  # fmt: skip
     batch = pa.RecordBatch.from_pylist(rows, schema=LANDING_SCHEMA)
-    record_topic(Location.parse(str(home)) / "orders", "orders", _UUID, {0: [batch]})
+    place = Location.parse(str(home)) / "orders"
+    record_topic(place, "orders", _UUID, {0: [batch]}, rows_per_file=_RECORDS)
     return {"recorded": str(home)}
 
 

@@ -29,7 +29,8 @@ from examples.daily import places  # noqa: E402
 from services.airflow import AirflowOptions, AirflowStack  # noqa: E402
 from services.airflow_client import DagRun  # noqa: E402
 
-RUN_S: Final = 900.0
+RUN_S: Final = 600.0
+START_S: Final = 600.0
 POLL_S: Final = 0.5
 HEIGHT: Final = 1250
 
@@ -162,14 +163,21 @@ def main(folder: Path, names: Sequence[str]) -> int:
     walked = [each for each in SETS if not names or each.name in names]
     home = Path(tempfile.mkdtemp(prefix="trainfeed-walk-"))
     home.chmod(0o711)  # the database runs as another account
+    try:
+        return _walk(folder, walked, home)
+    finally:
+        shutil.rmtree(home)
+
+
+def _walk(folder: Path, walked: Sequence[WalkedSet], home: Path) -> int:
     places.make_lookups()
     place, environ = make_places(home)
     stack = AirflowStack(place.home, environ=environ, options=AirflowOptions(paused=False))
     try:
         stack.start()
-        stack.wait(600.0)
+        stack.wait(START_S)
         dags = [f"{kind}.{each.name}" for each in walked for kind in ("build", "train")]
-        stack.wait_for_dags(dags, 300.0)
+        stack.wait_for_dags(dags, START_S)
         with Browser(height=HEIGHT) as browser, Browser(width=500, height=HEIGHT) as phone:
             person = Person(browser, stack, folder)
             person.log_in(dags[0])
@@ -178,7 +186,6 @@ def main(folder: Path, names: Sequence[str]) -> int:
             return sum(_failures(walk, person) for walk in walks)
     finally:
         stack.stop()
-        shutil.rmtree(home)
 
 
 def _failures(walk: Walk, person: Person) -> int:
