@@ -20,6 +20,8 @@ _ALL: Final = "\ue009a\ue000"  # control A
 _DIALOG: Final = "//*[@role='dialog']"
 _START: Final = f"{_DIALOG}//*[@id='element_window_start']"
 _DATES: Final = "//*[@data-testid='datetime-input']"
+_TRIGGER: Final = "//*[@data-testid='trigger-dag-submit']"
+_BACKFILL: Final = "//button[contains(., 'Run Backfill')]"
 _OPEN: Final = "//*[@data-part='content' and @data-state='open']"
 
 
@@ -57,8 +59,8 @@ class Person:
             self._browser.click(f"{_DIALOG}//label[.//input[@name='element_dry_run']]")
         if shot:
             self.shoot(shot)
-        self._browser.click("//*[@data-testid='trigger-dag-submit']")
-        self._browser.gone(_DIALOG)
+        self._browser.click(_TRIGGER)
+        self._browser.gone(_TRIGGER)
 
     def backfill(self, dag_id: str, first: str, last: str, *, shot: str = "") -> None:
         """Fill the form for a range of days and press the button."""
@@ -73,8 +75,8 @@ class Person:
         self._browser.type("//input[@name='max_active_runs']", f"{_ALL}2")
         if shot:
             self.shoot(shot)
-        self._browser.click("//button[contains(., 'Run Backfill') and not(@disabled)]")
-        self._browser.gone(_DIALOG)
+        self._browser.click(f"{_BACKFILL}[not(@disabled)]")
+        self._browser.gone(_BACKFILL)
 
     def toggle(self, dag_id: str) -> None:
         """Pause a DAG, or let it go on."""

@@ -9,6 +9,7 @@ of every step go to FOLDER; the exit status is 1 when a step did not do what it 
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -203,7 +204,13 @@ def _failures(walk: Walk, person: Person) -> int:
     return failed
 
 
+def _leave(number: int, _: object) -> None:
+    """End in good order: Airflow and the browsers are stopped on the way."""
+    raise SystemExit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _leave)
     if len(sys.argv) < 2:
         raise SystemExit(__doc__)
     raise SystemExit(1 if main(Path(sys.argv[1]), sys.argv[2:]) else 0)
