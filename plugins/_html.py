@@ -10,6 +10,8 @@ from typing import Any, Final
 __all__ = ["Html", "badge", "code", "document", "message", "pairs", "section", "table", "text"]
 
 _MOST_CHARS: Final = 8_000
+# Fewer fit on a phone.
+_NARROW_COLUMNS: Final = 3
 
 _HEAD: Final = (
     "<!doctype html><html lang=en><meta charset=utf-8>"
@@ -31,6 +33,11 @@ _HEAD: Final = (
     ".good{background:#2a92}.bad.badge{background:#d332;border-color:#d33}"
     ".busy{background:#29f3}.steps{display:flex;flex-wrap:wrap;gap:.35rem;margin:.6rem 0}"
     "p{margin:.4rem 0;max-width:60rem}.soft{opacity:.75}details{margin-top:1.4rem}"
+    "@media(max-width:40rem){.cards th{display:none}.cards,.cards tbody,.cards tr{display:block}"
+    ".cards tr{border-bottom:1px solid var(--line);padding:.4rem 0}"
+    ".cards td,.cards td.n{display:block;text-align:left;border:0;padding:.05rem 0}"
+    ".cards td:empty{display:none}"
+    ".cards td[data-c]:not([data-c=''])::before{content:attr(data-c) ': ';opacity:.7}}"
     "</style>"
 )
 
@@ -73,10 +80,14 @@ def code(value: Any) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table that scrolls sideways on a narrow screen; nothing without rows."""
+    """Return a table, whose rows are blocks on a narrow screen; nothing without rows."""
     head = "".join(f"<th>{text(column)}" for column in columns)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}" for row in rows)
-    return f'<div class="scroll"><table><tr>{head}{body}</table></div>' if body else ""
+    body = "".join(
+        f"<tr>{''.join(_cell(value, name) for value, name in zip(row, columns, strict=True))}"
+        for row in rows
+    )
+    kind = ' class="cards"' if len(columns) > _NARROW_COLUMNS else ""
+    return f'<div class="scroll"><table{kind}><tr>{head}{body}</table></div>' if body else ""
 
 
 def pairs(values: Mapping[str, Any]) -> str:
@@ -101,9 +112,11 @@ def document(*parts: str, refresh_s: int | None = None) -> str:
     return _HEAD + again + "".join(parts)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, column: str) -> str:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f'<td class="n">{text(value)}' if is_number else f"<td>{_raw(value)}"
+    kind = ' class="n"' if is_number else ""
+    shown = _raw(value)
+    return f'<td{kind} data-c="{text(column)}">{shown}' if shown else "<td>"
 
 
 def _raw(value: Any) -> str:

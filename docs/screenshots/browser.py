@@ -29,7 +29,7 @@ _FLAGS: Final = (
     "--hide-scrollbars",
     "--lang=en",
 )
-_WAIT_S: Final = 30.0
+_WAIT_S: Final = 120.0
 _POLL_S: Final = 0.2
 
 
@@ -104,6 +104,18 @@ class Browser:
         """Type into a field."""
         self._call("POST", f"/element/{self.find(xpath)}/value", {"text": text})
 
+    def attribute(self, xpath: str, name: str) -> str:
+        """What an element has as a property, such as its ``outerHTML``."""
+        return str(self._call("GET", f"/element/{self.find(xpath)}/property/{name}"))
+
+    def gone(self, xpath: str) -> None:
+        """Wait until no such element is shown."""
+        deadline_s = time.monotonic() + _WAIT_S
+        while self._call("POST", "/elements", {"using": "xpath", "value": xpath}):
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"{xpath} stays on the page {self._call('GET', '/url')}")
+            threading.Event().wait(_POLL_S)
+
     def text(self) -> str:
         """What the page says."""
         return str(self._call("GET", f"/element/{self.find('//body')}/text"))
@@ -130,7 +142,7 @@ class Browser:
         return self._ask(method, f"/session/{self._session}{path}", body)
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        server = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+        server = http.client.HTTPConnection("127.0.0.1", self._port, timeout=240)
         try:
             text = None if body is None else json.dumps(body)
             server.request(method, path, text, {"Content-Type": "application/json"})

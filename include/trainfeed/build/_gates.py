@@ -58,13 +58,13 @@ def failures(results: Sequence[Mapping[str, Any]], severity: str, counts: Counts
 
 
 def line(result: Mapping[str, Any], counts: Counts) -> str:
-    """Return what a gate measured, what contributed to it, and what is allowed."""
+    """Return what a gate measured, what is allowed, and what the value is made of."""
     field = f" of {result['field']}" if result.get("field") else ""
     limits = ", ".join(
         f"{side} {result[side]}" for side in ("min", "max") if result.get(side) is not None
     )
     value = _shown(result["value"])
-    return f"{result['check']}{field} is {value} ({because(result, counts)}), allowed: {limits}"
+    return f"{result['check']}{field} is {value}, allowed: {limits} ({because(result, counts)})"
 
 
 def because(result: Mapping[str, Any], counts: Counts) -> str:

@@ -13,31 +13,31 @@ COUNTS = Counts(read=100, quarantined=2, samples=90, late=1, statistics=FIELDS, 
 BROKEN = [
     (
         {"check": "quarantine_ratio", "max": 0.01},
-        "quarantine_ratio is 0.02 (2 of 100 records quarantined), allowed: max 0.01",
+        "quarantine_ratio is 0.02, allowed: max 0.01 (2 of 100 records quarantined)",
     ),
     (
         {"check": "count", "min": 91, "max": None},
-        "count is 90 (samples of 100 records read; 2 quarantined, 8 filtered), allowed: min 91",
+        "count is 90, allowed: min 91 (samples of 100 records read; 2 quarantined, 8 filtered)",
     ),
     (
         {"check": "count", "min": None, "max": 89},
-        "count is 90 (samples of 100 records read; 2 quarantined, 8 filtered), allowed: max 89",
+        "count is 90, allowed: max 89 (samples of 100 records read; 2 quarantined, 8 filtered)",
     ),
     (
         {"check": "null_ratio", "field": "x", "max": 0.1},
-        "null_ratio of x is 0.2 (2 of 10 samples lack it), allowed: max 0.1",
+        "null_ratio of x is 0.2, allowed: max 0.1 (2 of 10 samples lack it)",
     ),
     (
         {"check": "range", "field": "x", "min": 0, "max": 4},
-        "range of x is [-1, 5] (least and largest of 10 samples), allowed: min 0, max 4",
+        "range of x is [-1, 5], allowed: min 0, max 4 (least and largest of 10 samples)",
     ),
     (
         {"check": "range", "field": "bad", "max": 1},
-        "range of bad is 3 times NaN or infinity (among 10 samples), allowed: max 1",
+        "range of bad is 3 times NaN or infinity, allowed: max 1 (among 10 samples)",
     ),
     (
         {"check": "late", "max": 0},
-        "late is 1 (of 100 records, stamped before the interval), allowed: max 0",
+        "late is 1, allowed: max 0 (of 100 records, stamped before the interval)",
     ),
 ]
 KEPT = [
