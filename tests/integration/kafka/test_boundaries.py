@@ -102,14 +102,13 @@ def test_a_compacted_topic_is_not_empty(broker, nightly):
     ]
     with broker.open(name) as topic:
         live = lambda: topic.read_stamps(0, *topic.log_range(0), max_records=20_000)  # noqa: E731
-        # The cleaner leaves the segment alone that is written to.
         for first in range(0, 9000, 3000):
             broker.produce(name, keyed[first : first + 3000])
-        broker.until(lambda: (broker.produce(name, keyed[-1:]), len(live().offsets) < 1000)[1])
+        # The cleaner comes by every 15 s, and leaves the segment alone that is written to.
+        more = keyed[-1:]
+        broker.until(lambda: broker.produce(name, more) or len(live().offsets) < 5000, 120)
         found = live()
-        hints = topic.offsets_at({0: START + DAY})
     expected = found.offsets[found.stamps < START + 3 * DAY]
-    assert hints == {0: None} or hints[0] > 6000
     ranges = nightly(name).ranges([0, 1, 2])
     held = [sum(start <= offset < end for start, end in ranges) for offset in expected]
     assert len(expected) > 0
