@@ -65,6 +65,7 @@ for _name, _command, _example in (
     app.command(_name, epilog=f"Example: {_example}")(_command)
 app.add_typer(_file.app, name="file")
 app.add_typer(_bench.app, name="bench")
+app.add_typer(_quarantine.app, name="quarantine")
 app.add_typer(_boundaries.app, name="boundaries")
 
 
