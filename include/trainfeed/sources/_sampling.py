@@ -22,8 +22,9 @@ from trainfeed.sources._evidence import BLOCK, MINUTE_MS, Records, View
 
 __all__ = ["exact_split", "has_evidence", "sampled_split"]
 
-# So many offsets are looked at one by one.
+# So many offsets are looked at one by one: of a whole range, and between two blocks.
 _MAX_RECORDS: Final = 20_000
+_MAX_BETWEEN: Final = 2_000
 _PER_DOUBLING: Final = 4
 # A quiet day behind a burst many times as long must not lie between two blocks.
 _AT_FIRST: Final = 64
@@ -58,12 +59,12 @@ class _Search:
     view: View
     at_ms: int
 
-    def exact(self, start: int, end: int) -> tuple[int | None, bool]:
+    def exact(self, start: int, end: int, most: int) -> tuple[int | None, bool]:
         """Return the best split of all records, and whether they were few enough to look at."""
-        if end - start > _MAX_RECORDS:
+        if end - start > most:
             return None, False
         limit = _FEW_BYTES if end - start <= _FEW else None
-        found = self.view.read(start, end, _MAX_RECORDS, limit)
+        found = self.view.read(start, end, most, limit)
         if found.reached < end:
             return None, False
         return best_split(self.view.believed(found), self.at_ms), True
@@ -125,7 +126,7 @@ class _Search:
         """Return the best split from a block on; None when all up to ``end`` comes before."""
         if block.reached >= end:
             return best_split(block.records, self.at_ms)
-        found, is_known = self.exact(block.start, end)
+        found, is_known = self.exact(block.start, end, _MAX_BETWEEN)
         return found if is_known else self.between(_even(block.start, end, _PER_LEVEL), end)
 
     def _first_after(self, block: _Block) -> int:
@@ -149,7 +150,7 @@ def exact_split(view: View, start: int, end: int, at_ms: int) -> tuple[int | Non
         Offset of the first record that comes after the time, None when all come before it; and
         whether all were looked at.
     """
-    return _Search(view, at_ms).exact(start, end)
+    return _Search(view, at_ms).exact(start, end, _MAX_RECORDS)
 
 
 def sampled_split(view: View, start: int, end: int, at_ms: int) -> int | None:

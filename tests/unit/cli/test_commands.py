@@ -11,31 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.build.test_kill import command as build_command
-from trainfeed.cli import main
 from trainfeed.cli._output import program
 from trainfeed.errors import AccessDeniedError
 from trainfeed.spec import json_schema
-
-
-@pytest.fixture
-def cli(project, monkeypatch, capsys):
-    """Run a command in this process; return its status, output and messages."""
-    for name, value in {
-        "ROOT": project.env.root,
-        "LANDING": project.env.landing,
-        "WORK": project.env.work,
-        "KAFKA": f"recorded:{project.path / 'recorded'}",
-        "DATASETS": str(project.env.datasets),
-    }.items():
-        monkeypatch.setenv(f"TRAINFEED_{name}", value)
-
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["trainfeed", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return (ended.value.code or 0, *capsys.readouterr())
-
-    return run
 
 
 def test_a_build_prints_its_report_as_json(cli, project):
