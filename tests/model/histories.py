@@ -44,6 +44,8 @@ class History:
         closing: When all that is left is built: nothing arrives, and nothing is open any more.
         step: Milliseconds that a question to the broker takes.
         skew: How far ahead of a boundary stamps may be.
+        harsh: Whether producers with a wrong clock may write as long, and as much, as all others:
+            which of two streams is right, no rule can tell.
     """
 
     seed: int
@@ -56,6 +58,7 @@ class History:
     closing: int
     step: int
     skew: int
+    harsh: bool
 
     def interval(self, window):
         """Return start and end of a window."""
@@ -80,7 +83,8 @@ def draw_history(seed, order=None):
     order = order or str(rng.choice(ORDERS, p=[0.4, 0.15, 0.2, 0.15, 0.1]))
     length = DAY if rng.random() < 0.85 else HOUR
     windows = Windows(START, length, int(rng.integers(3, 8)))
-    incarnations = _incarnations(rng, windows)
+    harsh = bool(rng.random() < 0.15)
+    incarnations = _incarnations(rng, windows, harsh=harsh)
     if len(incarnations) == 1 and order in {"random", "newest", "oldest"} and rng.random() < 0.3:
         incarnations = (_loaded_later(rng, incarnations[0], windows),)
     arrivals = [log.entries.arrived for i in incarnations for log in i.partitions.values()]
@@ -100,28 +104,33 @@ def draw_history(seed, order=None):
         closing=closing,
         step=int(rng.choice([0, 1, 20], p=[0.8, 0.1, 0.1])),
         skew=DAY,
+        harsh=harsh,
     )
 
 
-def _incarnations(rng, windows):
+def _incarnations(rng, windows, *, harsh):
     count = int(rng.choice([1, 2, 3, 4], p=[0.4, 0.3, 0.2, 0.1]))
-    bulk = int(rng.integers(20_000, 60_000)) if rng.random() < 0.02 else 0
+    stream = {
+        "bulk": int(rng.integers(20_000, 60_000)) if rng.random() < 0.02 else 0,
+        "harsh": harsh,
+    }
     replaced = int(rng.integers(windows.first, windows.end)) if rng.random() < 0.05 else NEVER
     lives = {"first": (windows.first - HOUR, replaced), "second": (replaced, NEVER)}
     return tuple(
-        Incarnation(uuid, _partitions(rng, windows, count, life, bulk), *life)
+        Incarnation(uuid, _partitions(rng, windows, count, life, stream), *life)
         for uuid, life in lives.items()
         if life[0] < NEVER
     )
 
 
-def _partitions(rng, windows, count, life, bulk):
+def _partitions(rng, windows, count, life, stream):
     partitions, born = {}, life[0]
     for number in range(count):
         # Partitions are added in the order of their numbers.
         if number and rng.random() < 0.25:
             born = int(rng.integers(born, windows.end))
-        entries = draw_entries(rng, windows, (born, life[1]), bulk=0 if number else bulk)
+        entries = draw_entries(rng, windows, (born, life[1]), **stream)
+        stream = stream | {"bulk": 0}
         partitions[number] = draw_life(rng, entries, windows, born)
     return partitions
 

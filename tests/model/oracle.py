@@ -22,7 +22,7 @@ def judge(history, outcome):
     Records that were committed and never compacted (``records``) are each one of
         once, doubled: in so many versions;
         silent: deleted, of a window that was then built without a word;
-        unnamed: the same, but the build had stopped, and its gap does not hold them;
+        unnamed: the same, but the build had stopped, and no gap of any version holds them;
         named: deleted, and named by a version's gap;
         gone: of a topic that was deleted before they were built; ``gone_silent`` of them are of a
             window that was then built from the next topic, without a stop, although builds had
@@ -146,9 +146,9 @@ def _judge_partition(history, outcome, topic, partition, log, lines):
         "once": held & (cover == 1),
         "doubled": held & (cover > 1),
         "silent": silent,
-        "unnamed": unnamed & ~silent,
+        "unnamed": unnamed & ~silent & ~named,
     }
-    rest = missing & ~silent & ~unnamed
+    rest = missing & ~silent & ~kinds["unnamed"]
     kinds["named"] = rest & named
     rest &= ~named
     is_gone = topic.deleted < NEVER

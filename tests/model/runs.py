@@ -22,7 +22,10 @@ _MEMORY = Path("/dev/shm")
 
 @dataclass
 class Report:
-    """Counts of many logs, and for each log in which something should not be, the lines."""
+    """Counts of many logs, and for each log in which something should not be, the lines.
+
+    Versions of harsh histories are counted apart.
+    """
 
     counts: Counter = field(default_factory=Counter)
     orders: dict[str, Counter] = field(default_factory=dict)
@@ -36,6 +39,9 @@ class Report:
     def add(self, history, counts, lines):
         """Take in one log."""
         counts = counts + Counter({f"logs_{n}": 1 for n in _PER_LOG if counts[n]}) + Counter(logs=1)
+        if history.harsh:
+            names = {name: f"harsh_{name}" for name in ("versions", "empty_wrong")}
+            counts = Counter({names.get(name, name): n for name, n in counts.items()})
         self.counts += counts
         self.orders.setdefault(history.order, Counter()).update(counts)
         if lines:
