@@ -193,7 +193,7 @@ class _Check:
                 yield Difference(partition, stored, None, 0)
                 continue
             seen = View(self.topic, partition, clock_ms)
-            seen.read(*sorted((stored, new.offset)), _MOST)
+            seen.read(min(stored, new.offset), max(stored, new.offset), _MOST)
             if _is_worse(seen.seen(), at_ms, is_early=stored < new.offset):
                 yield Difference(partition, stored, new.offset, len(seen.all_seen().offsets))
 
