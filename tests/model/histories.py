@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from tests.model.lives import draw_life
-from tests.model.partition_log import NEVER, Entries, PartitionLog
+from tests.model.partition_log import NEVER, Entries
 from tests.model.simulated_topic import Incarnation
 from tests.model.streams import DAY, HOUR, MINUTE, Windows, draw_entries
 
@@ -65,6 +65,10 @@ class History:
         if window == PAST:
             return 0, self.edges[self.begin]
         return self.edges[window], self.edges[window + 1]
+
+    def days(self, time):
+        """Return a time in windows since the first one began."""
+        return (time - self.windows.first) / self.windows.length
 
     @property
     def all_windows(self):
@@ -204,22 +208,31 @@ def _closing(incarnations, windows, last):
 
 
 def describe(history):
-    """Return what somebody wants to know of a history at a glance."""
+    """Return what a person wants to know of a history at a glance; times in windows."""
     return {
         "seed": history.seed,
         "order": history.order,
-        "windows": history.windows.count,
-        "partitions": {t.uuid: {p: _describe(log) for p, log in t.partitions.items()}
-                       for t in history.incarnations},
-    }  # fmt: skip
+        "harsh": history.harsh,
+        "windows": [history.begin, history.windows.count],
+        "topics": [
+            {
+                "uuid": topic.uuid,
+                "created": round(history.days(topic.created), 3),
+                "partitions": {p: _describe(history, log) for p, log in topic.partitions.items()},
+            }
+            for topic in history.incarnations
+        ],
+    }
 
 
-def _describe(log: PartitionLog):
+def _describe(history, log):
     entries = log.entries
     return {
         "entries": len(entries),
-        "main": int(entries.is_main.sum()),
+        "regular": int(entries.is_main.sum()),
         "unstamped": int((entries.stamps < 0).sum()),
+        "transactions": int(entries.is_marker.sum()),
         "compacted": int((entries.compacted < NEVER).sum()),
-        "deletions": log.deletions,
+        "deleted": [(round(history.days(when), 3), first) for when, first in log.deletions],
+        "segments": len(log.segments),
     }
