@@ -12,14 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from trainfeed.sources._choice import minutes_misplaced
-from trainfeed.sources._evidence import BLOCK, Proof, View
+from trainfeed.sources._evidence import BLOCK, MINUTE_MS, Proof, View
 
 __all__ = ["Known", "prove"]
 
 _MINUTES: Final = 3
-_QUARTERS: Final = (0, 1, 2, 3)
-_MOST: Final = 20_000
 
 
 def _nothing(_: int) -> Proof | None:
@@ -82,19 +79,20 @@ def prove(
 
 
 def _holds_minutes(view: View, log_start: int, offset: int, at_ms: int) -> bool:
-    """Return whether records of several minutes before the time are still there."""
-    if _count(view, offset, at_ms) >= _MINUTES:
-        return True
-    for quarter in _QUARTERS:
-        start = log_start + quarter * (offset - log_start) // len(_QUARTERS)
-        if start < offset:
-            view.read(start, offset, BLOCK)
-        if _count(view, offset, at_ms) >= _MINUTES:
-            return True
-    if log_start < offset:
-        view.read(log_start, offset, _MOST)
-    return _count(view, offset, at_ms) >= _MINUTES
+    """Return whether the first records that are left come before the time, for several minutes.
 
-
-def _count(view: View, offset: int, at_ms: int) -> int:
-    return minutes_misplaced(view.seen().before_offset(offset), after=False, at_ms=at_ms)
+    Those next to what was deleted tell; many late records further on do not. Where records are
+    dense, blocks of them at growing distance are looked at.
+    """
+    minutes: set[int] = set()
+    place, step = log_start, BLOCK
+    while place < offset and len(minutes) < _MINUTES:
+        found = view.read(place, offset, BLOCK)
+        for stamp in view.believed(found).stamps.tolist():
+            if stamp >= at_ms:
+                return False
+            minutes.add(stamp // MINUTE_MS)
+            if len(minutes) == _MINUTES:
+                break
+        place, step = max(found.reached, log_start + step), 2 * step
+    return len(minutes) >= _MINUTES
