@@ -18,7 +18,8 @@ from services.airflow import AirflowOptions, AirflowStack
 from tests.e2e.ways import until
 from trainfeed.dataset import DatasetFolder, init_root, read_skip
 
-TIMEOUT_S = 240.0
+# Of a machine that has much else to do.
+TIMEOUT_S = 600.0
 HOLES, DAYS = 4, 6
 # The last day has ended, whenever the test runs.
 LAST = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
@@ -43,7 +44,7 @@ SETS = {
     "skips": ("false", "wait: 0s, missing: skip"),
 }
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +89,8 @@ def client(ground):
     stack = AirflowStack(home, environ=environ, options=options)
     try:
         stack.start()
-        stack.wait()
-        stack.wait_for_dags([f"build.{name}" for name in SETS])
+        stack.wait(TIMEOUT_S)
+        stack.wait_for_dags([f"build.{name}" for name in SETS], TIMEOUT_S)
         yield stack.client
     finally:
         stack.stop()
