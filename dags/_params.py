@@ -18,6 +18,10 @@ _REASON: Final[dict[str, Any]] = {
     "maxLength": 500,
     "pattern": r"\S",  # not blank
 }
+_LAST_ENDED: Final = (
+    "A triggered run without it is for the last interval that had ended at its logical date, and"
+    " fails where the schedule has no such interval."
+)
 _EXAMPLES: Final = 3
 # Who is refused gets the whole list in the message.
 _LISTED: Final = 100
@@ -26,7 +30,7 @@ _LISTED: Final = 100
 def build_params(spec: DatasetSpec) -> dict[str, Param]:
     """The parameters of ``build.<data set>``."""
     return {
-        "window_start": window_param(spec),
+        "window_start": window_param(spec, unset=_LAST_ENDED),
         "dry_run": Param(
             False,
             type="boolean",
@@ -53,13 +57,17 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
     }
 
 
-def window_param(spec: DatasetSpec) -> Param:
+def window_param(spec: DatasetSpec, *, unset: str) -> Param:
     """The parameter that sends a triggered run to one interval.
 
     Only ticks get through the form where it can know them: the intervals of a daily schedule with
     an end are a list to choose from, and of several ticks a day the time of day is checked. Of an
     endless schedule that leaves days out, the first task says whether a day is a tick, and of every
     schedule whether its interval has ended.
+
+    Args:
+        spec: The data set.
+        unset: What a triggered run without it does.
     """
     schedule = spec.schedule_model()
     ticks = list(islice(schedule.intervals(), _EXAMPLES if schedule.last is None else _LISTED + 1))
@@ -83,7 +91,7 @@ def window_param(spec: DatasetSpec) -> Param:
         title="Window start",
         description=f"Start of the interval, UTC: a tick of the schedule `{spec.schedule}`, from"
         f" {names[0]}{last}, such as {examples[-1]}. Leave it empty in a backfill, where the dates"
-        " of the backfill decide.",
+        f" of the backfill decide. {unset}",
     )
 
 

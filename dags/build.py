@@ -2,16 +2,19 @@
 One DAG `build.<data set>` per folder of `include/datasets`: source → published version.
 
 A run builds one interval of the data set's schedule: the one of the parameter `window_start`, or
-else the one of its data interval. Publishing emits an event of the asset `trainfeed://<data set>`
-with the interval's name as partition key; so does a run that finds the version published already,
-lest a training is lost.
+else the one of its data interval, which for a triggered run with a logical date is the last one
+that had ended by then. A run that means no interval of the schedule fails in its first task, and
+says which one it meant. Runs of the schedule are named after their interval, and every run has it
+as its note, unless it has a note already. Publishing emits an event of the asset
+`trainfeed://<data set>` with the interval's name as partition key; so does a run that finds the
+version published already, so that no training is lost.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, chain
+from airflow.sdk import DAG, chain
 
 from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS, dataset_asset
 from dags._docs import spec_doc
@@ -24,6 +27,7 @@ from operators.plan_interval import PlanIntervalOperator
 from operators.preprocess import PreprocessOperator
 from operators.recordio_to_cephfs import RecordIOToCephFSOperator
 from operators.samples_to_recordio import SamplesToRecordIOOperator
+from operators.timetable import BEFORE_ALL, IntervalTimetable
 from trainfeed.spec import DatasetSpec
 
 UNIT_LABEL: Final = "unit {{ task.unit }}"
@@ -31,14 +35,12 @@ UNIT_LABEL: Final = "unit {{ task.unit }}"
 
 def build_dag(spec: DatasetSpec) -> DAG:
     """The DAG that builds the intervals of one data set."""
-    schedule = spec.schedule_model()
     with DAG(
         dag_id=f"build.{spec.name}",
         description=spec.description or None,
         doc_md=spec_doc(spec),
-        schedule=CronDataIntervalTimetable(schedule.cron, timezone="UTC"),
-        start_date=schedule.first,
-        end_date=schedule.last,
+        schedule=IntervalTimetable(spec.schedule_model()),
+        start_date=BEFORE_ALL,
         catchup=spec.catchup,
         max_active_runs=spec.resources.max_active_runs,
         params=build_params(spec),

@@ -3,25 +3,24 @@ The DAG `housekeeping`: removes what killed and abandoned builds of all data set
 
 That is unfinished files, and staging folders and work files of builds that were never published,
 once nobody has touched them for three days. Versions, plans and landed records stay. A run that is
-cleared after that finds that its files are gone, and is to be started anew. The command line does
-the same: `trainfeed gc`.
+cleared after that finds that its files are gone, and has to be triggered again. The command line
+does the same: `trainfeed gc`.
 """
 
 from __future__ import annotations
-
-from datetime import UTC, datetime
 
 from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, TAGS
 from operators.housekeeping import HousekeepingOperator
+from operators.timetable import BEFORE_ALL
 
 with DAG(
     dag_id="housekeeping",
     description="Leftovers of killed and abandoned builds",
     doc_md=__doc__,
     schedule="@daily",
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    start_date=BEFORE_ALL,
     catchup=False,
     max_active_runs=1,
     # Whoever has versions to keep switches it on; trying trainfeed out needs no housekeeping.

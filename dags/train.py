@@ -32,7 +32,7 @@ def train_dag(spec: DatasetSpec) -> DAG:
         doc_md=spec_doc(spec),
         schedule=PartitionedAssetTimetable(assets=dataset_asset(spec.name)),
         max_active_runs=MAX_WAITING_RUNS,
-        params={"window_start": window_param(spec)},
+        params={"window_start": window_param(spec, unset="A triggered run needs it.")},
         default_args=DEFAULT_ARGS,
         tags=[*TAGS, spec.name],
     ) as dag:

@@ -89,7 +89,7 @@ def _starts(dag: Any) -> str:
         return "when somebody triggers it"
     if timetable == "CronTriggerTimetable":
         return f"by the schedule `{dag.schedule}`, once somebody has switched it on"
-    if timetable == "CronDataIntervalTimetable":
+    if timetable == "IntervalTimetable":
         return "by the schedule of the specification, for one data interval, after its end"
     return f"by an event of the asset `trainfeed://{_DATASET}`, for the interval that it names"
 

@@ -1,15 +1,31 @@
-"""What a run says about the interval that it is for."""
+"""What a run says about the interval that it is for, and which one that is."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
-from trainfeed.window import WindowRequest
+from trainfeed.window import Interval, WindowRequest, resolve_interval
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["window_request"]
+    from trainfeed.spec import DatasetSpec
+
+__all__ = ["run_interval", "window_request"]
+
+logger = logging.getLogger(__name__)
+
+
+def run_interval(spec: DatasetSpec, request: WindowRequest) -> Interval:
+    """The interval that a run is for; the log says which one, and why that one.
+
+    Raises:
+        WindowError: The run means no interval of the schedule.
+    """
+    interval = resolve_interval(spec.schedule_model(), request)
+    logger.info("interval %s of %s, by %s", interval.name, spec.name, request.origin)
+    return interval
 
 
 def window_request(context: Context) -> WindowRequest:
@@ -18,7 +34,7 @@ def window_request(context: Context) -> WindowRequest:
     Runs differ in what they have. ``data_interval_*`` are missing keys in runs without a logical
     date: partitioned ones, and those triggered with none; of a run of a partitioned DAG that was
     triggered with one, the interval is empty and means nothing. ``partition_key`` is None outside
-    of partitioned DAGs, and the parameter is None unless somebody set it.
+    of partitioned DAGs, and the parameter is None unless it was set.
     """
     run_type = str(context["dag_run"].run_type.value)
     start, end = context.get("data_interval_start"), context.get("data_interval_end")

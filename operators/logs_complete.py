@@ -14,9 +14,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from operators._outcome import airflow_outcome, call_again
 from operators._stage import open_dataset
-from operators._window import window_request
+from operators._window import run_interval, window_request
 from trainfeed.errors import Outcome, StorageError, TrainFeedError, WindowOpenError
-from trainfeed.window import resolve_interval
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -70,7 +69,7 @@ class LogsCompleteSensor(BaseOperator):
         request = window_request(context)
         with airflow_outcome(context):
             spec, env = open_dataset(self.dataset)
-            interval = resolve_interval(spec.schedule_model(), request)
+            interval = run_interval(spec, request)
             try:
                 return require_complete(spec, interval, env)
             except WindowOpenError as error:

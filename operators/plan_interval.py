@@ -12,12 +12,13 @@ from airflow.sdk.exceptions import AirflowFailException
 from operators._outcome import airflow_outcome, call_again
 from operators._parameters import require_known
 from operators._stage import open_dataset
-from operators._window import window_request
+from operators._window import run_interval, window_request
 from trainfeed.errors import WindowOpenError
-from trainfeed.window import WindowRequest, resolve_interval
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from trainfeed.window import WindowRequest
 
 __all__ = ["PlanIntervalOperator"]
 
@@ -76,8 +77,7 @@ class PlanIntervalOperator(BaseOperator):
         from trainfeed.build.plan import plan
 
         spec, env = open_dataset(self.dataset)
-        interval = resolve_interval(spec.schedule_model(), request)
-        logger.info("interval %s of %s", interval.name, self.dataset)
+        interval = run_interval(spec, request)
         rebuild, allow_gap = params.get("rebuild"), params.get("allow_gap")
         if not params.get("dry_run"):
             return plan(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)

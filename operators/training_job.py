@@ -12,10 +12,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from operators._outcome import airflow_outcome, call_again
 from operators._parameters import require_known
 from operators._stage import open_dataset
-from operators._window import window_request
+from operators._window import run_interval, window_request
 from operators.links import TrainingJobLink
 from trainfeed.errors import WindowIncompleteError
-from trainfeed.window import resolve_interval
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -56,7 +55,8 @@ class TrainingJobOperator(BaseOperator):
         with airflow_outcome(context):
             require_known(context["params"], "window_start")
             spec, env = open_dataset(self.dataset)
-            interval = resolve_interval(spec.schedule_model(), window_request(context))
+            request = window_request(context)
+            interval = run_interval(spec, request)
             try:
                 return train(spec, env, interval)
             except WindowIncompleteError as error:

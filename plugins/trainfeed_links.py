@@ -1,4 +1,4 @@
-"""What the user interface gets from here: links of tasks, and the tab *Data set* of a run.
+"""What Airflow gets from here: links of tasks, tab *Data set* and note of a run, the timetable.
 
 Every process of Airflow loads this file, so the page itself is imported when it is first asked for.
 """
@@ -12,6 +12,8 @@ from airflow.plugins_manager import AirflowPlugin
 from airflow.sdk.configuration import conf
 
 from operators.links import LINKS
+from operators.timetable import TIMETABLES
+from plugins import _run_notes
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -30,10 +32,12 @@ async def _run_page(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class TrainfeedLinksPlugin(AirflowPlugin):
-    """Every link class that an operator of this repository has, and the page of a run."""
+    """Every class that Airflow finds only through a plugin, the page of a run, and its note."""
 
     name = "trainfeed_links"
     operator_extra_links = LINKS
+    timetables = TIMETABLES
+    listeners = [_run_notes]  # noqa: RUF012
     fastapi_apps = [{"name": "Data set of a run", "app": _run_page, "url_prefix": _PREFIX}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         {

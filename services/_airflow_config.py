@@ -24,6 +24,7 @@ from services._postgres import Postgres
 __all__ = [
     "ADMIN",
     "PARTS",
+    "RECOVERY",
     "TASK_MODULES",
     "AirflowOptions",
     "admin_password",
@@ -60,6 +61,7 @@ TASK_MODULES: Sequence[str] = (
     "operators.preprocess",
     "operators.recordio_to_cephfs",
     "operators.samples_to_recordio",
+    "operators.timetable",
     "operators.training_job",
     "pyarrow.compute",
     "pyarrow.parquet",
@@ -117,14 +119,11 @@ def write_config(
         _write_private(home / _PASSWORDS, json.dumps({ADMIN: secrets.token_urlsafe(16)}))
         _write_private(home / _SECRETS, json.dumps(_new_secrets()))
     url = f"http://127.0.0.1:{port}"
-    sections: dict[str, dict[str, object]] = {
-        **_places(home, options),
-        "database": {
-            "sql_alchemy_conn": database.url("psycopg2"),
-            "sql_alchemy_conn_async": database.url("asyncpg"),
-        },
-        **_QUICK,
+    connections = {
+        "sql_alchemy_conn": database.url("psycopg2"),
+        "sql_alchemy_conn_async": database.url("asyncpg"),
     }
+    sections = _merged(_places(home, options), {"database": connections}, _QUICK, RECOVERY)
     sections["core"] |= {
         "parallelism": parallelism,
         "execution_api_server_url": f"{url}/execution/",
@@ -148,7 +147,6 @@ def _places(home: Path, options: AirflowOptions) -> dict[str, dict[str, object]]
             "plugins_folder": options.plugins.resolve(),
             "load_examples": False,
             "dags_are_paused_at_creation": options.paused,
-            "executor": "LocalExecutor",
             "simple_auth_manager_users": f"{ADMIN}:admin",
             "simple_auth_manager_passwords_file": home / _PASSWORDS,
             "fernet_key": own["fernet_key"],
@@ -168,20 +166,50 @@ def _places(home: Path, options: AirflowOptions) -> dict[str, dict[str, object]]
 _QUICK: Mapping[str, dict[str, object]] = {
     "scheduler": {
         "scheduler_idle_sleep_time": 0.2,  # how soon a finished task is followed by the next
-        # A scheduler that was killed is replaced at once, and its tasks start again this soon.
-        "scheduler_health_check_threshold": 15,
-        "orphaned_tasks_check_interval": 10,
-        "task_instance_heartbeat_timeout": 60,
     },
     "workers": {
         # The end of a task is often noticed at the next heartbeat only, and keeps its slot until
         # then.
         "min_heartbeat_interval": 1,
-        "execution_api_timeout": 30,  # on a busy machine 5 s are too short for an answer
     },
     # A new file in the folder of DAGs is found this soon.
     "dag_processor": {"refresh_interval": 10},
 }
+
+
+# What parts do when another one has died; docker-compose.yaml has the same, and a test compares.
+RECOVERY: Mapping[str, Mapping[str, object]] = MappingProxyType(
+    {
+        "core": {
+            # Airflow's own forgets the task of a worker that dies: it stays `queued` for ever.
+            "executor": "services.airflow_executor.WatchedLocalExecutor"
+        },
+        "scheduler": {
+            # The tasks of a scheduler that died start again within the sum of both.
+            "scheduler_health_check_threshold": 15,
+            "orphaned_tasks_check_interval": 10,
+            # The executor notices at once when a task's process dies. Without an API server there
+            # are no heartbeats, so this is longer than an outage that shall cost no try.
+            "task_instance_heartbeat_timeout": 300,
+        },
+        "workers": {
+            "execution_api_timeout": 30,  # on a busy machine 5 s are too short for an answer
+            # A task waits this often, 2 to 10 s each time, for an API server that does not answer:
+            # 200 s at least, ten minutes mostly, which is how long its token is valid.
+            "execution_api_retries": 100,
+            "execution_api_retry_wait_min": 2,
+            "execution_api_retry_wait_max": 10,
+        },
+    }
+)
+
+
+def _merged(*groups: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, object]]:
+    merged: dict[str, dict[str, object]] = {}
+    for group in groups:
+        for section, options in group.items():
+            merged.setdefault(section, {}).update(options)
+    return merged
 
 
 def _new_secrets() -> dict[str, str]:

@@ -39,7 +39,7 @@ _OWNER_S = 60.0  # it ends everything else in good order first
 
 
 class AirflowStack:
-    """Airflow with LocalExecutor and one user, ``admin``.
+    """Airflow with our LocalExecutor and one user, ``admin``.
 
     Args:
         home: State directory of the services; ``AIRFLOW_HOME`` is ``<home>/airflow``.

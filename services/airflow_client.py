@@ -44,6 +44,7 @@ class DagRun:
     ended_at: datetime | None
     partition_key: str | None
     conf: Mapping[str, Any]
+    note: str | None
 
     @property
     def ended(self) -> bool:
@@ -116,6 +117,7 @@ class AirflowClient:
         logical_date: datetime | None = None,
         data_interval: tuple[datetime, datetime] | None = None,
         partition_key: str | None = None,
+        note: str | None = None,
     ) -> DagRun:
         """Make a run of the DAG.
 
@@ -125,8 +127,13 @@ class AirflowClient:
             logical_date: Its date, or None for a run without one.
             data_interval: ``[start, end)``; the start is the logical date when there is none.
             partition_key: For a DAG that is scheduled on partitions.
+            note: What the run's page shows of it.
         """
-        body: dict[str, Any] = {"conf": dict(conf or {}), "partition_key": partition_key}
+        body: dict[str, Any] = {
+            "conf": dict(conf or {}),
+            "partition_key": partition_key,
+            "note": note,
+        }
         if data_interval is not None:
             start, end = data_interval
             body |= {"data_interval_start": _text(start), "data_interval_end": _text(end)}
@@ -300,6 +307,7 @@ def _dag_run(run: Mapping[str, Any]) -> DagRun:
         ended_at=_time(run["end_date"]),
         partition_key=run["partition_key"],
         conf=run["conf"] or {},
+        note=run["note"],
     )
 
 

@@ -10,6 +10,7 @@ from tests.airflow_home import HOME
 # Airflow reads these when it is first imported, which the test modules do.
 os.environ["AIRFLOW_HOME"] = HOME
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(Path(__file__).resolve().parents[2] / "plugins")
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag

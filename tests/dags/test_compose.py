@@ -18,10 +18,13 @@ from pathlib import Path
 import pytest
 from airflow.cli.cli_parser import get_parser
 from airflow.configuration import retrieve_configuration_description
+from airflow.executors.executor_loader import ExecutorLoader
+from airflow.executors.executor_utils import ExecutorName
 from ruamel.yaml import YAML
 
 from operators._connections import environment_from_connections
-from services._airflow_config import PARTS
+from services._airflow_config import PARTS, RECOVERY
+from services.airflow_executor import WatchedLocalExecutor
 from services.airflow_init import _pools
 from trainfeed.config import KAFKA_CONNECTION, environment_from_environ
 from trainfeed.spec import DatasetSpec, load_specs
@@ -164,6 +167,33 @@ def test_every_setting_is_one_of_this_airflow():
     for name in settings:
         _, section, option = name.lower().split("__", 2)
         assert option in known[section]["options"], name
+
+
+def test_parts_recover_as_they_do_in_the_tests():
+    settings = {
+        f"AIRFLOW__{section}__{name}".upper(): str(value)
+        for section, options in RECOVERY.items()
+        for name, value in options.items()
+    }
+    assert {name: ENVIRONMENT.get(name) for name in settings} == settings
+
+
+def test_the_executor_is_there_and_airflow_takes_it():
+    path = ENVIRONMENT["AIRFLOW__CORE__EXECUTOR"]
+    executor, _ = ExecutorLoader.import_executor_cls(ExecutorName(path))
+    assert executor is WatchedLocalExecutor
+    assert in_image(f"{CODE}/services/airflow_executor.py").is_file()
+
+
+def test_a_task_may_wait_for_the_api_server_as_long_as_its_token_is_valid():
+    workers, scheduler = RECOVERY["workers"], RECOVERY["scheduler"]
+    options = retrieve_configuration_description(include_providers=False)["scheduler"]["options"]
+    token_s = float(options["task_queued_timeout"]["default"])
+    shortest_s = (workers["execution_api_retries"] - 1) * workers["execution_api_retry_wait_min"]
+    mean_s = (workers["execution_api_retry_wait_min"] + workers["execution_api_retry_wait_max"]) / 2
+    assert shortest_s >= 180
+    assert workers["execution_api_retries"] * mean_s <= token_s
+    assert 180 < scheduler["task_instance_heartbeat_timeout"] < token_s
 
 
 def test_every_other_variable_is_known_to_somebody(monkeypatch):

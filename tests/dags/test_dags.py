@@ -23,6 +23,7 @@ import dags
 import operators
 from operators import plan_interval
 from operators.datasets import datasets_folder
+from operators.timetable import BEFORE_ALL
 from tests.dags.conftest import TRAIN
 from trainfeed.scaffold import new_dataset
 from trainfeed.spec import DatasetSpec, load_spec, load_specs
@@ -52,9 +53,11 @@ def round_trip(dag):
 def ticks(dag):
     """The data intervals that the scheduler would make runs for, were it the year 2027."""
     dag = round_trip(dag)
-    restriction = dag._time_restriction
-    if restriction.latest is None:
-        restriction = restriction._replace(latest=datetime(2027, 1, 1, tzinfo=UTC))
+    # Without an end of its own, Airflow makes tasks whatever the logical date of a run is.
+    assert dag.end_date is None
+    assert dag.start_date == BEFORE_ALL
+    assert {(task.start_date, task.end_date) for task in dag.tasks} == {(BEFORE_ALL, None)}
+    restriction = dag._time_restriction._replace(latest=datetime(2027, 1, 1, tzinfo=UTC))
     info, found = None, []
     while info := dag.timetable.next_dagrun_info_v2(last_dagrun_info=info, restriction=restriction):
         found.append((info.data_interval.start, info.data_interval.end))
@@ -486,6 +489,16 @@ def test_the_plugin_registers_the_links_of_the_operators():
     code = "print(sorted(type(l).__name__ for l in plugins_manager.get_operator_extra_links()))"
     links = ["TrainingJobLink", "TrainingRunsLink", "VersionLink"]
     assert in_an_airflow_with_the_plugins(code) == str(links)
+
+
+def test_the_plugin_registers_the_timetable_and_the_listener():
+    code = """
+listeners = plugins_manager._get_plugins()[0]
+print(sorted(plugins_manager.get_timetables_plugins()),
+      [m.__name__ for p in listeners for m in p.listeners if p.name == "trainfeed_links"])
+"""
+    expected = "['operators.timetable.IntervalTimetable'] ['plugins._run_notes']"
+    assert in_an_airflow_with_the_plugins(code) == expected
 
 
 def test_the_plugin_registers_a_page_of_runs_and_imports_it_later():

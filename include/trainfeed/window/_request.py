@@ -32,6 +32,24 @@ class WindowRequest:
     is_backfill: bool = False
     is_scheduled: bool = False
 
+    @property
+    def origin(self) -> str:
+        """Which of them decides, in words for logs and messages."""
+        if self.window_start:
+            return f"window_start={self.window_start!r}"
+        if self.partition_key:
+            return f"the partition key {self.partition_key!r} of the run"
+        if self.data_interval_start is None:
+            return "nothing"
+        start, end = self.data_interval_start, self.data_interval_end
+        text = f"[{format_time(start)}, {'…' if end is None else format_time(end)})"
+        if self.is_scheduled or self.is_backfill:
+            return f"the data interval of the run, {text}"
+        return (
+            f"the data interval of the run, {text}: window_start is empty, so the run is for the"
+            " last interval that had ended at its logical date"
+        )
+
 
 def resolve_interval(schedule: Schedule, request: WindowRequest) -> Interval:
     """The interval that ``request`` asks for: parameter, partition key, data interval.
@@ -52,16 +70,24 @@ def resolve_interval(schedule: Schedule, request: WindowRequest) -> Interval:
     if request.partition_key:
         return schedule.interval_named(request.partition_key)
     if request.data_interval_start is not None:
-        return _of_data_interval(schedule, request.data_interval_start, request.data_interval_end)
+        return _of_data_interval(schedule, request.data_interval_start, request)
     raise WindowError(
         "expected an interval to build, got none: the run has no window_start, no partition key"
-        " and no data interval; set window_start to a tick of the schedule, for instance"
-        f" {format_time(schedule.first)}"
+        f" and no data interval; set window_start to {_ticks(schedule)}"
     )
 
 
-def _of_data_interval(schedule: Schedule, start: datetime, end: datetime | None) -> Interval:
-    interval = schedule.interval_starting(start)
+def _of_data_interval(schedule: Schedule, start: datetime, request: WindowRequest) -> Interval:
+    try:
+        interval = schedule.interval_starting(start)
+    except WindowError as error:
+        if request.is_scheduled or request.is_backfill:
+            raise
+        raise WindowError(
+            f"expected an interval of the schedule, got {request.origin}: {error}; trigger again"
+            f" with window_start set to {_ticks(schedule)}"
+        ) from error
+    end = request.data_interval_end
     if end is not None and to_utc(end) != interval.end:
         raise WindowError(
             f"expected the data interval of one tick, [{format_time(interval.start)},"
@@ -69,6 +95,15 @@ def _of_data_interval(schedule: Schedule, start: datetime, end: datetime | None)
             " more than one interval"
         )
     return interval
+
+
+def _ticks(schedule: Schedule) -> str:
+    """What a person may choose from: schedule, first and last."""
+    first = schedule.interval_starting(schedule.first).name
+    last = "on"
+    if schedule.last is not None:
+        last = f"to {schedule.interval_starting(schedule.last).name}"
+    return f"a tick of the schedule {schedule.cron!r}, from {first} {last}"
 
 
 def ready_at(interval: Interval, settle: timedelta) -> datetime:

@@ -64,9 +64,53 @@ def test_the_parameter_is_refused_in_a_backfill() -> None:
 def test_nothing_given_says_what_to_set() -> None:
     assert refused() == (
         "expected an interval to build, got none: the run has no window_start, no partition key and"
-        " no data interval; set window_start to a tick of the schedule, for instance"
-        " 2013-01-01T00:00:00Z"
+        " no data interval; set window_start to a tick of the schedule '0 0 * * *', from 2013-01-01"
+        " to 2013-01-31"
     )
+
+
+def test_a_triggered_run_past_the_end_is_told_what_was_meant_and_what_there_is() -> None:
+    assert refused(
+        data_interval_start=pendulum.datetime(2026, 11, 21),
+        data_interval_end=pendulum.datetime(2026, 11, 22),
+    ) == (
+        "expected an interval of the schedule, got the data interval of the run,"
+        " [2026-11-21T00:00:00Z, 2026-11-22T00:00:00Z): window_start is empty, so the run is for"
+        " the last interval that had ended at its logical date: 2026-11-21T00:00:00Z lies after"
+        " the last interval, 2013-01-31; ask for an earlier one or move the schedule's end;"
+        " trigger again with window_start set to a tick of the schedule '0 0 * * *', from"
+        " 2013-01-01 to 2013-01-31"
+    )
+
+
+def test_a_backfill_is_not_told_to_set_the_parameter() -> None:
+    start = pendulum.datetime(2026, 11, 21)
+    assert "window_start" not in refused(data_interval_start=start, is_backfill=True)
+
+
+def test_an_endless_schedule_has_no_last_one_in_the_message() -> None:
+    with pytest.raises(WindowError, match=r"from 2013-01-01 on$"):
+        resolve_interval(Schedule("@daily", SCHEDULE.first), WindowRequest())
+
+
+@pytest.mark.parametrize(
+    ("given", "origin"),
+    [
+        ({"window_start": "2013-01-05", **DAY}, "window_start='2013-01-05'"),
+        ({"partition_key": "2013-01-04", **DAY}, "the partition key '2013-01-04' of the run"),
+        ({}, "nothing"),
+        (
+            {**DAY, "is_scheduled": True},
+            "the data interval of the run, [2013-01-03T00:00:00Z, 2013-01-04T00:00:00Z)",
+        ),
+        (
+            {"data_interval_start": DAY["data_interval_start"], "is_backfill": True},
+            "the data interval of the run, [2013-01-03T00:00:00Z, …)",
+        ),
+    ],
+)
+def test_a_request_says_what_decides(given: dict[str, Any], origin: str) -> None:
+    assert WindowRequest(**given).origin == origin
 
 
 def test_a_parameter_off_the_ticks_names_the_nearest() -> None:

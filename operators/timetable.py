@@ -1,0 +1,129 @@
+"""When a data set's intervals are built: the timetable that knows the first and the last of them.
+
+A DAG with an ``end_date`` makes no tasks for a run whose logical date lies after it: a run that is
+triggered today would be green and do nothing. So DAGs have no ``end_date``, and a ``start_date``
+before every interval; the bounds are here, where only the schedule and backfills ask for them.
+
+The scheduler, the API server and the DAG processor read this class by its name: a plugin has to
+register it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction
+from airflow.timetables.interval import CronDataIntervalTimetable
+from airflow.utils.types import DagRunType
+from pendulum import DateTime, instance
+
+from trainfeed.errors import WindowError
+from trainfeed.window import Schedule, format_time, parse_time
+
+if TYPE_CHECKING:
+    from trainfeed.window import Interval
+
+__all__ = ["BEFORE_ALL", "TIMETABLES", "IntervalTimetable"]
+
+# Start date of every DAG: no schedule has an earlier tick.
+BEFORE_ALL: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FORMATS: Final = ("%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H%M")
+
+
+class IntervalTimetable(CronDataIntervalTimetable):
+    """The intervals of a schedule, from its first to its last.
+
+    A run that is triggered with a logical date is for the last interval that had ended by then,
+    also where the schedule has no such interval: the first task says so.
+
+    Args:
+        schedule: The schedule of the data set.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__(schedule.cron, timezone="UTC")
+        self.schedule = schedule
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> IntervalTimetable:
+        """The timetable that :meth:`serialize` was asked of."""
+        last = data["last"]
+        return cls(
+            Schedule(
+                data["cron"], parse_time(data["first"]), None if last is None else parse_time(last)
+            )
+        )
+
+    def serialize(self) -> dict[str, Any]:
+        """Cron expression, first and last start, as JSON; last is None in an endless schedule."""
+        last = self.schedule.last
+        return {
+            "cron": self.schedule.cron,
+            "first": format_time(self.schedule.first),
+            "last": None if last is None else format_time(last),
+        }
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same intervals."""
+        if not isinstance(other, IntervalTimetable):
+            return NotImplemented
+        return self.schedule == other.schedule
+
+    def __hash__(self) -> int:
+        """Equal for timetables that are equal."""
+        return hash(self.schedule)
+
+    def next_dagrun_info(
+        self,
+        *,
+        last_automated_data_interval: DataInterval | None,
+        restriction: TimeRestriction,
+    ) -> DagRunInfo | None:
+        """The run after the given one, None when there is none; for the schedule and backfills."""
+        first = instance(self.schedule.first)
+        earliest, latest = restriction.earliest or first, restriction.latest
+        if self.schedule.last is not None:
+            last = instance(self.schedule.last)
+            latest = min(latest or last, last)
+        return super().next_dagrun_info(
+            last_automated_data_interval=last_automated_data_interval,
+            restriction=TimeRestriction(max(earliest, first), latest, restriction.catchup),
+        )
+
+    def generate_run_id(
+        self,
+        *,
+        run_type: DagRunType,
+        run_after: DateTime,
+        data_interval: DataInterval | None,
+        **extra: Any,
+    ) -> str:
+        """Name of a run: ``scheduled__2013-01-01``; triggered runs are named by Airflow.
+
+        Two intervals never share a name, also not those of an earlier schedule of the data set:
+        the name has the time of day wherever the interval's own name leaves one out.
+        """
+        if data_interval is None or run_type is DagRunType.MANUAL:
+            return super().generate_run_id(
+                run_type=run_type, run_after=run_after, data_interval=data_interval, **extra
+            )
+        return run_type.generate_run_id(suffix=self._exact_name(data_interval))
+
+    def interval_of(self, data_interval: DataInterval) -> Interval | None:
+        """The interval of the schedule that starts where a data interval does, or None."""
+        try:
+            return self.schedule.interval_starting(data_interval.start)
+        except WindowError:
+            return None
+
+    def _exact_name(self, data_interval: DataInterval) -> str:
+        start, interval = data_interval.start, self.interval_of(data_interval)
+        texts = [start.strftime(form) for form in _FORMATS]
+        if interval is not None:
+            texts.insert(0, interval.name)
+        return next((text for text in texts if parse_time(text) == start), start.isoformat())
+
+
+# Airflow reads a timetable only when a plugin has registered its class.
+TIMETABLES: Final = [IntervalTimetable]

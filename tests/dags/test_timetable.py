@@ -1,0 +1,129 @@
+"""The timetable of builds: its bounds, what a trigger means, and what runs are called."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pendulum
+import pytest
+from airflow.serialization.decoders import decode_timetable
+from airflow.serialization.encoders import encode_timetable
+from airflow.timetables.base import DataInterval, TimeRestriction
+from airflow.utils.types import DagRunType
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.timetable import BEFORE_ALL, IntervalTimetable
+from trainfeed.window import Schedule
+
+# Airflow's own reading of .airflowignore, when it looks for the plugin that registers the class.
+pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
+
+FIRST, LAST = datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 5, tzinfo=UTC)
+DAILY = IntervalTimetable(Schedule("@daily", FIRST, LAST))
+ENDLESS = IntervalTimetable(Schedule("@daily", FIRST))
+NEVER = pendulum.datetime(2030, 1, 1)
+
+
+def between(timetable, earliest, latest, *, catchup=True):
+    """The starts of all runs that Airflow would make in a range, as schedule and backfill do."""
+    restriction = TimeRestriction(pendulum.instance(earliest), latest, catchup)
+    info, found = None, []
+    while info := timetable.next_dagrun_info(
+        last_automated_data_interval=info and info.data_interval, restriction=restriction
+    ):
+        found.append(info.data_interval.start)
+    return found
+
+
+def run_id(timetable, run_type, start):
+    begin = pendulum.instance(start)
+    return timetable.generate_run_id(
+        run_type=run_type, run_after=begin, data_interval=DataInterval(begin, begin.add(days=1))
+    )
+
+
+def scheduled(cron, start):
+    return run_id(IntervalTimetable(Schedule(cron, start)), DagRunType.SCHEDULED, start)
+
+
+def test_the_schedule_makes_exactly_the_intervals_from_first_to_last():
+    found = between(DAILY, BEFORE_ALL, NEVER)
+    assert found == [FIRST + timedelta(days=number) for number in range(5)]
+
+
+def test_a_backfill_over_both_ends_makes_only_the_intervals_inside():
+    days = [datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 2, tzinfo=UTC)]
+    assert between(DAILY, datetime(2012, 12, 20, tzinfo=UTC), pendulum.datetime(2013, 1, 2)) == days
+    assert between(DAILY, datetime(2013, 1, 5, tzinfo=UTC), NEVER) == [LAST]
+    assert between(DAILY, datetime(2013, 1, 6, tzinfo=UTC), NEVER) == []
+
+
+def test_without_catch_up_a_schedule_that_is_over_makes_no_run():
+    assert between(DAILY, BEFORE_ALL, None, catchup=False) == []
+
+
+def test_without_catch_up_an_endless_schedule_begins_with_the_last_interval_that_ended():
+    restriction = TimeRestriction(pendulum.instance(BEFORE_ALL), None, catchup=False)
+    info = ENDLESS.next_dagrun_info(last_automated_data_interval=None, restriction=restriction)
+    assert info.data_interval.end <= pendulum.now("UTC") < info.data_interval.end.add(days=1)
+
+
+def test_a_schedule_that_starts_later_makes_its_first_interval_first():
+    later = IntervalTimetable(Schedule("@daily", datetime(2999, 1, 1, tzinfo=UTC)))
+    restriction = TimeRestriction(pendulum.instance(BEFORE_ALL), None, catchup=False)
+    info = later.next_dagrun_info(last_automated_data_interval=None, restriction=restriction)
+    assert info.data_interval.start == datetime(2999, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("timetable", [DAILY, ENDLESS])
+def test_a_triggered_run_is_for_the_last_interval_that_had_ended(timetable):
+    interval = timetable.infer_manual_data_interval(run_after=pendulum.datetime(2026, 11, 22, 14))
+    assert interval.start == datetime(2026, 11, 21, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("timetable", [DAILY, ENDLESS])
+def test_it_is_the_same_after_serialization(timetable):
+    assert decode_timetable(encode_timetable(timetable)) == timetable
+    assert DAILY != ENDLESS
+
+
+@pytest.mark.parametrize(
+    ("cron", "start", "name"),
+    [
+        ("@daily", "2013-01-05T00:00", "2013-01-05"),
+        ("@hourly", "2013-01-05T00:00", "2013-01-05T00"),
+        ("*/10 * * * *", "2013-01-05T05:10", "2013-01-05T0510"),
+        ("@weekly", "2013-01-06T00:00", "2013-01-06"),
+        # The interval is called 2013-01-05; so was that of midnight, were the schedule changed.
+        ("30 6 * * *", "2013-01-05T06:30", "2013-01-05T0630"),
+        ("30 * * * *", "2013-01-05T06:30", "2013-01-05T0630"),
+        ("0 6 * * *", "2013-01-05T06:00", "2013-01-05T06"),
+    ],
+)
+def test_a_scheduled_run_is_named_after_its_interval(cron, start, name):
+    assert scheduled(cron, datetime.fromisoformat(f"{start}+00:00")) == f"scheduled__{name}"
+
+
+@given(
+    st.lists(
+        st.datetimes(datetime(1971, 1, 1), datetime(2100, 1, 1)).map(  # noqa: DTZ001 - zoned below
+            lambda time: time.replace(second=0, microsecond=0, tzinfo=UTC)
+        ),
+        min_size=2,
+        max_size=2,
+        unique=True,
+    ),
+    st.lists(st.sampled_from(["* * * * *", "@hourly", "@daily"]), min_size=2, max_size=2),
+)
+def test_two_intervals_never_share_a_name_whatever_the_schedule_was(starts, crons):
+    named = set()
+    for start, cron in zip(starts, crons, strict=True):
+        timetable = IntervalTimetable(Schedule(cron, BEFORE_ALL))
+        named.add(run_id(timetable, DagRunType.SCHEDULED, start))
+    assert len(named) == 2
+
+
+def test_a_triggered_run_keeps_the_name_that_airflow_gives():
+    named = run_id(DAILY, DagRunType.MANUAL, datetime(2013, 1, 5, tzinfo=UTC))
+    assert named == "manual__2013-01-05T00:00:00+00:00"
