@@ -12,11 +12,19 @@ ENV PYTHONUNBUFFERED=1 \
     AIRFLOW__CORE__PLUGINS_FOLDER=/opt/trainfeed/plugins \
     AIRFLOW__CORE__LOAD_EXAMPLES=false \
     AIRFLOW_HOME=/var/lib/airflow \
+    # Airflow 3.3 reads .airflowignore with a class that its library has renamed.
+    PYTHONWARNINGS=ignore:GitWildMatchPattern:DeprecationWarning \
     TRAINFEED_DATASETS=/opt/trainfeed/include/datasets
 
 COPY requirements.txt /tmp/requirements.txt
 RUN pip install --no-cache-dir --no-compile --require-hashes --requirement /tmp/requirements.txt \
     && rm /tmp/requirements.txt
+
+# What functions of data sets need besides: docs/add-a-package.md.
+COPY requirements/functions.txt /tmp/functions.txt
+RUN if grep -q '^[^#]' /tmp/functions.txt; then \
+        pip install --no-cache-dir --no-compile --require-hashes --requirement /tmp/functions.txt; \
+    fi && rm /tmp/functions.txt
 
 # The folders that volumes are mounted on belong to the account: a new volume takes that over.
 RUN useradd --create-home --uid 1000 airflow \
@@ -29,6 +37,8 @@ COPY operators /opt/trainfeed/operators
 COPY plugins /opt/trainfeed/plugins
 COPY services /opt/trainfeed/services
 COPY include/trainfeed /opt/trainfeed/include/trainfeed
+# The command line runs the code that the tasks run.
+RUN ln -s /opt/trainfeed/services/config/compose/trainfeed /usr/local/bin/trainfeed
 
 USER airflow
 WORKDIR /var/lib/airflow

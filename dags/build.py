@@ -7,7 +7,8 @@ that had ended by then. A run that means no interval of the schedule fails in it
 says which one it meant. Runs of the schedule are named after their interval, and every run has it
 as its note, unless it has a note already. Publishing emits an event of the asset
 `trainfeed://<data set>` with the interval's name as partition key; so does a run that finds the
-version published already, so that no training is lost.
+version published already. Published intervals that no training has seen, because
+`train.<data set>` was paused for instance, get an event besides, so that no training is missed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from airflow.sdk import DAG, chain
 
 from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS, dataset_asset
 from dags._docs import spec_doc
+from dags._limits import MAX_TASKS_OF_RUN, active_runs, task_limits
 from dags._params import build_params
 from dags._specs import dag_specs
 from operators.check import CheckOperator
@@ -42,7 +44,8 @@ def build_dag(spec: DatasetSpec) -> DAG:
         schedule=IntervalTimetable(spec.schedule_model()),
         start_date=BEFORE_ALL,
         catchup=spec.catchup,
-        max_active_runs=spec.resources.max_active_runs,
+        max_active_runs=active_runs(spec),
+        max_active_tasks=MAX_TASKS_OF_RUN,
         params=build_params(spec),
         default_args=DEFAULT_ARGS,
         tags=[*TAGS, spec.name],
@@ -53,9 +56,22 @@ def build_dag(spec: DatasetSpec) -> DAG:
 
 def _stages(spec: DatasetSpec) -> None:
     source_pool = spec.resources.pool or "default_pool"
-    plan = PlanIntervalOperator(task_id="plan", dataset=spec.name, pool=source_pool)
+    limits = task_limits(spec)
+    plan = PlanIntervalOperator(
+        task_id="plan",
+        dataset=spec.name,
+        trains=spec.train is not None,
+        pool=source_pool,
+        **limits,
+    )
     of_plan: dict[str, Any] = {"dataset": spec.name, "plan": plan.plan}
-    of_unit = {**of_plan, "execution_timeout": MAPPED_LIMIT, "map_index_template": UNIT_LABEL}
+    of_unit = {
+        **of_plan,
+        **task_limits(spec, is_mapped=True),
+        "execution_timeout": MAPPED_LIMIT,
+        "map_index_template": UNIT_LABEL,
+    }
+    of_plan |= limits
     ingest = KafkaToHdfsOperator.partial(task_id="ingest", pool=source_pool, **of_unit)
     # Log files that are not landed first are read where samples are made.
     reads_logs = spec.source.logs is not None and not spec.source.logs.land

@@ -73,6 +73,7 @@ def environment_from_connections(kafka: Iterable[str], logs: Iterable[str] = ())
         kafka={name: _kafka(name) for name in kafka},
         datasets=datasets_folder(),
         logs={name: _logs(_connection(name, _HDFS_EXAMPLE)) for name in logs},
+        root_setting=f"the extra 'path' of connection {_CEPHFS!r}",
     )
 
 

@@ -37,10 +37,12 @@ def open_dataset(name: str) -> tuple[DatasetSpec, Environment]:
     return spec, environment_from_connections({topic.connection for topic in topics}, logs)
 
 
-def _skip_dry_run(plan: Mapping[str, Any]) -> None:
-    """Skip a task of a dry run: when one is cleared, Airflow runs tasks that it had skipped."""
+def _skip_unplanned(plan: Mapping[str, Any]) -> None:
+    """Skip a task with nothing to build: when one is cleared, Airflow runs what it had skipped."""
     if plan.get("dry_run"):
         raise AirflowSkipException("dry run: what would be done is in the log of the task plan")
+    if plan.get("verdict") == "skipped":
+        raise AirflowSkipException(plan["note"])
 
 
 class StageOperator(BaseOperator):
@@ -65,7 +67,7 @@ class StageOperator(BaseOperator):
         """Run the stage and return its report: small JSON."""
         from trainfeed.build import PlanRef
 
-        _skip_dry_run(self.plan)
+        _skip_unplanned(self.plan)
         with airflow_outcome(context):
             spec, env = open_dataset(self.dataset)
             return self.run_stage(spec, env, PlanRef.from_json(self.plan))
@@ -91,7 +93,7 @@ class UnitOperator(StageOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the unit and return its report, or say that there is no such unit."""
-        _skip_dry_run(self.plan)
+        _skip_unplanned(self.plan)
         if self.unit >= len(self.plan[self.stage]):
             return {"stage": self.stage, "unit": self.unit, "verdict": "idle", "source_reads": 0}
         return super().execute(context)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ from operators._outcome import airflow_outcome, call_again
 from operators._stage import open_dataset
 from operators._window import run_interval, window_request
 from trainfeed.errors import Outcome, StorageError, TrainFeedError, WindowOpenError
+from trainfeed.window import WindowRequest, format_time
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -35,10 +37,11 @@ _LONGEST_WAIT_S: Final = 3600.0
 class LogsCompleteSensor(BaseOperator):
     """Wait until the folder of the interval that the run is for is complete.
 
-    In runs of the schedule and of backfills it waits without holding a worker slot: in the
-    triggerer, or, where there is none, by being called again. The wait has no end and counts for
-    no time limit: a folder may come days late. In triggered runs it fails, because a person is
-    waiting.
+    In runs of the schedule it waits without holding a worker slot: in the triggerer, or, where
+    there is none, by being called again. The wait counts for no time limit; it ends with
+    ``source.logs.wait`` of the specification, counted from the end of the interval, and then
+    ``source.logs.missing`` decides. Before that, triggered runs and those of backfills fail: a
+    person waits for the first, and a waiting run of a backfill would keep others from starting.
 
     Args:
         dataset: Name of the data set.
@@ -46,7 +49,8 @@ class LogsCompleteSensor(BaseOperator):
         poll_s: How often the folder is looked at.
 
     Returns:
-        How many log files the folder has.
+        How many log files the folder has; 0 where ``plan`` finds a version, or leaves the interval
+        out.
     """
 
     def __init__(
@@ -64,7 +68,7 @@ class LogsCompleteSensor(BaseOperator):
             context: The task's context.
             event: What the trigger saw; None in the first call.
         """
-        from trainfeed.build.logs_complete import require_complete
+        from trainfeed.build.logs_complete import require_complete, waits_until
 
         request = window_request(context)
         with airflow_outcome(context):
@@ -73,22 +77,26 @@ class LogsCompleteSensor(BaseOperator):
             try:
                 return require_complete(spec, interval, env)
             except WindowOpenError as error:
-                if not (request.is_scheduled or request.is_backfill):
-                    raise AirflowFailException(str(error)) from error
+                if not request.is_scheduled:
+                    raise AirflowFailException(_refusal(error, request)) from error
                 logger.info("%s; looking again in %.0f s", error, self.poll_s)
             except StorageError as error:
-                # Who has waited for hours can wait until the file system answers again.
-                if event is None or error.outcome is not Outcome.RETRY:
+                # A run that has waited for hours can wait until the file system answers again.
+                is_over = datetime.now(UTC) >= waits_until(spec, interval)
+                if event is None or is_over or error.outcome is not Outcome.RETRY:
                     raise
                 logger.warning("%s; looking again in %.0f s", error, self.poll_s)
         return self._wait(spec, interval, env)
 
     def _wait(self, spec: DatasetSpec, interval: Interval, env: Environment) -> int:
         """Raise what makes Airflow wait."""
-        from trainfeed.build.logs_complete import folder_of_logs
+        from trainfeed.build.logs_complete import folder_of_logs, waits_until
 
+        now = datetime.now(UTC)
+        until = waits_until(spec, interval)
+        logger.info("waiting until %s at most", format_time(until))
         if not self.deferrable:
-            raise call_again(datetime.now(UTC) + timedelta(seconds=self.poll_s))
+            raise call_again(now + timedelta(seconds=self.poll_s))
         logs = spec.source.logs
         stable = logs.stable if logs else None
         self.defer(
@@ -97,44 +105,67 @@ class LogsCompleteSensor(BaseOperator):
                 marker=logs.marker if logs else None,
                 stable_s=None if stable is None else stable.total_seconds(),
                 poll_s=self.poll_s,
+                longest_s=min(max((until - now).total_seconds(), 1.0), _LONGEST_WAIT_S),
             ),
             method_name="execute",
         )
+
+
+def _refusal(error: WindowOpenError, request: WindowRequest) -> str:
+    """Return what a run is told that does not wait."""
+    if not request.is_backfill:
+        return str(error)
+    return (
+        f"{error}; runs of a backfill do not wait, they would keep others from starting: when the"
+        " folder is complete, start the backfill once more, with the runs that failed"
+        " (--reprocess-behavior failed)"
+    )
 
 
 class LogsCompleteTrigger(BaseTrigger):
     """Fires when a folder of log files is complete, will never be read, or was long waited for.
 
     It decides nothing: the task looks again, and fails when there is a reason to. It fires after
-    an hour at the latest, so that the task finds out what has changed in connection and rule.
+    an hour at the latest, so that the task finds out what has changed in connection and rule, and
+    when the wait ends.
 
     Args:
         folder: URI of the folder; without a password, as all of ours.
         marker: Name of the file that marks a complete folder, or None.
         stable_s: How long nothing may have changed in a complete folder, or None.
         poll_s: How often to look.
+        longest_s: When to fire although nothing has changed.
     """
 
     def __init__(
-        self, *, folder: str, marker: str | None, stable_s: float | None, poll_s: float
+        self,
+        *,
+        folder: str,
+        marker: str | None,
+        stable_s: float | None,
+        poll_s: float,
+        longest_s: float = _LONGEST_WAIT_S,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.folder = folder
         self.marker = marker
         self.stable_s = stable_s
         self.poll_s = poll_s
+        self.longest_s = longest_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What the database keeps of it."""
-        arguments = {name: getattr(self, name) for name in ("folder", "marker", "stable_s")}
-        return f"{__name__}.{type(self).__name__}", {**arguments, "poll_s": self.poll_s}
+        names = ("folder", "marker", "stable_s", "poll_s", "longest_s")
+        return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event, when the task should look again."""
-        for _ in range(max(1, round(_LONGEST_WAIT_S / self.poll_s))):
-            if not await asyncio.to_thread(self._waits):
+        ends_s = time.monotonic() + self.longest_s
+        while await asyncio.to_thread(self._waits):
+            left_s = ends_s - time.monotonic()
+            if left_s <= 0:
                 break
-            await asyncio.sleep(self.poll_s)
+            await asyncio.sleep(min(self.poll_s, left_s))
         yield TriggerEvent({"folder": self.folder})  # type: ignore[no-untyped-call]
 
     def _waits(self) -> bool:

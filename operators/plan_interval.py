@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator, XComArg
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from operators._outcome import airflow_outcome, call_again
 from operators._parameters import require_known
 from operators._stage import open_dataset
 from operators._window import run_interval, window_request
-from trainfeed.errors import WindowOpenError
+from trainfeed.errors import TransactionOpenError, WindowOpenError
+from trainfeed.window import WindowRequest
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 _PLAN_KEY: Final = "plan"
 _MAPPED_STAGES: Final = ("ingest", "preprocess", "convert")
 _PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "allow_gap")
+_OF_TRAININGS: Final = ("catch_up",)
 # The spec's settle time may be shortened while a run waits; then it is noticed within this time.
 _LONGEST_WAIT: Final = timedelta(minutes=10)
 _SHORTEST_WAIT: Final = timedelta(seconds=5)
@@ -36,22 +38,29 @@ class PlanIntervalOperator(BaseOperator):
     """Plan the interval that the run is for.
 
     In runs of the schedule and of backfills it waits, without holding a worker slot, until the
-    interval has ended and settled; in triggered runs it fails, because a person is waiting.
+    interval has ended and settled; in triggered runs it fails, because a person is waiting. The
+    same while a transaction that is open may hide records, but no longer than the topics'
+    ``transaction_wait``.
+
+    Of an interval that the specification leaves out, the task is skipped with the reason, and the
+    later ones with it: no version, no event.
 
     With the parameter ``dry_run`` it says what would be done (log, and XCom ``plan``) and gives
     the later stages nothing to map over, so that Airflow skips them.
 
     Args:
         dataset: Name of the data set.
+        trains: Whether a training follows, so that runs have the parameter ``catch_up``.
 
     Returns:
         The numbers of the units, for the mapped stages to map over: 0, 1, … up to the number of
         units of the stage that has most. What was planned is the XCom ``plan``.
     """
 
-    def __init__(self, *, dataset: str, **kwargs: Any) -> None:
+    def __init__(self, *, dataset: str, trains: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dataset = dataset
+        self.trains = trains
 
     @property
     def plan(self) -> XComArg:
@@ -62,14 +71,17 @@ class PlanIntervalOperator(BaseOperator):
         """Plan, or ask to be called again when the interval has settled."""
         request = window_request(context)
         with airflow_outcome(context):
-            require_known(context["params"], *_PARAMETERS)
+            further = _OF_TRAININGS if self.trains else ()
+            require_known(context["params"], *_PARAMETERS, *further)
             try:
                 planned = self._plan(request, context["params"])
             except WindowOpenError as error:
-                raise _later(error, request, datetime.now(UTC)) from error
+                raise _later(error, request, context, datetime.now(UTC)) from error
         context["ti"].xcom_push(key=_PLAN_KEY, value=planned)
         if planned.get("dry_run"):
             return []
+        if planned.get("verdict") == "skipped":
+            raise AirflowSkipException(planned["note"])
         return list(range(max(len(planned[stage]) for stage in _MAPPED_STAGES)))
 
     def _plan(self, request: WindowRequest, params: dict[str, Any]) -> dict[str, Any]:
@@ -88,10 +100,25 @@ class PlanIntervalOperator(BaseOperator):
         return {**report, "lines": lines}
 
 
-def _later(error: WindowOpenError, request: WindowRequest, now: datetime) -> Exception:
+def _later(
+    error: WindowOpenError, request: WindowRequest, context: Context, now: datetime
+) -> Exception:
     """The exception that makes Airflow call again, or fail the task."""
     if not (request.is_scheduled or request.is_backfill):
         return AirflowFailException(str(error))
+    if isinstance(error, TransactionOpenError) and now >= _deadline(error, context):
+        return AirflowFailException(
+            f"{error}; they were expected to end within {error.wait} (transaction_wait in"
+            " dataset.yaml), so this run does not wait any longer"
+        )
     ready_at = error.ready_at or now + _LONGEST_WAIT
     logger.info("%s; looking again then, or in %s", error, _LONGEST_WAIT)
     return call_again(min(max(ready_at, now + _SHORTEST_WAIT), now + _LONGEST_WAIT))
+
+
+def _deadline(error: TransactionOpenError, context: Context) -> datetime:
+    """Until when the run waits for open transactions to end."""
+    run = context["dag_run"]
+    started = run.start_date or run.run_after
+    # What it waits for the interval to end and settle does not count.
+    return max(started, error.since or started) + error.wait

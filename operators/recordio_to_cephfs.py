@@ -7,7 +7,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from operators._stage import StageOperator
+from operators._outcome import airflow_outcome
+from operators._stage import StageOperator, open_dataset
+from operators.catch_up import Trainings
 from operators.links import TrainingRunsLink, VersionLink
 from trainfeed.errors import TrainFeedError
 
@@ -31,10 +33,15 @@ class RecordIOToCephFSOperator(StageOperator):
 
     The event has the interval's name as partition key. It is emitted in any case, also when the
     version was there already: an earlier try may have died between publishing and the event.
+    Published intervals that no training has seen get an event, too; see ``operators.catch_up``.
 
     Args:
         training_dag_id: DAG that the event starts, or None; the task links to its runs,
             and in any case to the version.
+
+    Returns:
+        The stage's report, ``path`` of the version, ``note`` of the plan if there is one, and
+        ``training``: what became of the events.
     """
 
     stage: ClassVar = "publish"
@@ -51,12 +58,29 @@ class RecordIOToCephFSOperator(StageOperator):
         report = super().execute(context)
         if self.plan["verdict"] == "identical":
             report["verdict"] = "identical"
+        if "note" in self.plan:
+            report["note"] = self.plan["note"]
         _tell(context, report)
+        extra = {key: report[key] for key in _EVENT_EXTRA}
+        generations = {report["interval"]: report["generation"]}
+        if self.training_dag_id is not None:
+            report["training"], others = self._catch_up(context, report)
+            generations |= others
         for asset in self.outlets:
             event = context["outlet_events"][asset]
-            event.add_partitions(report["interval"])
-            event.extra = {key: report[key] for key in _EVENT_EXTRA}
+            event.add_partitions(list(generations))
+            # All events of a task have one text: it may speak of no version that is not theirs.
+            event.extra = extra if len(generations) == 1 else {"generations": generations}
         return report
+
+    def _catch_up(
+        self, context: Context, report: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return what is reported of trainings, and interval → generation of further events."""
+        with airflow_outcome(context):
+            spec, env = open_dataset(self.dataset)
+            trainings = Trainings(spec, env, str(self.training_dag_id), context)
+            return trainings.announce(report["interval"], report["generation"])
 
     def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
         """Publish the version; say where it is, for whoever follows the link to it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
@@ -50,13 +51,15 @@ class TrainingJobOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Train, or ask to be called again while the window is incomplete."""
+        from trainfeed.dataset import DatasetFolder, TrainingMarks
         from trainfeed.training.launch import train
 
         with airflow_outcome(context):
             require_known(context["params"], "window_start")
             spec, env = open_dataset(self.dataset)
-            request = window_request(context)
-            interval = run_interval(spec, request)
+            interval = run_interval(spec, window_request(context))
+            # Before it waits: from here on, this run answers for the interval's training.
+            TrainingMarks(DatasetFolder(Path(env.root), spec.name)).see(interval.name)
             try:
                 return train(spec, env, interval)
             except WindowIncompleteError as error:

@@ -20,6 +20,7 @@ from fastapi.responses import HTMLResponse
 
 from plugins import _run_facts
 from plugins._run_view import page
+from plugins._training_note import training_note
 
 __all__ = ["app"]
 
@@ -51,13 +52,15 @@ def show_run(
     """What a run of ``build.…`` built or why not, and what trained on it; one of ``train.…``."""
     facts = _run_facts.RunFacts(dag_id, run_id)
     found: tuple[_run_facts.Training, ...] = ()
+    note = ""
     if dag_id.startswith((_run_facts.BUILD, _run_facts.TRAIN)):
         facts = _run_facts.run_facts(session, dag_id, run_id)
     training = _run_facts.TRAIN + dag_id.removeprefix(_run_facts.BUILD)
     interval = facts.publish.get("interval")
     if facts.is_build and interval and _may_read(training, request, user):
         found = _run_facts.trainings(session, training, str(interval))
-    return HTMLResponse(page(facts, found), headers=_HEADERS)
+        note = training_note(session, training)
+    return HTMLResponse(page(facts, found, note), headers=_HEADERS)
 
 
 def _may_read(dag_id: str, request: Request, user: Any) -> bool:

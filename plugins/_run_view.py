@@ -24,16 +24,23 @@ _NO_MESSAGE: Final = (
 )
 
 
-def page(facts: RunFacts, trainings: Sequence[Training] = ()) -> str:
-    """Return the page of a run of ``build.…`` or ``train.…``; of any other that there is none."""
+def page(facts: RunFacts, trainings: Sequence[Training] = (), note: str = "") -> str:
+    """Return the page of a run of ``build.…`` or ``train.…``; of any other that there is none.
+
+    Args:
+        facts: What is known of the run.
+        trainings: The runs that its interval started.
+        note: HTML of what is said of them, such as that none can start.
+    """
     if not any((facts.state, facts.stages, facts.failures, facts.plan, facts.publish, facts.job)):
         return document(_NOTHING)
     refresh = None if not facts.state or facts.state in _ENDED else _REFRESH_S
-    return document(*_parts(facts, trainings), refresh_s=refresh)
+    return document(*_parts(facts, trainings, note), refresh_s=refresh)
 
 
-def _parts(facts: RunFacts, trainings: Sequence[Training]) -> Iterable[str]:
+def _parts(facts: RunFacts, trainings: Sequence[Training], note: str) -> Iterable[str]:
     yield _head(facts)
+    yield note
     yield _steps(facts.stages)
     yield from map(_failure, facts.failures)
     if facts.plan.get("dry_run"):

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from services import _run
-from services._home import default_home
+from services._home import default_home, known_ports
 from services._process import ServiceError
 from services._service import Service
 from services.airflow import AirflowStack
@@ -30,6 +30,8 @@ app = typer.Typer(
 )
 console = Console(stderr=True, highlight=False)
 
+# Whoever reads a pipe or a file wants whole lines, however long.
+_UNLIMITED_CHARS = 100_000
 _NAMES = ("kafka", "hdfs", "cephfs", "airflow")
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help=", ".join(_NAMES))]
@@ -62,20 +64,26 @@ def wait(names: Names = None) -> None:
 
 @app.command()
 def stop(names: Names = None) -> None:
-    """End the daemons in good order; the data stay."""
+    """End the daemons in good order, and say which; the data stay."""
     for service in reversed(_services(names)):
+        running = [daemon for daemon, pid in service.status().items() if pid is not None]
         service.stop()
+        done = f"stopped {', '.join(running)}" if running else "nothing was running"
+        _tell(f"{service.name}: {done}")
 
 
 @app.command()
 def status(names: Names = None) -> None:
-    """Show which daemons run."""
-    table = Table("service", "daemon", "pid", "log")
+    """Show which daemons run, and the ports of each service, on 127.0.0.1."""
+    table = Table("service", "ports", "daemon", "pid", "log")
     for service in _services(names):
+        home = default_home() / service.name
+        ports = ", ".join(f"{name} {port}" for name, port in known_ports(home).items())
         for daemon, pid in service.status().items():
-            log = default_home() / service.name / "logs" / f"{daemon}.log"
-            table.add_row(service.name, daemon, str(pid or "-"), str(log))
-    Console().print(table)
+            log = home / "logs" / f"{daemon}.log"
+            table.add_row(service.name, ports, daemon, str(pid or "-"), str(log))
+            ports = ""
+    Console(width=None if sys.stdout.isatty() else _UNLIMITED_CHARS).print(table)
 
 
 @app.command()

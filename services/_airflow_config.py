@@ -75,6 +75,7 @@ TASK_MODULES: Sequence[str] = (
     "trainfeed.build.preprocess",
     "trainfeed.build.publish",
     "trainfeed.build.workers",
+    "trainfeed.training.catch_up",
     "trainfeed.training.launch",
 )
 _PASSWORDS = "passwords.json"

@@ -16,10 +16,18 @@ from pwd import getpwnam
 
 from services._process import ServiceError
 
-__all__ = ["REPOSITORY", "default_home", "make_private", "remembered_ports", "socket_folder"]
+__all__ = [
+    "REPOSITORY",
+    "default_home",
+    "known_ports",
+    "make_private",
+    "remembered_ports",
+    "socket_folder",
+]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+_PORTS_FILE = "ports.json"
 _MAX_SOCKET_PATH_BYTES = 100  # the kernel's limit is 107
 
 # Below the range from which the kernel takes ports for outgoing connections.
@@ -39,13 +47,19 @@ def remembered_ports(home: Path, preferred: Mapping[str, int]) -> dict[str, int]
         preferred: Port by name. Taken in the default home when nobody listens there; elsewhere,
             and otherwise, any free one is.
     """
-    chosen = home / "ports.json"
+    chosen = home / _PORTS_FILE
     if not chosen.exists():
         by_default = home.parent == default_home()
         wanted = by_default and _all_free(preferred.values())
         home.mkdir(parents=True, exist_ok=True)
         _claim(chosen, json.dumps(dict(preferred) if wanted else _free(preferred)))
-    ports: dict[str, int] = json.loads(chosen.read_text())
+    return known_ports(home)
+
+
+def known_ports(home: Path) -> dict[str, int]:
+    """Ports of the service with state in ``home``; none before its first start."""
+    chosen = home / _PORTS_FILE
+    ports: dict[str, int] = json.loads(chosen.read_text()) if chosen.exists() else {}
     return ports
 
 

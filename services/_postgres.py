@@ -116,7 +116,7 @@ class Postgres:
         if spec is None or spec.origin is None:
             raise ModuleNotFoundError(_PACKAGE)
         # The package brings several versions, one folder each; the last one is the newest.
-        return str(max(Path(spec.origin).parent.glob(f"pginstall*/bin/{name}")))
+        return str(max(Path(spec.origin).resolve().parent.glob(f"pginstall*/bin/{name}")))
 
     def _account(self) -> str | None:
         return "nobody" if os.geteuid() == 0 else None

@@ -35,6 +35,9 @@ _REPORTS: Mapping[str, str] = MappingProxyType(
     {"scheduler": "scheduler", "dag_processor": "dag-processor"}
 )
 _SUPERVISE_S = 2.0
+# Airflow 3.3 reads .airflowignore with a class that its library has renamed, and every log of a
+# task would begin with that.
+_NO_WARNING = "ignore:GitWildMatchPattern:DeprecationWarning"
 _OWNER_S = 60.0  # it ends everything else in good order first
 
 
@@ -98,6 +101,9 @@ class AirflowStack:
             "AIRFLOW_HOME": str(self.home),
             "NO_PROXY": local,
             "no_proxy": local,
+            "PYTHONWARNINGS": ",".join(
+                filter(None, [os.environ.get("PYTHONWARNINGS"), _NO_WARNING])
+            ),
             "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "include")]),
             **self._extra,
         }
@@ -151,7 +157,7 @@ class AirflowStack:
         command = [sys.executable, "-m", "services._airflow_parts", *options, *down]
         self._launcher.spawn(command, environ=self.environ)
 
-    def wait(self, timeout_s: float = 120.0) -> None:
+    def wait(self, timeout_s: float = 300.0) -> None:
         """Wait until both APIs answer, and scheduler and DAG processor report themselves well."""
         deadline_s = time.monotonic() + timeout_s
         while self._launcher.pid() is not None and time.monotonic() < deadline_s:
@@ -162,7 +168,7 @@ class AirflowStack:
         except ServiceError as error:
             raise ServiceError(f"{error}\n{self._launcher.log_tail()}") from None
 
-    def wait_for_dags(self, dag_ids: Collection[str], timeout_s: float = 60.0) -> None:
+    def wait_for_dags(self, dag_ids: Collection[str], timeout_s: float = 180.0) -> None:
         """Wait until all of ``dag_ids`` are known.
 
         Raises:

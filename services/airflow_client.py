@@ -80,6 +80,13 @@ class AirflowClient:
         self._credentials = {"username": user, "password": password}
         self._token: str | None = None
 
+    def token(self) -> str:
+        """What requests carry to be those of the user; asked for once."""
+        if self._token is None:
+            answer = self._send("POST", "/auth/token", self._credentials, {})
+            self._token = str(answer["access_token"])
+        return self._token
+
     def health(self) -> dict[str, Any]:
         """State of the parts as they report it, by name; no login needed."""
         return dict(self._send("GET", "/api/v2/monitor/health", None, {}))
@@ -216,11 +223,11 @@ class AirflowClient:
         return self._call("GET", f"{path}/xcomEntries/{_quoted(key)}?{query}")["value"]
 
     def log(self, dag_id: str, run_id: str, task: TaskInstance) -> str:
-        """What a task wrote in its last try."""
+        """What a task wrote in its last try, errors with their reasons included."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{_quoted(task.task_id)}"
         query = urlencode({"map_index": task.map_index, "full_content": "true"})
         lines = self._call("GET", f"{path}/logs/{task.try_number}?{query}")["content"]
-        return "\n".join(line["event"] if isinstance(line, dict) else line for line in lines)
+        return "\n".join(part for line in lines for part in _log_lines(line))
 
     def clear(
         self, dag_id: str, run_id: str, *, task_ids: Sequence[str] = (), only_failed: bool = False
@@ -268,11 +275,8 @@ class AirflowClient:
             offset += _PAGE
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        if self._token is None:
-            self._token = self._send("POST", "/auth/token", self._credentials, {})["access_token"]
-        return self._send(
-            method, f"/api/v2{path}", body, {"Authorization": f"Bearer {self._token}"}
-        )
+        headers = {"Authorization": f"Bearer {self.token()}"}
+        return self._send(method, f"/api/v2{path}", body, headers)
 
     def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]
@@ -322,6 +326,16 @@ def _task_instance(task: Mapping[str, Any]) -> TaskInstance:
         started_at=_time(task["start_date"]),
         ended_at=_time(task["end_date"]),
     )
+
+
+def _log_lines(line: Mapping[str, Any] | str) -> Iterator[str]:
+    """One line of a log, and below it the errors that it is about, the cause first."""
+    if isinstance(line, str):
+        yield line
+        return
+    yield str(line.get("event", ""))
+    for error in reversed(line.get("error_detail") or []):
+        yield f"  {error['exc_type']}: {error['exc_value']}"
 
 
 def _run_path(dag_id: str, run_id: str) -> str:

@@ -114,11 +114,13 @@ def _try_places() -> str:
     """Resolve the connections as a task does, and ask the publication root what it can do."""
     from operators._connections import environment_from_connections
     from trainfeed.config import KAFKA_CONNECTION
+    from trainfeed.dataset import require_root
     from trainfeed.storage import posix
 
-    root = environment_from_connections([KAFKA_CONNECTION]).root
-    posix.probe(Path(root))
-    return root
+    env = environment_from_connections([KAFKA_CONNECTION])
+    require_root(Path(env.root), env.root_setting)
+    posix.probe(Path(env.root))
+    return env.root
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 from string import Template
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 from services._home import default_home, remembered_ports
 from services._java import JavaProgram
@@ -20,6 +21,7 @@ __all__ = ["Hdfs"]
 
 _CONFIG = Path(__file__).parent / "config" / "hdfs"
 _SUPERUSER = "hdfs"
+_PROBE = ".usable"
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
 _ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
@@ -131,7 +133,20 @@ class Hdfs:
             return False  # not listening yet, or its metrics are not complete yet
         registered = all(actor["ActorState"] == "RUNNING" for actor in json.loads(actors))
         alive = state["NumLiveDataNodes"] >= 1 and state["NumStaleDataNodes"] == 0
-        return bool(registered and alive and info["Safemode"] == "")
+        return bool(registered and alive and info["Safemode"] == "") and self._writes()
+
+    def _writes(self) -> bool:
+        """Whether a file gets through a DataNode: one that is just back may refuse the first."""
+        name = f"/webhdfs/v1/{_PROBE}?user.name={_SUPERUSER}&op="
+        namenode = f"127.0.0.1:{self.ports['namenode_http']}"
+        try:
+            _, datanode = _ask(namenode, "PUT", f"{name}CREATE&overwrite=true")
+            target = urlsplit(datanode)
+            status, _ = _ask(target.netloc, "PUT", f"{target.path}?{target.query}", b"x")
+            _ask(namenode, "DELETE", f"{name}DELETE")
+        except (OSError, http.client.HTTPException):
+            return False
+        return status == http.client.CREATED
 
     def _bean(self, port: str, service: str, name: str) -> dict[str, Any]:
         server = http.client.HTTPConnection("127.0.0.1", self.ports[port], timeout=5)
@@ -157,6 +172,18 @@ class Hdfs:
         command = self._java.command(_NAMENODE, *arguments, heap_mb=128, flags=_LOGGING)
         run_tool(command, what="formatting hdfs", environ=_environ())
         self._formatted.touch()
+
+
+def _ask(address: str, method: str, target: str, body: bytes = b"") -> tuple[int, str]:
+    """Status and place of the answer to a request."""
+    server = http.client.HTTPConnection(address, timeout=5)
+    try:
+        server.request(method, target, body)
+        answer = server.getresponse()
+        answer.read()
+        return answer.status, answer.getheader("Location", "")
+    finally:
+        server.close()
 
 
 def _environ() -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from trainfeed.build.pipeline import build
 from trainfeed.config import Environment, KafkaSettings
+from trainfeed.dataset import init_root
 from trainfeed.spec import load_spec
 
 
@@ -37,7 +38,7 @@ def build_once(
     place: Path, form: str, out: Path, on_stage: Callable[[str], object] = str
 ) -> dict[str, Any]:
     """Build the data set of ``place`` in ``form`` into ``out``, a new folder."""
-    (out / "root").mkdir(parents=True)
+    init_root(out / "root")
     env = Environment(
         root=str(out / "root"),
         landing=str(out / "landing"),

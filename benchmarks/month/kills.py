@@ -38,6 +38,7 @@ from services._process import ServiceError
 from services.airflow import AirflowOptions, AirflowStack
 from trainfeed.build.pipeline import build
 from trainfeed.config import environment_from_environ
+from trainfeed.dataset import init_root
 from trainfeed.dataset.layout import MANIFEST_DIGEST
 from trainfeed.spec import load_spec
 
@@ -123,7 +124,7 @@ def _reference(home: Path, days: int) -> dict[str, str]:
         work=str(own / "work"),
         kafka=f"recorded:{home / 'recorded'}",
     )
-    (own / "root").mkdir(parents=True)
+    init_root(own / "root")
     last = _FIRST + timedelta(days=days - 1)
     for interval in spec.schedule_model().intervals(_FIRST, last):
         build(spec, interval, env)

@@ -17,6 +17,7 @@ from examples.daily import places, report, runs
 from services._home import REPOSITORY
 from services._process import ServiceError
 from services.airflow import AirflowStack
+from trainfeed.spec import DatasetSpec, load_specs
 
 _FIRST: Final = date(2013, 1, 1)
 _DATA: Final = REPOSITORY / "data"
@@ -34,28 +35,38 @@ def main(
     started = time.monotonic()
     _unwind_on_signals()
     data = _DATA / "services" if services else _DATA
-    console.print("making the lookup files and the events of 2013")
-    places.make_lookups()
-    place = places.real(data, _FIRST, days) if services else places.embedded(data)
+    places.make_lookups(console.print)
+    place = places.real(data, _FIRST, days) if services else places.embedded(data, console.print)
     stack = AirflowStack(place.home, environ=place.environ)
     console.print(f"starting Airflow ({place.title})")
     _own(stack)
     try:
         stack.start()
         stack.wait()
-        stack.wait_for_dags([f"build.{places.DATASET}", f"train.{places.DATASET}"])
+        stack.wait_for_dags(_dag_ids())
         if ui:
             _serve(stack)
         else:
             _run(stack, place, days, data / "run.json")
             console.print(f"done in {time.monotonic() - started:.0f} s")
             if services:
-                console.print("Kafka and HDFS go on running; 'make services-stop' ends them")
+                console.print(
+                    "Kafka and HDFS go on running; 'make ui-services' opens Airflow with these"
+                    " runs in it, 'make services-stop' ends them"
+                )
     except ServiceError as error:
         console.print(str(error), markup=False, style="red")
         raise typer.Exit(1) from error
     finally:
         stack.stop()
+
+
+def _dag_ids() -> list[str]:
+    """The DAGs of all data sets whose specification is right."""
+    specs = load_specs(REPOSITORY / "include" / "datasets")
+    known = [spec for spec in specs if isinstance(spec, DatasetSpec)]
+    trained = [f"train.{spec.name}" for spec in known if spec.train is not None]
+    return [*(f"build.{spec.name}" for spec in known), *trained]
 
 
 def _own(stack: AirflowStack) -> None:
@@ -81,15 +92,18 @@ def _run(stack: AirflowStack, place: places.Places, days: int, results: Path) ->
 
 
 def _serve(stack: AirflowStack) -> None:
+    """Keep Airflow up until somebody ends it, which is no failure."""
     password = stack.home / "passwords.json"
     console.print(
-        f"Airflow: {stack.url}  user: admin, password in {password}\nCtrl-C ends it", markup=False
+        f"Airflow: {stack.url}  user: admin, password in {password}\nCtrl-C or 'make stop' ends it",
+        markup=False,
     )
     ended = threading.Event()
     try:
         stack.supervise(ended)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         ended.set()
+        console.print("stopping Airflow; runs and versions stay")
 
 
 def _unwind_on_signals() -> None:

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 from urllib.parse import urlsplit
 
 from examples.flights.events import read_events, select_days
 from examples.flights.lookups import write_lookups
 from services import hdfs, kafka
 from services._home import REPOSITORY
+from trainfeed.dataset import init_root
+from trainfeed.storage import Location
 
-__all__ = ["Places", "embedded", "make_lookups", "real"]
+__all__ = [
+    "Places",
+    "embedded",
+    "embedded_environ",
+    "home_of",
+    "make_lookups",
+    "real",
+    "real_environ",
+]
 
 DATASET: Final = "flights"
 _SOURCE: Final = REPOSITORY / "data" / "nycflights13"
+_LOOKUPS: Final = ("planes.parquet", "weather.parquet")
+# What `make digits` has written, in the folder that the paths of log files start at.
+_DIGITS: Final = REPOSITORY / "data" / "logs" / "digits"
+
+Tell = Callable[[str], object]
 # Events after the last day: the end of its window is then seen in the log, not taken from its end.
 _FOLLOWING: Final = 200
 
@@ -39,29 +56,53 @@ class Places:
     environ: dict[str, str]
 
 
-def make_lookups() -> None:
-    """Write the lookup files of ``flights`` beside its specification."""
-    write_lookups(_SOURCE, REPOSITORY / "include" / "datasets" / DATASET)
+def home_of(data: Path) -> Path:
+    """State directory of the Airflow whose versions and landing files lie in ``data``."""
+    return data / "airflow"
 
 
-def embedded(data: Path) -> Places:
-    """Record the year as a topic below ``data``, unless it is there, and stay on local files."""
+def make_lookups(tell: Tell = str) -> None:
+    """Write the lookup files of ``flights`` beside its specification, unless they are there.
+
+    Args:
+        tell: Told what is made, if anything is.
+    """
+    folder = REPOSITORY / "include" / "datasets" / DATASET
+    made = _SOURCE / ".done"
+    since_s = made.stat().st_mtime if made.exists() else 0.0
+    files = [folder / name for name in _LOOKUPS]
+    if not all(file.exists() and file.stat().st_mtime >= since_s for file in files):
+        tell("making the lookup files of flights")
+        write_lookups(_SOURCE, folder)
+
+
+def embedded(data: Path, tell: Tell = str) -> Places:
+    """Record the year as a topic below ``data``, unless it is there, and stay on local files.
+
+    Args:
+        data: Folder of all that is made.
+        tell: Told what is made, if anything is.
+    """
     from examples.flights.recording import record
 
     topic = data / "recorded" / DATASET
     if not (topic / "TOPIC.json").exists():
+        tell("recording the events of 2013 as a topic")
         record(read_events(_SOURCE), topic, topic=DATASET)
-    connections = _connections(
-        data / "root",
-        {"conn_type": "file"},
-        {"landing": str(data / "landing"), "work": str(data / "work")},
-        {"recorded": str(data / "recorded")},
-    )
-    return Places("recorded topic, local files", data / "airflow", data / "root", connections)
+    init_root(data / "root")
+    environ = embedded_environ(data)
+    return Places("recorded topic, local files", home_of(data), data / "root", environ)
+
+
+def embedded_environ(data: Path) -> dict[str, str]:
+    """The connections of an Airflow that stays on local files; nothing is made."""
+    folders = {name: str(data / name) for name in ("landing", "work")} | {"logs": str(data)}
+    recorded = {"recorded": str(data / "recorded")}
+    return _connections(data, {"conn_type": "file", "extra": folders}, recorded)
 
 
 def real(data: Path, first: date, days: int) -> Places:
-    """Start Kafka and HDFS, and replay the days that are asked for to the topic."""
+    """Start Kafka and HDFS, replay the days that are asked for, and bring the logs of digits."""
     from examples.flights.producer import produce
 
     broker, storage = kafka.Kafka(), hdfs.Hdfs()
@@ -77,23 +118,49 @@ def real(data: Path, first: date, days: int) -> Places:
     servers = broker.exports()["TEST_KAFKA_BOOTSTRAP_SERVERS"]
     data.mkdir(parents=True, exist_ok=True)
     produce(events, bootstrap_servers=servers, topic=DATASET, ledger_path=data / "produced.sqlite")
-    web = urlsplit(storage.exports()["TEST_WEBHDFS_URI"])
-    connections = _connections(
-        data / "root",
-        {"conn_type": "webhdfs", "host": web.hostname, "port": web.port, "login": web.username},
-        {"landing": "/trainfeed/landing", "work": "/trainfeed/work"},
-        {"bootstrap.servers": servers},
-    )
-    return Places("real Kafka, landing on real HDFS", data / "airflow", data / "root", connections)
+    _bring_logs(storage.exports()["TEST_WEBHDFS_URI"])
+    init_root(data / "root")
+    environ = real_environ(data)
+    return Places("real Kafka, landing on real HDFS", home_of(data), data / "root", environ)
+
+
+def real_environ(data: Path) -> dict[str, str]:
+    """The connections of an Airflow on Kafka and HDFS, whether or not they run."""
+    web = urlsplit(hdfs.Hdfs().exports()["TEST_WEBHDFS_URI"])
+    place = {"conn_type": "webhdfs", "host": web.hostname, "port": web.port, "login": web.username}
+    folders = {"landing": "/trainfeed/landing", "work": "/trainfeed/work", "logs": "/"}
+    servers = kafka.Kafka().exports()["TEST_KAFKA_BOOTSTRAP_SERVERS"]
+    return _connections(data, {**place, "extra": folders}, {"bootstrap.servers": servers})
+
+
+def _bring_logs(hdfs: str) -> None:
+    """Copy the days of digits that `make digits` has written, and that HDFS does not have."""
+    target = Location.parse(hdfs) / "logs" / "digits"
+    for day in sorted(_DIGITS.glob("dt=*")):
+        # The marker of a complete day sorts first, and is to be written last.
+        for file in sorted(day.iterdir(), reverse=True):
+            copy = target / day.name / file.name
+            if not copy.exists():
+                copy.write_atomic(partial(_write, data=file.read_bytes()))
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
 
 
 def _connections(
-    root: Path, hdfs_place: dict[str, Any], folders: dict[str, str], kafka_extra: dict[str, str]
+    data: Path, storage: dict[str, Any], kafka_extra: dict[str, str]
 ) -> dict[str, str]:
-    root.mkdir(parents=True, exist_ok=True)
+    root, files = data / "root", data / "files"
+    conversions = {
+        "inputs": [str(files), str(root)],
+        "outputs": [str(files)],
+        "work": str(data / "convert"),
+    }
     connections = {
         "CEPHFS_DEFAULT": {"conn_type": "generic", "extra": {"path": str(root)}},
-        "HDFS_DEFAULT": {**hdfs_place, "extra": folders},
+        "CONVERT_DEFAULT": {"conn_type": "generic", "extra": conversions},
+        "HDFS_DEFAULT": storage,
         "KAFKA_DEFAULT": {"conn_type": "kafka", "extra": kafka_extra},
     }
     return {f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()}

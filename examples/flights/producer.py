@@ -7,6 +7,8 @@ the ledger does not have, which is nothing unless the first one was interrupted.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
@@ -39,6 +41,7 @@ _TOPIC_CONFIG: Final = {
     "message.timestamp.type": "CreateTime",
 }
 _TIMEOUT_S: Final = 60.0
+_LOOK_S: Final = 0.1
 _BATCH_ROWS: Final = 10_000
 
 
@@ -97,6 +100,19 @@ def _make_topic(bootstrap_servers: str, topic: str) -> None:
         raise IngestError(
             f"topic {topic!r} could not be made on {bootstrap_servers}: {error}; nothing was sent"
         ) from error
+    _await_topic(bootstrap_servers, topic)
+
+
+def _await_topic(bootstrap_servers: str, topic: str) -> None:
+    """Wait until the broker knows a topic that the controller has made: it hears of it later."""
+    ends_s = time.monotonic() + _TIMEOUT_S
+    while not _exists(bootstrap_servers, topic):
+        if time.monotonic() > ends_s:
+            raise IngestError(
+                f"topic {topic!r} was made, but {bootstrap_servers} did not know it within"
+                f" {_TIMEOUT_S:.0f} s; nothing was sent; replay again"
+            )
+        threading.Event().wait(_LOOK_S)
 
 
 def _check_topic(source: KafkaTopic, ledger: Ledger, ledger_path: Path) -> None:

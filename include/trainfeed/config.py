@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainfeed._connections_file import read_connections
@@ -29,6 +29,7 @@ __all__ = [
     "LOGS_CONNECTION",
     "Environment",
     "KafkaSettings",
+    "command_environ",
     "environment_from_environ",
     "training_environ",
     "worker_environ",
@@ -75,10 +76,12 @@ class KafkaSettings:
     Attributes:
         client: librdkafka settings; they may hold secrets and are never printed.
         recorded: Folder or URI whose subfolders are recorded topics; wins over ``client``.
+        remedy: What to change when a topic is not there, for messages.
     """
 
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     recorded: str | None = None
+    remedy: str = field(default="change 'recorded' of the connection", compare=False)
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ class Environment:
         kafka: Kafka settings by connection id.
         datasets: Folder that holds one folder per data set.
         logs: By connection id, the absolute path or URI that the paths of log files start at.
+        root_setting: What names ``root``, for messages.
     """
 
     root: str
@@ -100,6 +104,7 @@ class Environment:
     kafka: Mapping[str, KafkaSettings]
     datasets: Path
     logs: Mapping[str, str] = field(default_factory=dict)
+    root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
 
 
 def environment_from_environ(
@@ -129,9 +134,7 @@ def environment_from_environ(
         ),
         work=_place("TRAINFEED_WORK", _setting("TRAINFEED_WORK", work, data / "work")),
         kafka={
-            KAFKA_CONNECTION: _kafka(
-                _setting("TRAINFEED_KAFKA", kafka, f"{_RECORDED}{data / 'recorded'}")
-            ),
+            KAFKA_CONNECTION: _kafka_default(kafka, data / "recorded"),
             **clients,
         },
         datasets=Path(_setting("TRAINFEED_DATASETS", datasets, "include/datasets")).absolute(),
@@ -139,6 +142,7 @@ def environment_from_environ(
             LOGS_CONNECTION: _place("TRAINFEED_LOGS", _setting("TRAINFEED_LOGS", logs, data)),
             **places,
         },
+        root_setting=_root_setting(root),
     )
 
 
@@ -153,6 +157,16 @@ def training_environ(package: str) -> dict[str, str]:
     # No bytecode: a cached compilation is trusted by size and second, a job's code is a digest.
     fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     return {**kept, **fixed, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def command_environ() -> dict[str, str]:
+    """The whole environment of this process, for a command that it runs as itself.
+
+    The process finds trainfeed where this one has found it.
+    """
+    package = str(Path(__file__).parents[1])
+    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def worker_environ() -> dict[str, str]:
@@ -189,6 +203,12 @@ def _setting(variable: str, given: str | None, default: str | Path) -> str:
     return value
 
 
+def _root_setting(given: str | None) -> str:
+    if given is not None:
+        return "the argument 'root'"
+    return "TRAINFEED_ROOT" if "TRAINFEED_ROOT" in os.environ else "TRAINFEED_ROOT (it is not set)"
+
+
 def _posix_path(variable: str, value: str) -> str:
     scheme, separator, rest = value.partition("://")
     if not separator:
@@ -216,6 +236,14 @@ def _place(variable: str, value: str) -> str:
 def _shown(value: str) -> str:
     """Return a setting as messages show it: what stands before an @ may be a password."""
     return re.sub(r"^([a-z0-9]+://)?.*@", r"\1…@", value)
+
+
+def _kafka_default(given: str | None, recorded: Path) -> KafkaSettings:
+    found = _kafka(_setting("TRAINFEED_KAFKA", given, f"{_RECORDED}{recorded}"))
+    if given is not None or "TRAINFEED_KAFKA" in os.environ:
+        return replace(found, remedy="change TRAINFEED_KAFKA")
+    forgotten = "set TRAINFEED_KAFKA, which is not set: host:9092 for a cluster"
+    return replace(found, remedy=f"{forgotten}, recorded:FOLDER for recorded topics")
 
 
 def _kafka(value: str) -> KafkaSettings:

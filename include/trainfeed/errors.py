@@ -4,9 +4,11 @@
 
     TrainFeedError
     ├── ConfigError                 FAIL   a setting is missing or contradicts another
+    │   ├── RootError               FAIL   the publication root is missing, or was never made one
     │   ├── SpecError               FAIL   a dataset.yaml is wrong; says where and what to do
     │   └── WindowError             FAIL   the interval is no tick of the schedule
     ├── WindowOpenError             RETRY  the interval has not settled yet; says when it will have
+    │   └── TransactionOpenError    RETRY  an open transaction may hide records of the interval
     ├── CodeChangedError            FAIL   the running code is not the code of the plan
     ├── PreprocessError             FAIL   a user function raised, or broke its schema
     ├── EngineError                 RETRY  a process that ran a user function was killed
@@ -25,18 +27,22 @@
     │   ├── CommitUnknownError      RETRY  nobody knows whether the commit took place
     │   └── UnsuitableStoreError    FAIL   the file system cannot hold versions (start-up probe)
     ├── IngestError                 RETRY  the source refused or failed an operation
+    │   ├── SourceUnreachableError  RETRY  no answer in time, or no connection
     │   ├── TopicNotFoundError      FAIL
+    │   ├── LogsMissingError        FAIL   a folder of logs was not complete in time
     │   ├── SourceReplacedError     FAIL   topic or file is not the one that was planned
-    │   └── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
+    │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
+    │   └── EmptyUnprovenError      FAIL   nothing shows that the interval has no records
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
     ├── LoaderError                 FAIL
     │   ├── ReaderEndedError        FAIL   a reader ends before the position of a state
     │   ├── SampleShapeError        FAIL   samples and schema disagree
     │   └── WorkerDiedError         RETRY  a worker process was killed, stopped, or has exited
     └── LaunchError                 RETRY  the launcher refused or failed an operation
-        ├── WindowIncompleteError   RETRY  intervals of the training window are not published yet
+        ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
         ├── JobRejectedError        FAIL   the job specification is invalid
-        └── JobFailedError          FAIL   the job ran and failed
+        ├── JobFailedError          FAIL   the job ran and failed by its own code
+        └── JobKilledError          RETRY  a rank was killed, or lacked what another try may find
 
 ``outcome`` is policy for whoever schedules the work; trainfeed itself never acts on it.
 """
@@ -44,7 +50,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -56,14 +62,17 @@ __all__ = [
     "CommitUnknownError",
     "ConfigError",
     "ConflictError",
+    "EmptyUnprovenError",
     "EngineError",
     "FormatError",
     "GateError",
     "IngestError",
     "JobFailedError",
+    "JobKilledError",
     "JobRejectedError",
     "LaunchError",
     "LoaderError",
+    "LogsMissingError",
     "MemoryLimitError",
     "NonDeterminismError",
     "NotFoundError",
@@ -72,12 +81,15 @@ __all__ = [
     "PreprocessError",
     "QuotaExceededError",
     "ReaderEndedError",
+    "RootError",
     "SampleShapeError",
     "SourceReplacedError",
+    "SourceUnreachableError",
     "SpecError",
     "StorageError",
     "TopicNotFoundError",
     "TrainFeedError",
+    "TransactionOpenError",
     "TruncatedError",
     "UnsuitableStoreError",
     "UnsupportedCodecError",
@@ -105,6 +117,10 @@ class ConfigError(TrainFeedError):
     """A setting is missing or contradicts another."""
 
 
+class RootError(ConfigError):
+    """The publication root is not there, or nobody has made the folder one on purpose."""
+
+
 class SpecError(ConfigError):
     """A dataset.yaml is wrong."""
 
@@ -116,11 +132,26 @@ class WindowError(ConfigError):
 class WindowOpenError(TrainFeedError):
     """The interval cannot be planned yet.
 
-    ``ready_at`` is the aware UTC time from which it can, or None when unknown.
+    ``ready_at`` is the aware UTC time from which it can, or None when unknown. ``reason`` says what
+    is missing, as a part of a sentence; it is empty where the message says it all.
     """
 
     outcome = Outcome.RETRY
     ready_at: datetime | None = None
+    reason: str = ""
+
+
+class TransactionOpenError(WindowOpenError):
+    """Transactions that are still open may hide records of the interval.
+
+    ``places`` names the partitions, each with its last stable offset and high watermark. ``wait``
+    is how long to look again at most, from ``since``, an aware UTC time, on; after that a person
+    must look at the producers.
+    """
+
+    places: tuple[str, ...] = ()
+    wait: timedelta = timedelta(0)
+    since: datetime | None = None
 
 
 class CodeChangedError(TrainFeedError):
@@ -184,9 +215,14 @@ class UnsupportedCodecError(FormatError):
 
 
 class StorageError(TrainFeedError):
-    """A file system refused or failed an operation."""
+    """A file system refused or failed an operation.
+
+    ``is_outage`` says that a server did not answer, or not as one that is well does: it may be
+    back soon.
+    """
 
     outcome = Outcome.RETRY
+    is_outage: bool = False
 
 
 class NotFoundError(StorageError):
@@ -237,8 +273,20 @@ class IngestError(TrainFeedError):
     outcome = Outcome.RETRY
 
 
+class SourceUnreachableError(IngestError):
+    """The source gave no answer in time, or could not be connected to."""
+
+    outcome = Outcome.RETRY
+
+
 class TopicNotFoundError(IngestError):
     """The topic, or a recorded one's folder, is not there."""
+
+    outcome = Outcome.FAIL
+
+
+class LogsMissingError(IngestError):
+    """The folder of log files of an interval was not complete when the wait for it ended."""
 
     outcome = Outcome.FAIL
 
@@ -251,6 +299,12 @@ class SourceReplacedError(IngestError):
 
 class OffsetOutOfRangeError(IngestError):
     """Records of the range were deleted, or nobody can prove that none was."""
+
+    outcome = Outcome.FAIL
+
+
+class EmptyUnprovenError(IngestError):
+    """An interval would be empty, and nothing shows that no record belongs to it."""
 
     outcome = Outcome.FAIL
 
@@ -303,9 +357,13 @@ class LaunchError(TrainFeedError):
 
 
 class WindowIncompleteError(LaunchError):
-    """Intervals of the training window are not published yet."""
+    """Intervals of a range, of a rolling window or of a training are not published yet.
+
+    ``missing`` has their names.
+    """
 
     outcome = Outcome.RETRY
+    missing: tuple[str, ...] = ()
 
 
 class JobRejectedError(LaunchError):
@@ -315,6 +373,12 @@ class JobRejectedError(LaunchError):
 
 
 class JobFailedError(LaunchError):
-    """The job ran and failed."""
+    """The job ran, and its own code made it fail."""
 
     outcome = Outcome.FAIL
+
+
+class JobKilledError(LaunchError):
+    """A rank of the job was killed from outside, or met an error that another try may not meet."""
+
+    outcome = Outcome.RETRY

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -22,11 +23,13 @@ from airflow.executors.executor_loader import ExecutorLoader
 from airflow.executors.executor_utils import ExecutorName
 from ruamel.yaml import YAML
 
-from operators._connections import environment_from_connections
+import trainfeed
+from operators._connections import conversion_roots, environment_from_connections
 from services._airflow_config import PARTS, RECOVERY
 from services.airflow_executor import WatchedLocalExecutor
 from services.airflow_init import _pools
-from trainfeed.config import KAFKA_CONNECTION, environment_from_environ
+from trainfeed.config import KAFKA_CONNECTION, LOGS_CONNECTION, environment_from_environ
+from trainfeed.dataset.layout import is_name
 from trainfeed.spec import DatasetSpec, load_specs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +38,7 @@ EXAMPLE = (ROOT / ".env.example").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 SECRETS = ["JWT_SECRET", "API_SECRET", "FERNET_KEY", "POSTGRES_PASSWORD", "ADMIN_PASSWORD"]
 CODE = "/opt/trainfeed"
+PLACES = ("ROOT", "LANDING", "WORK", "LOGS")
 
 # `.env` as Compose reads it: single quotes keep everything between them.
 VALUES = {
@@ -59,7 +63,9 @@ def interpolated(node):
 COMPOSE = interpolated(YAML(typ="safe").load(TEXT))
 SERVICES = COMPOSE["services"]
 AIRFLOW = {
-    name: each for name, each in SERVICES.items() if each.get("image") == "trainfeed-airflow"
+    name: each
+    for name, each in SERVICES.items()
+    if each.get("image", "").startswith("trainfeed-airflow:")
 }
 INSTRUCTIONS = [
     line.split(maxsplit=1)
@@ -198,9 +204,9 @@ def test_a_task_may_wait_for_the_api_server_as_long_as_its_token_is_valid():
 
 def test_every_other_variable_is_known_to_somebody(monkeypatch):
     others = {name for name in ENVIRONMENT if not name.startswith("AIRFLOW_")}
-    assert others == {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"} | {
-        "TRAINFEED_DATASETS"
-    }
+    of_python = {"PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONWARNINGS"}
+    of_trainfeed = {f"TRAINFEED_{name}" for name in (*PLACES, "KAFKA", "DATASETS")}
+    assert others == of_python | of_trainfeed
     monkeypatch.setenv("TRAINFEED_DATASETS", ENVIRONMENT["TRAINFEED_DATASETS"])
     assert str(environment_from_environ().datasets) == ENVIRONMENT["TRAINFEED_DATASETS"]
     source = (ROOT / "services/airflow_init.py").read_text()
@@ -351,7 +357,57 @@ def test_the_connections_of_the_example_are_complete_and_name_its_services(monke
     kafka = SERVICES["kafka"]["environment"]
     servers = env.kafka[KAFKA_CONNECTION].client["bootstrap.servers"]
     assert f"PLAINTEXT://{servers}," in kafka["KAFKA_ADVERTISED_LISTENERS"]
-    assert len(names) == 3
+    assert len(names) == 4
+    roots = conversion_roots()
+    assert all(path.is_relative_to("/publication") for path in (*roots.inputs, *roots.outputs))
+    # Nothing that a conversion writes can be taken for a data set.
+    assert not any(is_name(path.name) for path in (*roots.outputs, roots.work))
+
+
+def test_the_command_line_of_a_container_has_the_places_of_the_tasks(monkeypatch):
+    for name, value in ENVIRONMENT.items():
+        if name.startswith(("AIRFLOW_CONN_", "TRAINFEED_")):
+            monkeypatch.setenv(name, value)
+    ours = environment_from_environ()
+    theirs = environment_from_connections([KAFKA_CONNECTION], [LOGS_CONNECTION])
+    assert ours == theirs
+
+
+def test_the_image_has_the_command_trainfeed(tmp_path):
+    link = r"ln -s /opt/trainfeed/(\S+) /usr/local/bin/trainfeed"
+    (target,) = re.findall(link, DOCKERFILE)
+    command = ROOT / target
+    assert os.access(command, os.X_OK)
+    assert command.read_text().startswith("#!/usr/local/bin/python\n")
+    done = subprocess.run(
+        [sys.executable, command, "--version"],
+        env={"PYTHONPATH": str(ROOT / "include")}, cwd=tmp_path,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == trainfeed.__version__
+
+
+def test_the_image_is_tagged_with_the_version_of_its_code():
+    assert {each["image"] for each in AIRFLOW.values()} == {
+        f"trainfeed-airflow:{trainfeed.__version__}"
+    }
+
+
+def test_no_part_makes_the_publication_root_but_the_command_that_a_person_gives():
+    assert "docker compose run --rm --no-deps init trainfeed init " in TEXT
+    commands = [" ".join(each["command"]) for each in AIRFLOW.values()]
+    assert not [command for command in commands if "trainfeed init" in command]
+
+
+def test_packages_of_functions_are_hashed_and_get_into_image_and_environment():
+    assert "--require-hashes --requirement /tmp/functions.txt" in DOCKERFILE
+    pinned = (ROOT / "requirements/functions.txt").read_text()
+    names = re.findall(r"^[^\s#].*$", pinned, re.MULTILINE)
+    assert all(line.endswith("\\") for line in names)  # a hash follows
+    makefile = (ROOT / "Makefile").read_text()
+    for target in ("run", "dev"):
+        (packages,) = re.findall(rf"^\.venv/\.{target}: .*$", makefile, re.MULTILINE)
+        assert "requirements/functions.txt" in packages
 
 
 def test_the_connections_are_all_that_the_data_sets_ask_for():

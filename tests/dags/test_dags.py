@@ -178,6 +178,47 @@ def test_samples_are_made_in_the_pool_of_the_source_when_they_come_from_its_file
     assert [task.task_id for task in tasks if task.pool == "kafka_reads"] == readers
 
 
+def of_logs(rule):
+    """What makes the source of the tests' data set one of log files."""
+    return {"{kafka: {topic: clicks}}": f'{{logs: {{path: "/logs/{{start:%Y-%m-%d-%H}}"{rule}}}}}'}
+
+
+@pytest.mark.parametrize(
+    ("rule", "schedule", "waiting"),
+    [
+        ("", '"@daily"', 3),
+        (", settle: 12h", '"@daily"', 4),
+        (", wait: 0s", '"@daily"', 1),
+        ("", '"@hourly"', 49),
+        (", wait: 36500d", '"@daily"', 500),
+        (", wait: 7d", '"0 0 * * 1"', 2),
+    ],
+)
+def test_for_every_interval_that_may_wait_for_its_logs_one_more_run_may_be_active(
+    add, load, rule, schedule, waiting
+):
+    replaced = {'"@daily"': schedule, "start: 2026-01-01": "start: 2026-01-05"}
+    add("clicks", **replaced, **of_logs(rule), **{"end: 2026-01-03\n": ""})
+    dag = load("dags/build.py").dags["build.clicks"]
+    assert dag.max_active_runs == 3 + waiting
+
+
+def test_of_log_files_tasks_that_work_are_bounded_in_place_of_runs(add, load):
+    add("clicks", **of_logs(""))
+    add("views")
+    bag = load("dags/build.py")
+    tasks = {task.task_id: task for task in bag.dags["build.clicks"].tasks}
+    assert {name: task.max_active_tis_per_dag for name, task in tasks.items()} == {
+        "wait_for_logs": None,
+        **dict.fromkeys(("plan", "check", "publish"), 3),
+        **dict.fromkeys(("ingest", "preprocess", "convert"), 3 * 16),
+    }
+    # The last task first, so that an interval is finished before another one is begun.
+    weights = [tasks[stage].weight_rule for stage in STAGES]
+    assert len(set(map(str, weights))) == 1
+    assert {task.max_active_tis_per_dag for task in bag.dags["build.views"].tasks} == {None}
+
+
 def form(add, load, **replaced):
     add("clicks", **replaced)
     return load("dags/build.py").dags["build.clicks"].params
@@ -188,14 +229,26 @@ HOURLY = {'"@daily"': '"@hourly"', "end: 2026-01-03\n": ""}
 
 def test_the_trigger_form_explains_every_parameter(add, load):
     params = form(add, load)
-    assert list(params) == ["window_start", "dry_run", "rebuild", "allow_gap"]
+    assert list(params) == ["window_start", "dry_run", "rebuild", "allow_gap", "catch_up"]
     # Others are refused by the task.
-    assert tuple(params) == plan_interval._PARAMETERS
-    assert params.dump() == dict.fromkeys(params) | {"dry_run": False}
+    assert tuple(params) == plan_interval._PARAMETERS + plan_interval._OF_TRAININGS
+    assert params.dump() == dict.fromkeys(params) | {"dry_run": False, "catch_up": "missed"}
     for name in params:
         param = params.get_param(name)
         assert param.schema["title"]
         assert param.description.endswith(".")
+
+
+def test_without_a_training_there_is_none_to_catch_up(add, load):
+    add("clicks", extra="")
+    dag = load("dags/build.py").dags["build.clicks"]
+    assert tuple(dag.params) == plan_interval._PARAMETERS
+    assert not dag.get_task("plan").trains
+
+
+def test_where_a_training_follows_the_first_task_knows_its_parameter(add, load):
+    add("clicks")
+    assert load("dags/build.py").dags["build.clicks"].get_task("plan").trains
 
 
 def test_the_window_of_a_daily_set_with_an_end_is_one_of_its_ticks(add, load):

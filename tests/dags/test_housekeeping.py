@@ -9,6 +9,8 @@ import time
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 
+from trainfeed.dataset import init_root
+
 DAY_S = 86_400
 LEFTOVER = "clicks/_staging/0123456789abcdef-g0001/shard"
 
@@ -30,6 +32,7 @@ def leftover(tmp_path, monkeypatch):
     for name, extra in (("HDFS", ("landing", "work")), ("CEPHFS", ("path",))):
         value = {"conn_type": "file", "extra": {key: places[key] for key in extra}}
         monkeypatch.setenv(f"AIRFLOW_CONN_{name}_DEFAULT", json.dumps(value))
+    init_root(tmp_path / "path")
     file = tmp_path / "path" / LEFTOVER
     file.parent.mkdir(parents=True)
     file.write_bytes(b"12345")

@@ -10,6 +10,8 @@ import airflow.models
 import pytest
 from airflow import settings
 from airflow.models.base import Base
+from airflow.models.dag import DagModel
+from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 
@@ -92,6 +94,7 @@ def auth_manager():
     airflow.models.import_all_models()
     Base.metadata.create_all(settings.engine)
     with create_session() as session:
+        session.merge(DagBundleModel(name="dags"))
         now = datetime(2026, 1, 3, tzinfo=UTC)
         for interval, run_id in (("2026-01-02", TRAIN_RUN), ("2026-01-01", "another")):
             session.add(
@@ -183,6 +186,14 @@ def test_a_viewer_sees_the_version_and_the_jobs_of_its_interval(client, log_in):
     for shown in ("<h2>Version</h2>", "g0001", "<h2>Training job</h2>", "clicks-1", "0.75"):
         assert shown in page.text
     assert "another" not in page.text
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_a_paused_training_is_said_to_be_paused(client, log_in, is_paused):
+    with create_session() as session:
+        session.merge(DagModel(dag_id="train.clicks", bundle_name="dags", is_paused=is_paused))
+    page = client.get(PAGE, headers=log_in("viewer"))
+    assert ("<strong>train.clicks is paused:</strong>" in page.text) is is_paused
 
 
 def test_the_link_to_a_training_leads_to_its_page(client, log_in):

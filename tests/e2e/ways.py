@@ -17,14 +17,15 @@ from urllib.parse import urlsplit
 
 from services._home import REPOSITORY
 from services.airflow import AirflowOptions, AirflowStack
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.errors import NotFoundError
 
 FIRST = datetime(2013, 1, 1, tzinfo=UTC)
 DAYS = [FIRST + timedelta(days=n) for n in range(3)]
 NAMES = [f"{day:%Y-%m-%d}" for day in DAYS]
 BUILD, TRAIN = "build.flights", "train.flights"
-RUN_S = 300.0
+RUN_S = 600.0
+START_S = 300.0  # of an Airflow on a machine that does much else
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Ground:
             assert old in spec.read_text()
             spec.write_text(spec.read_text().replace(old, new))
         root = root or path / "root"
-        root.mkdir(parents=True)
+        init_root(root)
         (path / "fired").mkdir()
         return cls(path, root, datasets, kafka, tuple(faults))
 
@@ -72,17 +73,18 @@ class Ground:
     def jobs(self):
         return sorted(p.parent.name for p in self.folder.path.glob("training/*/*/result.json"))
 
-    def airflow(self, **options):
-        """An Airflow for this ground; ``options`` are those of ``AirflowOptions``."""
+    def storage(self):
+        """The connection to landing and work: on HDFS."""
         hdfs = urlsplit(os.environ["TEST_WEBHDFS_URI"])
         place = {"host": hdfs.hostname, "port": hdfs.port, "login": hdfs.username}
+        folders = {"landing": f"{self.hdfs}/landing", "work": f"{self.hdfs}/work"}
+        return {"conn_type": "webhdfs", **place, "extra": folders}
+
+    def airflow(self, **options):
+        """An Airflow for this ground; ``options`` are those of ``AirflowOptions``."""
         connections = {
             "CEPHFS_DEFAULT": {"conn_type": "generic", "extra": {"path": str(self.root)}},
-            "HDFS_DEFAULT": {
-                "conn_type": "webhdfs",
-                **place,
-                "extra": {"landing": f"{self.hdfs}/landing", "work": f"{self.hdfs}/work"},
-            },
+            "HDFS_DEFAULT": self.storage(),
             "KAFKA_DEFAULT": {"conn_type": "kafka", "extra": self.kafka},
         }
         environ = {
@@ -120,6 +122,14 @@ class Ground:
         return json.loads(done.stdout)
 
 
+class LocalGround(Ground):
+    """Where a way builds that needs no HDFS."""
+
+    def storage(self):
+        folders = {name: str(self.path / name) for name in ("landing", "work")}
+        return {"conn_type": "file", "extra": folders}
+
+
 class Stack:
     """An Airflow that runs within a ``with`` block, and what the tests ask of it."""
 
@@ -130,8 +140,8 @@ class Stack:
     def __enter__(self):
         try:
             self.stack.start()
-            self.stack.wait()
-            self.stack.wait_for_dags([BUILD, TRAIN])
+            self.stack.wait(START_S)
+            self.stack.wait_for_dags([BUILD, TRAIN], START_S)
             self.client = self.stack.client
             self.client.unpause(TRAIN)
         except BaseException:
@@ -216,7 +226,7 @@ class Observer:
                 self.violations.append(f"{path} changed")
 
 
-def until(holds, what, timeout_s=120.0):
+def until(holds, what, timeout_s=START_S):
     """Wait on a condition with a deadline."""
     waiting = threading.Event()
     for _ in range(int(timeout_s / 0.2)):

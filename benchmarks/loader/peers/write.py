@@ -60,6 +60,7 @@ def write_published(folder: Path, _: SetA, b: SetB) -> None:
 
     from trainfeed.build.pipeline import BuildRequest, build
     from trainfeed.config import Environment, KafkaSettings
+    from trainfeed.dataset import init_root
     from trainfeed.sources import LANDING_SCHEMA, record_topic
     from trainfeed.spec import load_spec
     from trainfeed.storage import Location
@@ -68,7 +69,7 @@ def write_published(folder: Path, _: SetA, b: SetB) -> None:
     home.mkdir(parents=True)
     (home / "dataset.yaml").write_text(_SPEC)
     (home / "preprocess.py").write_text(_CODE)
-    (folder / "root").mkdir()
+    init_root(folder / "root")
     labels = b.labels.astype("<i8")
     values = [label.tobytes() + blob for label, blob in zip(labels, b.blobs, strict=True)]
     start_ms = 1_709_251_200_000  # 1 March 2024

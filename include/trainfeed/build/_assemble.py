@@ -67,13 +67,13 @@ def _verdict(stage: Stage) -> dict[str, Any]:
     if not stage.verdict_file.exists():
         raise GateError(
             f"plan {stage.plan.plan_id} has not passed check: {stage.verdict_file.uri} is missing;"
-            " nothing was published; build the interval again (in Airflow: clear check)"
+            " nothing was published; build the interval again (in Airflow: clear the task check)"
         )
     verdict: dict[str, Any] = canonical.loads(stage.verdict_file.read_bytes())
     if verdict["plan_sha256"] != stage.plan.sha256():
         raise GateError(
             f"plan {stage.plan.plan_id} was made again and has not passed check since; nothing was"
-            " published; build the interval again (in Airflow: clear check)"
+            " published; build the interval again (in Airflow: clear the task check)"
         )
     return verdict
 
@@ -165,6 +165,7 @@ def _manifest(
             "sources": plan.sources,
             "inputs": {name: planned.model_dump() for name, planned in plan.inputs.items()},
             "gaps": plan.gaps,
+            "empty_because": plan.empty_because,
             "late": verdict["late"],
             "ledger": verdict["ledger"],
             "quarantine": verdict["quarantine"],

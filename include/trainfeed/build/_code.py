@@ -15,7 +15,7 @@ import importlib.metadata
 import importlib.util
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -25,7 +25,13 @@ from trainfeed.errors import ConfigError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import posix
 
-__all__ = ["code_digest", "load_function", "running_libraries"]
+__all__ = [
+    "code_digest",
+    "code_texts",
+    "digest_of_texts",
+    "load_function",
+    "running_libraries",
+]
 
 _PACKAGE: Final = "trainfeed_datasets"
 # By package, the files that its digest covers: nothing else may run under that name.
@@ -46,17 +52,32 @@ def code_digest(spec: DatasetSpec) -> tuple[str, list[str]]:
         ConfigError: A module imports code from outside its folder.
         StorageError: A module cannot be read.
     """
-    digest = hashlib.sha256()
-    names = []
+    texts = code_texts(spec)
+    for name, content in texts.items():
+        _refuse_outside_imports(spec.folder / name, content, spec.folder)
+    return digest_of_texts(texts), list(texts)
+
+
+def code_texts(spec: DatasetSpec) -> dict[str, bytes]:
+    """Return what the digest is made of: name → content, in path order.
+
+    Raises:
+        StorageError: A module cannot be read.
+    """
+    texts = {}
     for path in _modules(spec):
-        name = path.relative_to(spec.folder).as_posix()
         with posix.map_errors(path):
-            content = path.read_bytes()
-        _refuse_outside_imports(path, content, spec.folder)
+            texts[path.relative_to(spec.folder).as_posix()] = path.read_bytes()
+    return texts
+
+
+def digest_of_texts(texts: Mapping[str, bytes]) -> str:
+    """Return the SHA-256, in hex, over names and contents in their order."""
+    digest = hashlib.sha256()
+    for name, content in texts.items():
         for part in (name.encode(), content):
             digest.update(len(part).to_bytes(8, "little") + part)
-        names.append(name)
-    return digest.hexdigest(), names
+    return digest.hexdigest()
 
 
 def load_function(spec: DatasetSpec, entry: str) -> Callable[..., Any]:

@@ -19,7 +19,8 @@ class Counts:
         read: Source records read.
         quarantined: Records in quarantine.
         samples: Samples of all splits.
-        late: Records stamped before the interval, of topics whose policy is to fail.
+        late: Records of topics whose policy is to fail that are stamped before the interval, or
+            later than its end and the topic's ``skew``.
         statistics: Per field the statistics over all splits, as JSON.
         filtered: Records that are not wanted.
     """

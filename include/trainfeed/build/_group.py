@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import closing
+from datetime import timedelta
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from trainfeed.build._account import Lateness, Tally
-from trainfeed.build._inputs import late_policies
+from trainfeed.build._inputs import late_policies, late_skews
 from trainfeed.build._modes import BatchMode, Mode, RecordMode
 from trainfeed.build._plan_file import PlannedRange
 from trainfeed.build._reading import PieceReader
@@ -74,11 +75,14 @@ class Group:
             for edge in ("start", "end")
         )
         self._sorter = SampleSorter(stage.spec, stage.plan, limit_bytes, self._late_before())
-        self._tally = Tally(stage.plan.sources, stage.spec.resources.quarantine_bytes)
+        quarantine_bytes = stage.spec.resources.quarantine_bytes
+        self._tally = Tally(stage.plan.sources, quarantine_bytes, self._block_bytes)
         self._mode = self._make_mode(function)
         self._read: dict[str, Leaf] = {}
         self._lateness: dict[str, Lateness] = {}
+        self._refused_from = self._stamps_refused()
         self._runs: list[str] = []
+        self._quarantine: list[str] = []
 
     def process(self, piece: PlannedRange) -> None:
         """Run the function over one range."""
@@ -93,15 +97,19 @@ class Group:
 
     def _process(self, reader: PieceReader, piece: PlannedRange) -> None:
         lateness = self._lateness.setdefault(piece.source, Lateness())
+        refused_ms = self._refused_from.get(piece.source)
         with closing(_cut(reader, self._block_bytes)) as batches:
             for batch in batches:
-                lateness.count(batch.column("timestamp").to_numpy(), self._start_ms, self._end_ms)
+                stamps = batch.column("timestamp").to_numpy()
+                lateness.count(stamps, self._start_ms, self._end_ms, refused_ms)
                 offsets = batch.column("offset")
                 self._progress.batch(piece.source, offsets[0].as_py(), offsets[-1].as_py())
                 for block in self._mode.blocks(batch, piece.source):
                     self._sorter.add(block)
                     if self._sorter.is_full:
                         self._write_run({})
+                if self._tally.is_full:
+                    self._write_quarantine()
 
     def finish(self, ranges: list[int]) -> dict[str, Any]:
         """Write the last run, which carries the account, and the quarantined records.
@@ -111,7 +119,7 @@ class Group:
 
         Returns:
             ``runs`` and ``quarantine`` (names of files), ``account`` (ledger, late, ranges),
-            ``raw_bytes`` (in quarantine).
+            ``kept_bytes`` (in quarantine).
         """
         account = {
             "ledger": self._tally.ledger(self._read, self._sorter.valid).to_json(),
@@ -119,18 +127,26 @@ class Group:
             "ranges": ranges,
         }
         self._write_run(account)
-        quarantine = self._write("quarantine.arrow", self._tally.quarantine(), {})
+        self._write_quarantine()
         return {
             "runs": self._runs,
-            "quarantine": quarantine,
+            "quarantine": self._quarantine,
             "account": account,
-            "raw_bytes": self._tally.raw_bytes,
+            "kept_bytes": self._tally.kept_bytes,
         }
 
     def _late_before(self) -> dict[str, int]:
         """Return, for the sources whose late records have a split of their own, what is late."""
         policies = late_policies(self._stage.spec, self._stage.plan.inputs)
         return {source: self._start_ms for source, p in policies.items() if p == "separate"}
+
+    def _stamps_refused(self) -> dict[str, int]:
+        """Return, for the sources whose policy is to fail, from when on stamps are refused."""
+        skews = late_skews(self._stage.spec, self._stage.plan.inputs)
+        return {
+            source: self._end_ms + int(skew / timedelta(milliseconds=1))
+            for source, skew in skews.items()
+        }
 
     def _make_mode(self, function: UserFunction) -> Mode:
         spec = self._stage.spec
@@ -152,6 +168,10 @@ class Group:
         table, rows = self._sorter.run()
         name = f"{len(self._runs):05d}.arrow"
         self._runs.append(self._write(name, table, {"rows": rows, **trailer}))
+
+    def _write_quarantine(self) -> None:
+        name = f"quarantine.{len(self._quarantine):05d}.arrow"
+        self._quarantine.append(self._write(name, self._tally.take_quarantine(), {}))
 
     def _write(self, suffix: str, table: pa.Table, trailer: dict[str, Any]) -> str:
         location = self._target.parent / f"{self._target.name}.{suffix}"

@@ -20,7 +20,8 @@ from trainfeed.storage import Location
 __all__ = ["REMEDY", "is_landed", "landed_leaf", "landing_file", "leaf_of", "opened_landing"]
 
 _LOGS: Final = "_logs"
-REMEDY: Final = "nothing was published; delete the file and clear the run from ingest on"
+_AGAIN: Final = "build the interval again (in Airflow: clear the run from ingest on)"
+REMEDY: Final = f"nothing was published; delete the file and {_AGAIN}"
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +50,7 @@ def opened_landing(location: Location, *, verified: bool = True) -> Iterator[Lan
     """
     if not location.exists():
         raise NotFoundError(
-            f"landing file {location.uri} is missing; nothing was published; clear the run from"
-            " ingest on"
+            f"landing file {location.uri} is missing; nothing was published; {_AGAIN}"
         )
     try:
         with closing(LandingFile.open(location)) as landing:

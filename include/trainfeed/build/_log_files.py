@@ -47,6 +47,7 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
     interval = _interval(stage)
     folder = logs_folder(_logs(stage), stage.env, interval)
     path = expand_path(_logs(stage).path, interval)
+    _require_marker(stage)
     try:
         found = {f"{path}/{info.name}": info for info in list_logs(folder)}
     except NotFoundError:
@@ -83,6 +84,7 @@ def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
         end=piece.end,
         timestamp_ms=planned.timestamp_ms,
         max_line_bytes=_logs(stage).max_line_bytes,
+        needs_lf=_logs(stage).cut_line == "fail",
     )
     _check_file(stage, planned)
     try:
@@ -93,6 +95,17 @@ def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
         raise
     # For pieces of a large file that would be one pass over its checksums each; ingest asked once.
     _check_file(stage, planned, asks_checksum=piece.end - piece.start == planned.end)
+    _require_marker(stage)
+
+
+def _require_marker(stage: Stage) -> None:
+    """Refuse a folder whose marker has gone: it is at work on again."""
+    if stage.plan.marker is None:
+        return
+    folder = logs_folder(_logs(stage), stage.env, _interval(stage))
+    marker = folder / stage.plan.marker
+    if not marker.exists() and folder.exists():
+        _refuse(stage, [f"{marker.path} was there and is gone, so the folder is not complete"])
 
 
 def _check_file(stage: Stage, planned: PlannedFile, *, asks_checksum: bool = False) -> None:

@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trainfeed.build._landing import is_landed
+from trainfeed.build._log_absence import Absence
+from trainfeed.build._log_shrunk import refuse_cut, require_whole
 from trainfeed.build._pieces import cut
 from trainfeed.build._plan_file import Planned, PlannedFile
 from trainfeed.config import Environment
-from trainfeed.dataset import Manifest
+from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.identity import logs_source
 from trainfeed.errors import ConfigError, WindowOpenError
-from trainfeed.sources import CompleteRule, LogFile, find_logs
+from trainfeed.sources import CompleteRule, LogFile, find_logs, present_logs
 from trainfeed.spec import DatasetSpec, LogsSourceSpec, expand_path, logs_root
 from trainfeed.storage import Location
 from trainfeed.window import Interval
@@ -61,62 +63,106 @@ class LogInputs:
     Args:
         spec: The data set.
         env: Where things are.
+        folder: The data set below the publication root.
         interval: The interval.
+
+    Attributes:
+        marker: Name of the file that marked the folder as complete; None where none did.
 
     Raises:
         FormatError: The folder has what cannot be read.
         StorageError: The file system does not answer.
     """
 
-    def __init__(self, spec: DatasetSpec, env: Environment, interval: Interval) -> None:
+    def __init__(
+        self, spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
+    ) -> None:
         logs = spec.source.logs
         if logs is None:
             raise ValueError("expected a data set of log files")
         self._logs = logs
         self._env = env
+        self._folder = folder
         self._interval = interval
-        self._found: dict[str, Planned] = {}
+        self._place = logs_folder(logs, env, interval)
+        self._absence: Absence | None = None
         self._incomplete: WindowOpenError | None = None
         self._is_gone = False
         try:
             files = find_interval_logs(logs, env, interval, checksums=True)
         except WindowOpenError as error:
             self._incomplete = error
-            self._is_gone = not logs_folder(logs, env, interval).exists()
-        else:
-            self._found = dict(self._planned(file) for file in files)
+            self._absence = Absence(spec, interval, self._place, error, datetime.now(UTC))
+            self._is_gone = not self._place.exists()
+            files = [] if self._is_gone else present_logs(self._place)
+        self._found = dict(self._planned(file) for file in files)
+        self.marker = logs.marker if self._incomplete is None else None
 
     def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
         """Return source string → planned file.
 
         Args:
             current: The published version. What one protocol does not tell is taken from it, where
-                the file has the length and time that it had. It speaks for a folder that is gone.
+                the file has the length and time that it had. It speaks for a folder that is gone;
+                of a folder that is there it need not be complete any more.
 
         Raises:
             WindowOpenError: The folder is not complete, and nothing is published.
         """
-        if self._incomplete is None:
-            old = {} if current is None else current.inputs
-            return {source: _filled(file, old.get(source)) for source, file in self._found.items()}
-        if current is None or not self._is_gone or not _are_files(current.inputs):
-            raise self._incomplete
-        return {name: PlannedFile.model_validate(old) for name, old in current.inputs.items()}
+        old = {} if current is None else current.inputs
+        if self._incomplete is not None:
+            if current is None or not _are_files(old):
+                raise self._incomplete
+            if self._is_gone:
+                return {name: PlannedFile.model_validate(each) for name, each in old.items()}
+        return {source: _filled(file, old.get(source)) for source, file in self._found.items()}
+
+    def skip(self) -> Skip | None:
+        """Return the decision to leave the interval out; None when it is built.
+
+        Raises:
+            WindowOpenError: The folder is not complete, and still waited for.
+            LogsMissingError: It was not complete in time, and may not be missing.
+        """
+        return None if self._absence is None else self._absence.skip()
 
     def without_losses(
         self,
         current: Manifest | None,
-        allow_gap: str | None,  # noqa: ARG002 - the same question as for topics
+        allow_gap: str | None,
     ) -> tuple[Mapping[str, Planned], list[dict[str, Any]]]:
-        """Return what will be read, and no gap: a folder has all of its files or is incomplete.
+        """Return what will be read, and what an earlier plan saw and somebody goes without.
 
         Raises:
             WindowOpenError: The folder is not complete, or gone while not all of it has landed.
+            LogsMissingError: It was not complete in time, and may not be missing.
+            FormatError: A compressed file is empty.
+            SourceReplacedError: An earlier plan saw more of the folder.
         """
+        if current is None and self._absence is not None:
+            self._absence.empty_because()
+            return {}, []
         inputs = self.inputs(current)
-        if self._incomplete is not None and not self._is_landed(inputs):
+        if self._incomplete is not None and not (self._is_gone and self._is_landed(inputs)):
             raise self._incomplete
-        return inputs, []
+        refuse_cut(self._place, inputs.values())
+        if current is not None:
+            return inputs, []  # a rebuild says why it takes what is there now
+        path = expand_path(self._logs.path, self._interval)
+        return inputs, require_whole(self._folder, self._interval, path, inputs, allow_gap)
+
+    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
+        """Return why nothing is read: nothing while any file has bytes.
+
+        ``no_bytes`` per file, ``no_files`` for a complete folder without files, and for one that
+        is taken as empty although it is not complete, what it lacks.
+        """
+        if any(planned.start < planned.end for planned in inputs.values()):
+            return {}
+        if self._absence is not None and not inputs:
+            return self._absence.empty_because()
+        folder = expand_path(self._logs.path, self._interval)
+        return dict.fromkeys(inputs, "no_bytes") or {logs_source(folder): "no_files"}
 
     def _is_landed(self, inputs: Mapping[str, Planned]) -> bool:
         landing = Location.parse(self._env.landing)

@@ -7,8 +7,9 @@ interval share. Every later stage reads it and never plans anew.
 from __future__ import annotations
 
 import hashlib
+import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field, ValidationError
 
@@ -33,9 +34,18 @@ __all__ = [
     "PlannedInput",
     "PlannedRange",
     "PlannedShard",
+    "earlier_plans",
     "load_plan",
     "save_plan",
 ]
+
+logger = logging.getLogger(__name__)
+
+
+# Keys that were added later: whatever they do not apply to keeps its bytes.
+_OPTIONAL: Final = frozenset({"marker", "empty_because"})
+# Of a name like 0123456789abcdef-g0001.json.
+_PLANS: Final = "*-g*.json"
 
 
 class Plan(PlanPart):
@@ -52,6 +62,9 @@ class Plan(PlanPart):
         shards: Number of shards per split; its keys are the splits, ``late`` included.
         quality: The gates, as the spec has them.
         gaps: Ranges that are known to be lost, each with who allowed it why.
+        marker: Name of the file that marked the folder of logs as complete; None where none did.
+        empty_because: Per source why nothing is read of it; empty, and not in the file, while
+            anything is read.
     """
 
     format: int
@@ -75,6 +88,8 @@ class Plan(PlanPart):
     lookups: dict[str, str]
     libraries: dict[str, str]
     fields: list[dict[str, Any]] = Field(alias="schema")
+    marker: str | None = None
+    empty_because: dict[str, str] = Field(default_factory=dict)
 
     @property
     def sources(self) -> list[str]:
@@ -103,8 +118,11 @@ class Plan(PlanPart):
         return PlanRef(self.dataset, self.interval["name"], self.plan_id)
 
     def to_bytes(self) -> bytes:
-        """Return the canonical JSON."""
-        return canonical.dumps(self.model_dump(by_alias=True))
+        """Return the canonical JSON; keys that do not apply are left out."""
+        value = self.model_dump(by_alias=True)
+        return canonical.dumps(
+            {key: each for key, each in value.items() if key not in _OPTIONAL or each}
+        )
 
     def sha256(self) -> str:
         """Return the digest of the plan file, in hex."""
@@ -126,6 +144,27 @@ def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
         raise NotFoundError(
             f"plan {path} is missing; nothing was changed; start the run anew"
         ) from error
+
+
+def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
+    """Return the plans of an interval that earlier runs have written, in order of their names.
+
+    One that cannot be read, as a newer version of trainfeed may have written it, is named in the
+    log and left out.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    place = folder.plans(interval)
+    with posix.map_errors(place):
+        paths = sorted(place.glob(_PLANS))
+    plans = []
+    for path in paths:
+        try:
+            plans.append(_parse(_read(path), path))
+        except FormatError as error:
+            logger.warning("what %s saw is not compared with what is there: %s", path, error)
+    return plans
 
 
 def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:

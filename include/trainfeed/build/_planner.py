@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainfeed.build._code import code_digest, running_libraries
-from trainfeed.build._differences import differences
-from trainfeed.build._inputs import Inputs, late_policies
+from trainfeed.build._inputs import Inputs, KnownInputs, late_policies
+from trainfeed.build._kept_code import told_changes
 from trainfeed.build._lookups import lookup_digests
 from trainfeed.build._pieces import Sizes, cut, group_ranges, group_shards
 from trainfeed.build._plan_file import Plan, Planned, load_plan, save_plan
 from trainfeed.build._planned import first_few, replaced_inputs
 from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, canonical
+from trainfeed.dataset import DatasetFolder, Manifest, Skip, canonical
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
 from trainfeed.dataset.order import LATE_SPLIT, num_shards
@@ -49,7 +49,7 @@ class Planner:
         self._next_generation = folder.last_generation(interval.name) + 1
         self._current = self._read_current()
 
-    def identical(self, source: Inputs, rebuild: str | None) -> Plan | None:
+    def identical(self, source: KnownInputs, rebuild: str | None) -> Plan | None:
         """Return the plan of the published version when it is what this plan would make.
 
         Args:
@@ -74,18 +74,29 @@ class Planner:
             raise self._refusal(current, fingerprint_of, replaced)
         return None
 
+    def skip(self, source: Inputs) -> Skip | None:
+        """Return the decision to leave the interval out; None when it is, or will be, published."""
+        return source.skip() if self._current is None else None
+
     def make(self, source: Inputs, *, rebuild: str | None, allow_gap: str | None) -> Plan:
         """Write the plan down, or adopt the one that an earlier or parallel run wrote.
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
+            EmptyUnprovenError: Nothing would be read, and nothing shows that there is nothing.
         """
         inputs, gaps = source.without_losses(self._current, allow_gap)
         supersedes = None
         if self._current is not None:
             supersedes = {"generation": self._current.generation, "why": rebuild}
         plan = self._plan(self._next_generation, inputs)
-        update = {"supersedes": supersedes, "rebuild": rebuild, "gaps": gaps}
+        update = {
+            "supersedes": supersedes,
+            "rebuild": rebuild,
+            "gaps": gaps,
+            "marker": source.marker,
+            "empty_because": source.empty_because(inputs),
+        }
         return save_plan(self._folder, plan.model_copy(update=update))
 
     def _read_current(self) -> Manifest | None:
@@ -103,7 +114,12 @@ class Planner:
         except NotFoundError:
             plan = self._plan(current.generation, inputs)
             why = (current.supersedes or {}).get("why")
-            update = {"supersedes": current.supersedes, "rebuild": why, "gaps": current.gaps}
+            update = {
+                "supersedes": current.supersedes,
+                "rebuild": why,
+                "gaps": current.gaps,
+                "empty_because": current.empty_because,
+            }
             return save_plan(self._folder, plan.model_copy(update=update))
 
     def _plan(self, generation: int, inputs: Mapping[str, Planned]) -> Plan:
@@ -155,9 +171,14 @@ class Planner:
         try:
             published = load_plan(self._folder, ref).fingerprint_of
         except NotFoundError:
+            # Of the other values only the digest is left, and that they are not all the same.
             published = {"code": current.code["digest"], "lookups": current.lookups}
-        changes = first_few(list(differences(published, fingerprint_of)))
-        return ConflictError(f"{version} is published from other inputs: {changes}; {remedy}")
+            fingerprint_of = {key: fingerprint_of[key] for key in published}
+        changes, code = told_changes(self._folder, self._spec, published, fingerprint_of)
+        return ConflictError(
+            f"{version} is published from other inputs: {changes or 'its plan file is gone'};"
+            f" {remedy}{code}"
+        )
 
     def _fingerprint_of(self, inputs: Mapping[str, Planned]) -> dict[str, Any]:
         """Return everything that determines the content."""

@@ -143,7 +143,9 @@ class SampleSorter:
         indices = self._places[self._bounds.assign(hashes)]
         late_before = self._late_before.get(block.source)
         if late_before is not None:
-            indices[block.stamps < late_before] = self._plan.splits.index(LATE_SPLIT)
+            # A record without a stamp, -1, is not late.
+            is_late = (block.stamps >= 0) & (block.stamps < late_before)
+            indices[is_late] = self._plan.splits.index(LATE_SPLIT)
         return indices
 
     def _shard_rows(

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset import DatasetFolder, init_root, require_root
+from trainfeed.dataset.layout import SKIPPED
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["shadowed"]
@@ -34,12 +35,18 @@ def shadowed(
         interval: The interval that will be planned.
         published: Whether its plans and versions are there, too. Without them it is one that
             nobody has built yet; only then may a version be published in the shadow.
+
+    Raises:
+        RootError: Nobody has made the publication root of ``env``.
     """
     real = DatasetFolder(Path(env.root), dataset)
+    require_root(real.root, env.root_setting)
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as root:
         shadow = DatasetFolder(Path(root), dataset)
+        init_root(shadow.root)
         with map_errors(real.path):
-            _link_files(real.path / "boundaries", shadow.path / "boundaries")
+            for name in ("boundaries", "code"):
+                _link_files(real.path / name, shadow.path / name)
             if published:
                 plans = Path("plans") / interval
                 _link_files(real.path / plans, shadow.path / plans)
@@ -50,6 +57,8 @@ def shadowed(
 def _link_files(source: Path, target: Path) -> None:
     """Make the folders below ``source`` anew, with links to their files."""
     for path in source.rglob("*.json"):
+        if path.name == SKIPPED:
+            continue  # decided anew: what is there now counts
         link = target / path.relative_to(source)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(path)

@@ -253,7 +253,9 @@ class ArrowWithTrailer:
         return batch
 
 
-_REMEDY: Final = "nothing was published; clear the run from preprocess on"
+_REMEDY: Final = (
+    "nothing was published; build the interval again (in Airflow: clear the run from preprocess on)"
+)
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:

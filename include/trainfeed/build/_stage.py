@@ -7,6 +7,7 @@ two runs of one interval the slower one meets a version that is already there.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,13 +16,21 @@ from typing import Any, Final, TypeVar
 
 from trainfeed import faults
 from trainfeed.build._code import code_digest, running_libraries
-from trainfeed.build._differences import differences
+from trainfeed.build._full import full
 from trainfeed.build._kept import kept
+from trainfeed.build._kept_code import told_changes
 from trainfeed.build._plan_file import Plan, PlannedShard, load_plan
 from trainfeed.build._ref import PlanRef
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, Version
-from trainfeed.errors import CodeChangedError, ConflictError, NonDeterminismError, TrainFeedError
+from trainfeed.dataset import DatasetFolder, Manifest, Version, require_root
+from trainfeed.errors import (
+    CodeChangedError,
+    ConflictError,
+    NonDeterminismError,
+    QuotaExceededError,
+    StorageError,
+    TrainFeedError,
+)
 from trainfeed.spec import DatasetSpec, fingerprint_fields
 from trainfeed.storage import Location, posix
 
@@ -30,6 +39,8 @@ __all__ = ["Stage", "run_stage", "unit_of"]
 logger = logging.getLogger(__name__)
 
 _SPILL: Final = "spill"
+# A NameNode or DataNode that is started again is back within some seconds.
+_PAUSES_S: Final = (1, 2, 4, 8)
 _Unit = TypeVar("_Unit")
 
 
@@ -50,7 +61,9 @@ class Stage:
     @classmethod
     def open(cls, spec: DatasetSpec, env: Environment, ref: PlanRef) -> Stage:
         """Load the plan that ``ref`` names."""
-        return cls(spec, env, load_plan(DatasetFolder(Path(env.root), ref.dataset), ref))
+        folder = DatasetFolder(Path(env.root), ref.dataset)
+        require_root(folder.root, env.root_setting)
+        return cls(spec, env, load_plan(folder, ref))
 
     @property
     def folder(self) -> DatasetFolder:
@@ -121,10 +134,12 @@ class Stage:
         running = {"code": digest, "spec": fingerprint_fields(self.spec), **running_libraries()}
         spec = self.plan.fingerprint_of["spec"]
         planned = {"code": self.plan.code["digest"], "spec": spec, **self.plan.libraries}
-        if changes := differences(planned, running):
+        changes, code = told_changes(self.folder, self.spec, planned, running)
+        if changes:
             raise CodeChangedError(
-                f"code changed since plan {self.plan.plan_id} was made ({', '.join(changes)});"
+                f"code changed since plan {self.plan.plan_id} was made ({changes});"
                 f" {kept(self.spec)}; build the interval again (in Airflow: trigger a new run)"
+                f"{code}"
             )
 
 
@@ -160,20 +175,30 @@ def run_stage(
     started = time.perf_counter()
     spec, env, ref = where
     stage = Stage.open(spec, env, ref)
-    report = _published(stage) or _attempt(stage, name, work)
-    seconds = round(time.perf_counter() - started, 3)
-    logger.info(
-        "%s %s/%s: %s in %.1f s", name, ref.dataset, ref.interval, report["verdict"], seconds
-    )
-    return {"stage": name, "source_reads": 0, "seconds": seconds, **report}
+    report = _published(stage)
+    if report is not None:
+        logger.info("%s %s: nothing to do, published before", name, _version_name(stage))
+    else:
+        report = _attempt(stage, name, work)
+        logger.info(
+            "%s %s: %s in %.1f s", name, _version_name(stage), report["verdict"], _since(started)
+        )
+    return {"stage": name, "source_reads": 0, "seconds": _since(started), **report}
+
+
+def _version_name(stage: Stage) -> str:
+    return f"{stage.plan.dataset}/{stage.plan.interval['name']}/{stage.version_path.name}"
+
+
+def _since(started: float) -> float:
+    return round(time.perf_counter() - started, 3)
 
 
 def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -> dict[str, Any]:
     stage.check_code()
     faults.point(f"{name}.start")
     try:
-        with posix.map_errors(stage.folder.path):
-            return work(stage)
+        return _patiently(stage, name, work)
     except (ConflictError, NonDeterminismError):
         # These speak of what is published; that it is there is no way out of them.
         raise
@@ -182,7 +207,27 @@ def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -
         if report := _published(stage):
             logger.info("%s gave way to a version published meanwhile: %s", name, error)
             return report
+        if isinstance(error, QuotaExceededError):
+            raise full(stage.spec, stage.plan, stage.env, error) from error
         raise
+
+
+def _patiently(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -> dict[str, Any]:
+    """Do the work, again after a pause while a server of a file system restarts."""
+    for pause_s in (*_PAUSES_S, None):
+        try:
+            with posix.map_errors(stage.folder.path):
+                return work(stage)
+        except StorageError as error:
+            if pause_s is None or not error.is_outage:
+                raise
+            logger.warning("%s: %s; trying again in %d s", name, error, pause_s)
+            _pause(pause_s)
+    raise AssertionError
+
+
+def _pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
 
 
 def _published(stage: Stage) -> dict[str, Any] | None:

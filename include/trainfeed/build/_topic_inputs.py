@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.build._boundaries import Boundary, resolve_boundary
+from trainfeed.build._boundaries import (
+    Boundary,
+    is_proved,
+    last_proved,
+    milliseconds,
+    resolve_boundary,
+    transaction_open,
+)
+from trainfeed.build._emptiness import reasons, require_empty_proved
 from trainfeed.build._landing import is_landed
+from trainfeed.build._losses import Loss, without
 from trainfeed.build._pieces import cut
-from trainfeed.build._planned import PlannedInput, replaced_inputs
+from trainfeed.build._planned import Planned, PlannedInput, replaced_inputs
+from trainfeed.build._topic_window import TopicWindow
 from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder, Manifest
-from trainfeed.dataset.identity import kafka_source
-from trainfeed.errors import ConfigError, IngestError, OffsetOutOfRangeError
+from trainfeed.dataset import DatasetFolder, Manifest, Skip
+from trainfeed.errors import ConfigError, TransactionOpenError
 from trainfeed.sources import RecordedTopic, Topic, open_topic
-from trainfeed.spec import DatasetSpec
+from trainfeed.spec import DatasetSpec, KafkaSourceSpec, RecordedSourceSpec
 from trainfeed.storage import Location
-from trainfeed.window import Interval
+from trainfeed.window import Interval, ready_at
 
 __all__ = [
     "TopicInputs",
@@ -27,45 +37,11 @@ __all__ = [
     "open_source",
     "open_topics",
     "resolve_inputs",
-    "retained",
+    "topics_of",
 ]
 
 # Names a recorded topic of the spec where a connection would stand.
 _RECORDED: Final = "recorded:"
-
-
-@dataclass(frozen=True)
-class TopicWindow:
-    """An open topic, and where it stood at both ends of the interval."""
-
-    topic: Topic
-    connection: str
-    start: Boundary
-    end: Boundary
-
-    def inputs(self) -> Iterator[tuple[str, PlannedInput]]:
-        """Yield source string and planned range of every partition."""
-        identity = self.topic.identity
-        for partition in sorted(self.end.partitions):
-            first, last = self.start.offset(partition), self.end.offset(partition)
-            if first > last:
-                raise IngestError(
-                    f"boundaries of topic {identity.topic!r} partition {partition} are in the"
-                    f" wrong order: {first} at {self.start.at}, {last} at {self.end.at}; look into"
-                    " the data set's boundaries folder"
-                )
-            yield (
-                kafka_source(identity.topic, partition),
-                PlannedInput(
-                    connection=self.connection,
-                    topic=identity.topic,
-                    topic_uuid=identity.uuid,
-                    cluster=identity.cluster,
-                    partition=partition,
-                    start=first,
-                    end=last,
-                ),
-            )
 
 
 def open_source(env: Environment, connection: str, topic: str) -> Topic:
@@ -96,10 +72,13 @@ class TopicInputs:
         windows: The open topics.
     """
 
+    marker: str | None = None
+
     def __init__(self, spec: DatasetSpec, env: Environment, windows: list[TopicWindow]) -> None:
         self._spec = spec
         self._env = env
         self._windows = windows
+        self._folder = DatasetFolder(Path(env.root), spec.name)
 
     def inputs(self, current: Manifest | None) -> dict[str, PlannedInput]:
         """Return the planned ranges, without the gaps that the published version knows.
@@ -114,6 +93,10 @@ class TopicInputs:
             inputs[gap["source"]] = planned.model_copy(update={"start": start})
         return inputs
 
+    def skip(self) -> Skip | None:
+        """Return None: a topic that is not there is an error."""
+        return None
+
     def without_losses(
         self, current: Manifest | None, allow_gap: str | None
     ) -> tuple[dict[str, PlannedInput], list[dict[str, Any]]]:
@@ -121,10 +104,49 @@ class TopicInputs:
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
+            EmptyUnprovenError: Nothing would be read, and nothing shows that there is nothing.
         """
         inputs = self.inputs(current)
         known = self._known_gaps(current)
-        return retained(self._windows, inputs, self._is_landed, known, allow_gap=allow_gap)
+        losses = [loss for loss in self._losses(inputs) if not loss.is_in(known)]
+        if current is not None and replaced_inputs(current, inputs):
+            # A rebuild was asked for, from what is there now.
+            losses = [loss for loss in losses if not loss.is_of_earlier_topic]
+        kept, gaps = without(losses, inputs, known, allow_gap=allow_gap)
+        if allow_gap is None:
+            require_empty_proved(self._windows, kept)
+        return kept, gaps
+
+    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
+        """Return per source why nothing is read of it; none while anything is read."""
+        return reasons(self._windows, inputs)
+
+    def _losses(self, inputs: Mapping[str, PlannedInput]) -> Iterator[Loss]:
+        for window in self._windows:
+            states = window.topic.states()
+            for source, whole in window.inputs():
+                log_start = states[whole.partition].log_start
+                loss = self._loss(window, source, inputs[source], log_start)
+                if loss is not None:
+                    yield loss
+
+    def _loss(
+        self, window: TopicWindow, source: str, planned: PlannedInput, log_start: int
+    ) -> Loss | None:
+        lost = min(log_start, planned.end)
+        is_lost = planned.start < lost and not self._is_landed(source, planned)
+        topic, start, partition = window.topic, window.start, planned.partition
+        # What has landed says nothing of records before it.
+        if is_proved(self._folder, topic, start, partition, log_start):
+            return Loss(source, planned.start, lost, is_certain=True) if is_lost else None
+        found = start.partitions[partition]
+        ends = [
+            found.log_start,
+            found.offset if found.log_start == 0 else 0,
+            lost if is_lost else 0,
+        ]
+        first = last_proved(self._folder, topic, start.at, partition)
+        return Loss(source, min(first, max(ends)), max(ends), is_certain=False)
 
     def _known_gaps(self, current: Manifest | None) -> list[dict[str, Any]]:
         """Return the gaps of the published version, as far as its topics are still there."""
@@ -142,20 +164,62 @@ class TopicInputs:
 
 @contextmanager
 def open_topics(
-    spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
+    spec: DatasetSpec,
+    env: Environment,
+    folder: DatasetFolder,
+    interval: Interval,
+    *,
+    clock_ms: int | None = None,
 ) -> Iterator[list[TopicWindow]]:
-    """Open every topic of the spec and resolve both boundaries of the interval."""
+    """Open every topic of the spec and resolve both boundaries of the interval.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        folder: The data set below the publication root.
+        interval: The interval.
+        clock_ms: Time of planning, milliseconds since 1970; now, when it is not given.
+
+    Raises:
+        TransactionOpenError: Open transactions may hide records of the interval; it names all
+            partitions of all topics.
+    """
+    clock_ms = milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms
     with ExitStack() as stack:
-        windows = []
-        for connection, name, skew in _topics(spec):
+        windows, places = [], list[str]()
+        for connection, name, kept in topics_of(spec):
             topic = stack.enter_context(closing(open_source(env, connection, name)))
-            skew_ms = int(skew / timedelta(milliseconds=1))
-            start, end = (
-                resolve_boundary(folder, topic, at, skew_ms=skew_ms)
-                for at in (interval.start, interval.end)
-            )
-            windows.append(TopicWindow(topic, connection, start, end))
+            resolver = _Resolver(folder, topic, kept.skew, clock_ms, places)
+            start, end = resolver.resolve(interval.start), resolver.resolve(interval.end)
+            if start is not None and end is not None:
+                windows.append(TopicWindow(topic, connection, start, end))
+        if places:
+            error = transaction_open(places)
+            error.wait = spec.source.transaction_wait
+            error.since = ready_at(interval, spec.source.settle)
+            raise error
         yield windows
+
+
+@dataclass(frozen=True)
+class _Resolver:
+    """Resolves boundaries of one topic; collects where a transaction is open."""
+
+    folder: DatasetFolder
+    topic: Topic
+    skew: timedelta
+    clock_ms: int
+    places: list[str]
+
+    def resolve(self, at: datetime) -> Boundary | None:
+        skew_ms = int(self.skew / timedelta(milliseconds=1))
+        try:
+            return resolve_boundary(
+                self.folder, self.topic, at, skew_ms=skew_ms, clock_ms=self.clock_ms
+            )
+        except TransactionOpenError as error:
+            self.places.extend(error.places)
+            return None
 
 
 def resolve_inputs(windows: list[TopicWindow]) -> dict[str, PlannedInput]:
@@ -176,86 +240,12 @@ def resolve_inputs(windows: list[TopicWindow]) -> dict[str, PlannedInput]:
     return inputs
 
 
-@dataclass(frozen=True)
-class _Loss:
-    """Offsets ``[start, end)`` of a source that are gone, or may be."""
-
-    source: str
-    start: int
-    end: int
-    proven: bool
-
-    def __str__(self) -> str:
-        what = "were deleted" if self.proven else "may have been deleted"
-        return f"{self.source} offsets [{self.start}, {self.end}) {what}"
-
-
-def retained(
-    windows: list[TopicWindow],
-    inputs: Mapping[str, PlannedInput],
-    is_landed: Callable[[str, PlannedInput], bool],
-    known: Sequence[Mapping[str, Any]],
-    *,
-    allow_gap: str | None,
-) -> tuple[dict[str, PlannedInput], list[dict[str, Any]]]:
-    """Return what can be read of the inputs, and all gaps that somebody allowed.
-
-    Args:
-        windows: The topics.
-        inputs: The ranges, those of ``known`` gaps left out already.
-        is_landed: Tells whether complete landing files cover the range of a source. It reads them
-            all, so it is asked only where the topic has lost something.
-        known: Gaps of the published version.
-        allow_gap: Why further loss is accepted, or None to refuse any.
-
-    Raises:
-        OffsetOutOfRangeError: Retention deleted records of the interval, or nobody can prove that
-            it did not.
-    """
-    losses = [
-        loss
-        for window in windows
-        for source, _ in window.inputs()
-        if (loss := _loss(window, source, inputs[source], is_landed)) is not None
-        and not any(gap["source"] == source and gap["end"] >= loss.end for gap in known)
-    ]
-    if losses and allow_gap is None:
-        raise OffsetOutOfRangeError(
-            "retention is past the interval: "
-            + "; ".join(map(str, losses))
-            + "; nothing was read or published; restore the records, or accept the loss with"
-            " --allow-gap WHY (Airflow: parameter 'allow_gap')"
-        )
-    kept = dict(inputs)
-    gaps = [dict(gap) for gap in known]
-    for loss in losses:
-        planned = kept[loss.source]
-        start = min(max(planned.start, loss.end), planned.end)
-        kept[loss.source] = planned.model_copy(update={"start": start})
-        gaps.append({"source": loss.source, "start": loss.start, "end": loss.end, "why": allow_gap})
-    return kept, gaps
-
-
-def _loss(
-    window: TopicWindow,
-    source: str,
-    planned: PlannedInput,
-    is_landed: Callable[[str, PlannedInput], bool],
-) -> _Loss | None:
-    log_start, _ = window.topic.log_range(planned.partition)
-    if planned.start < min(log_start, planned.end) and not is_landed(source, planned):
-        return _Loss(source, planned.start, min(log_start, planned.end), proven=True)
-    # What has landed says nothing of records before it.
-    unproven = window.start.unproven(planned.partition)
-    if unproven is not None:
-        return _Loss(source, 0, unproven.log_start, proven=False)
-    return None
-
-
-def _topics(spec: DatasetSpec) -> Iterator[tuple[str, str, timedelta]]:
-    """Yield connection, topic and believed skew of every topic of the spec."""
+def topics_of(
+    spec: DatasetSpec,
+) -> Iterator[tuple[str, str, KafkaSourceSpec | RecordedSourceSpec]]:
+    """Yield connection, topic and part of the spec of every topic."""
     if spec.source.recorded is not None:
         uri = spec.source.recorded.location(spec.folder)
-        yield f"{_RECORDED}{uri}", "", spec.source.recorded.skew
+        yield f"{_RECORDED}{uri}", "", spec.source.recorded
     for topic in spec.source.kafka:
-        yield topic.connection, topic.topic, topic.skew
+        yield topic.connection, topic.topic, topic

@@ -17,7 +17,9 @@ def total_statistics(version: Version) -> dict[str, Any]:
     Raises:
         StorageError: The file cannot be read.
     """
-    parts = canonical.loads(read_plain_file(version.path / "statistics.json"))
+    parts = canonical.loads(
+        read_plain_file(version.path / "statistics.json", max_bytes=canonical.MAX_BYTES)
+    )
     total = Statistics(version.schema)
     for part in parts.values():
         total.merge(Statistics.from_json(version.schema, part))

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from trainfeed.build._family import adopt_orphans
 from trainfeed.build._jobs import Desk, Job
 from trainfeed.build._worker_protocol import NOWHERE, STACK_SIGNAL, Place
 from trainfeed.errors import TrainFeedError
@@ -38,6 +39,7 @@ def main(channel: int, progress: int, parent: int) -> None:
         parent: Process id of the parent.
     """
     _end_with(parent)
+    adopt_orphans()
     # Ctrl-C goes to all processes of a terminal; the parent ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.register(STACK_SIGNAL, all_threads=False)

@@ -10,11 +10,13 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trainfeed.build._family import VARIABLE, Family
 from trainfeed.build._worker_protocol import (
     LAST_REPORTS,
     PROGRESS_BYTES,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["WorkerProcess"]
 
 logger = logging.getLogger(__name__)
+# A logger of its own, for whoever wants to see what functions print and nothing else.
+_printed = logging.getLogger("trainfeed.printed")
 
 _BOOT: Final = (
     "import sys; sys.path[:] = sys.argv[4:];"
@@ -44,7 +48,6 @@ _READ_BYTES: Final = 64 << 10
 # Of what functions print: logged per job, and shown in an error.
 _MAX_LOGGED_BYTES: Final = 64 << 10
 _MAX_SHOWN_BYTES: Final = 2000
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class WorkerProcess:
@@ -58,6 +61,7 @@ class WorkerProcess:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         progress = os.memfd_create("trainfeed-progress")
+        token = uuid.uuid4().hex
         with ExitStack() as files:
             files.enter_context(ours)
             files.enter_context(theirs)
@@ -70,10 +74,11 @@ class WorkerProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs.fileno(), progress),
-                env=worker_environ(),
+                env={**worker_environ(), VARIABLE: token},
                 process_group=0,
             )
             self._pidfd = os.pidfd_open(self._process.pid)
+            self._family = Family(self._process.pid, token)
             self.place = Place(progress)
             self._connection = Connection(ours.detach())
         assert self._process.stdout is not None  # noqa: S101 - for the type checker
@@ -143,9 +148,9 @@ class WorkerProcess:
             self._num_printed += len(data)
             if room > 0:
                 text = data[:room].decode(errors="replace").rstrip()
-                logger.info("%s printed: %s", self._label, text)
+                _printed.info("%s printed: %s", self._label, text)
             if len(data) > room > 0:
-                logger.warning("%s prints too much; the rest is not logged", self._label)
+                _printed.warning("%s prints too much; the rest is not logged", self._label)
 
     def printed(self) -> str:
         """Return the end of what it has printed during the job."""
@@ -174,25 +179,21 @@ class WorkerProcess:
         return own[:_MAX_SHOWN_BYTES].rstrip()
 
     def rss_bytes(self) -> int:
-        """Return the memory that it takes now; 0 when it is gone."""
-        try:
-            fields = Path(f"/proc/{self._process.pid}/statm").read_text().split()
-        except OSError:
-            return 0
-        return int(fields[1]) * _PAGE_BYTES if len(fields) > 1 else 0
+        """Return the memory that it and what it has started take now; 0 when it is gone."""
+        return self._family.memory_bytes()
 
     def wait(self) -> int:
         """Return its exit status, negative for a signal; it has closed its channel."""
         if not self._has_ended(_GRACE_S):
             self.kill()
             return -signal.SIGKILL
-        self._kill_group()
+        self._end_family()
         return self._process.wait()
 
     def interrupt(self) -> None:
         """End it at once; who waits for it releases it."""
         self._ends = True
-        self._kill_group()
+        self._end_family()
 
     def kill(self) -> None:
         """End it at once, and release what belongs to it; safe to call twice."""
@@ -211,11 +212,10 @@ class WorkerProcess:
         end.register(self._pidfd, select.POLLIN)
         return bool(end.poll(1000 * timeout_s))
 
-    def _kill_group(self) -> None:
+    def _end_family(self) -> None:
         # Once it was reaped, its id may be that of anybody's group.
         if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._family.end()
 
     def _close(self) -> None:
         if self._connection.closed:

@@ -118,12 +118,12 @@ def _recount_quarantine(stage: Stage, ledger: Ledger) -> dict[str, Any]:
     found = dict.fromkeys(stage.plan.sources, Leaf())
     for group in range(len(stage.plan.preprocess)):
         with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
-            table = file.read_all()
-        offsets = table["offset"].to_numpy()
-        for source, rows in _by_source(stage, table["source"].to_numpy()):
-            found[source] += Leaf.of(source_hash(source), offsets[rows], 0)
-        for entry in table["reason"].value_counts().to_pylist():
-            reasons[entry["values"]] = reasons.get(entry["values"], 0) + entry["counts"]
+            for table in file.iter_tables():
+                offsets = table["offset"].to_numpy()
+                for source, rows in _by_source(stage, table["source"].to_numpy()):
+                    found[source] += Leaf.of(source_hash(source), offsets[rows], 0)
+                for entry in table["reason"].value_counts().to_pylist():
+                    reasons[entry["values"]] = reasons.get(entry["values"], 0) + entry["counts"]
     _compare(
         stage, "quarantine", found, {source: leaf.quarantined for source, leaf in ledger.items()}
     )
@@ -200,12 +200,16 @@ def _late(stage: Stage, trailers: list[Mapping[str, Any]]) -> dict[str, Any]:
     """Add up the records stamped outside of the window, and those that no policy lets pass."""
     policies = late_policies(stage.spec, stage.plan.inputs)
     parts = [(source, part) for trailer in trailers for source, part in trailer["late"].items()]
+    refused = [part for source, part in parts if policies[source] == "fail"]
+    # In the manifest where they are not 0 only: they are younger than the format.
+    optional = {name: sum(p.get(name, 0) for _, p in parts) for name in ("unstamped", "ahead")}
     return {
         "policy": {stage.plan.inputs[source].label: policies[source] for source in policies},
         "late": sum(part["late"] for _, part in parts),
         "future": sum(part["future"] for _, part in parts),
         "max_lateness_ms": max((part["max_lateness_ms"] for _, part in parts), default=0),
-        "refused": sum(part["late"] for source, part in parts if policies[source] == "fail"),
+        "refused": sum(part["late"] + part.get("ahead", 0) for part in refused),
+        **{name: count for name, count in optional.items() if count},
     }
 
 

@@ -54,8 +54,9 @@ def dry_run(
         as ``plan`` gives them, ``lands``, ``reads`` (per source its range; of very many sources
         the first ones), ``sources`` and ``offsets`` (how many in all), ``read_bytes`` (estimate of
         what has not landed yet, or None), ``tasks`` (per stage how many), ``shards``
-        (per split), ``publishes``, ``gaps``, ``space`` and ``seconds``; ``note``, when ``plan``
-        gave one.
+        (per split), ``publishes``, ``gaps``, ``space`` and ``seconds``; ``note`` and
+        ``empty_because``, when ``plan`` gave them. Of an interval that a build would leave out
+        ``dataset``, ``interval``, ``dry_run``, ``verdict`` (skipped), ``note`` and ``seconds``.
 
     Raises:
         TrainFeedError: Whatever planning raises; a build would end the same way.
@@ -65,6 +66,8 @@ def dry_run(
         planned = plan(
             spec, interval, shadow, rebuild=rebuild, allow_gap=allow_gap, checks_space=False
         )
+        if planned["verdict"] == "skipped":
+            return _skipped(planned)
         found = load_plan(DatasetFolder(Path(shadow.root), spec.name), PlanRef.from_json(planned))
     landed = landed_bytes(spec, found, env)
     places = space(spec, found, env, landed)
@@ -82,8 +85,15 @@ def dry_run(
         "gaps": found.gaps,
         "space": places,
         "seconds": round(time.perf_counter() - started, 3),
-        **({"note": planned["note"]} if "note" in planned else {}),
+        **{name: planned[name] for name in ("note", "empty_because") if name in planned},
     }
+
+
+def _skipped(planned: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of an interval that a build would leave out."""
+    told = {name: planned[name] for name in ("dataset", "interval", "verdict", "seconds")}
+    note = planned["note"].partition("; nothing was read")[0]
+    return {"dry_run": True, **told, "note": note}
 
 
 def describe(report: Mapping[str, Any]) -> list[str]:
@@ -94,11 +104,15 @@ def describe(report: Mapping[str, Any]) -> list[str]:
         verdict = "a build would find it identical, read nothing and publish nothing"
         notes = [report["note"]] if "note" in report else []
         return ["; ".join([f"dry run of {name}: {found}", verdict, *notes])]
+    if report["verdict"] == "skipped":
+        return [f"dry run of {name}: {report['note']}; a build would publish nothing"]
     lines = [f"dry run of {name}: nothing was written"]
     lines += [_read_line(part, lands=report["lands"]) for part in report["reads"]]
     if (more := report["sources"] - len(report["reads"])) > 0:
         lines.append(f"would read     {more} more, and so on")
     lines.append(_total_line(report))
+    for source, reason in report.get("empty_because", {}).items():
+        lines.append(f"nothing there  {source}: {reason}")
     tasks = ", ".join(f"{count} {stage}" for stage, count in report["tasks"].items())
     shards = ", ".join(f"{split} {count}" for split, count in report["shards"].items())
     lines.append(f"would build    tasks: {tasks}; shards: {shards}")

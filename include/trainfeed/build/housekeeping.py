@@ -26,10 +26,12 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.config import Environment
+from trainfeed.dataset import require_root
 from trainfeed.dataset.layout import is_name
 from trainfeed.errors import NotFoundError
 from trainfeed.storage import FileInfo, Location
@@ -98,8 +100,10 @@ def sweep(
         What was removed, or would be: ``place``, ``bytes`` and ``modified``, an ISO 8601 time.
 
     Raises:
+        RootError: Nobody has made the publication root.
         StorageError: A place cannot be read, or not be written. What was removed is removed.
     """
+    require_root(Path(env.root), env.root_setting)
     now = datetime.now(UTC)
     before_ms = (now - older_than).timestamp() * 1000
     removed = []

@@ -6,15 +6,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainfeed.build._closed import require_closed
+from trainfeed.build._log_absence import Absence, deadline
 from trainfeed.build._log_inputs import find_interval_logs, logs_folder
+from trainfeed.build._published_inputs import is_away
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import ConfigError, WindowOpenError
+from trainfeed.dataset import DatasetFolder, require_root
+from trainfeed.errors import ConfigError, StorageError, WindowOpenError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import Location
 from trainfeed.window import Interval
 
-__all__ = ["folder_of_logs", "require_complete"]
+__all__ = ["folder_of_logs", "require_complete", "waits_until"]
 
 
 def folder_of_logs(spec: DatasetSpec, interval: Interval, env: Environment) -> Location:
@@ -31,24 +33,41 @@ def folder_of_logs(spec: DatasetSpec, interval: Interval, env: Environment) -> L
 def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) -> int:
     """Return how many log files the complete folder of an interval has.
 
-    A folder that is gone is none to wait for when the interval is published: its logs have been
-    removed since, and ``plan`` finds the version. Then there are 0.
+    A published interval is not waited for: whether its folder is gone or changed, or its file
+    system is away, ``plan`` tells. Nor is one whose wait has ended and that the specification
+    takes as empty or leaves out. Then there are 0.
 
     Raises:
+        LogsMissingError: The folder was not complete in time.
         WindowOpenError: The folder is not complete; of an interval that has not ended and settled
             yet, that is the reason.
         FormatError: It has what cannot be read.
+        RootError: Nobody has made the publication root.
         StorageError: The file system does not answer.
     """
+    require_root(Path(env.root), env.root_setting)
     folder = folder_of_logs(spec, interval, env)
     logs = spec.source.logs
     if logs is None:
         return 0
     try:
         return len(find_interval_logs(logs, env, interval))
-    except WindowOpenError:
-        require_closed(spec, interval, datetime.now(UTC))
-        versions = DatasetFolder(Path(env.root), spec.name)
-        if versions.current_generation(interval.name) is None or folder.exists():
+    except (WindowOpenError, StorageError) as error:
+        if isinstance(error, StorageError) and not is_away(error):
             raise
+        now = datetime.now(UTC)
+        require_closed(spec, interval, now)
+        versions = DatasetFolder(Path(env.root), spec.name)
+        if versions.current_generation(interval.name) is not None:
+            return 0
+        if isinstance(error, StorageError):
+            raise
+        Absence(spec, interval, folder, error, now).require_decided()
         return 0
+
+
+def waits_until(spec: DatasetSpec, interval: Interval) -> datetime:
+    """Return the aware UTC time until which the logs of an interval are waited for."""
+    if spec.source.logs is None:
+        raise ConfigError(f"expected data set {spec.name!r} to have source.logs, it has none")
+    return deadline(spec.source.logs, interval)

@@ -58,7 +58,9 @@ def build(
 
     Returns:
         What ``publish.summary`` says of the version, ``verdict`` (built, published or identical),
-        ``source_reads`` and ``seconds`` per stage; ``note``, when ``plan`` gave one.
+        ``source_reads`` and ``seconds`` per stage; ``note``, when ``plan`` gave one. Of an interval
+        that is left out ``dataset``, ``interval``, ``verdict`` (skipped), ``note``,
+        ``source_reads`` and ``seconds``.
 
     Raises:
         TrainFeedError: Whatever a stage raised; running again goes on where it stopped.
@@ -69,6 +71,9 @@ def build(
     start_workers(spec.resources.processes)
     planned = plan(spec, interval, env, rebuild=request.rebuild, allow_gap=request.allow_gap)
     seconds = {"plan": planned["seconds"]}
+    if planned["verdict"] == "skipped":
+        told = {key: planned[key] for key in ("dataset", "interval", "verdict", "note")}
+        return {**told, "source_reads": 0, "seconds": seconds}
     reads, report = 0, dict[str, Any]()
     for stage, run in _stages(spec, env, planned):
         on_stage(stage)

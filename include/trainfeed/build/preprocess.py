@@ -134,19 +134,20 @@ def _settle_quarantine(stage: Stage, unit: int, parts: list[dict[str, Any]]) -> 
     Raises:
         MemoryLimitError: Together there are too many, as there would be in one part.
     """
-    raw_bytes = sum(part["raw_bytes"] for part in parts)
-    require_bounded(raw_bytes, stage.spec.resources.quarantine_bytes)
+    kept_bytes = sum(part["kept_bytes"] for part in parts)
+    require_bounded(kept_bytes, stage.spec.resources.quarantine_bytes)
     target = stage.quarantine_file(unit)
-    if len(parts) == 1:
-        (stage.spill / parts[0]["quarantine"]).replace(target)
+    names = [name for part in parts for name in part["quarantine"]]
+    if len(names) == 1:
+        (stage.spill / names[0]).replace(target)
         return
-    target.write_atomic(lambda file: _write_quarantine(stage, parts, file))
+    target.write_atomic(lambda file: _write_quarantine(stage, names, file))
 
 
-def _write_quarantine(stage: Stage, parts: list[dict[str, Any]], file: BinaryIO) -> None:
+def _write_quarantine(stage: Stage, names: list[str], file: BinaryIO) -> None:
     writer = TrailerWriter(file, QUARANTINE_SCHEMA, batch_bytes=batch_bytes_of(stage))
-    for part in parts:
-        with closing(ArrowWithTrailer(stage.spill / part["quarantine"])) as rows:
+    for name in names:
+        with closing(ArrowWithTrailer(stage.spill / name)) as rows:
             for table in rows.iter_tables():
                 writer.write(table)
     writer.close({})

@@ -16,9 +16,9 @@ from trainfeed.build._assemble import assemble, checked_content
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._stage import Stage, run_stage
 from trainfeed.config import Environment
-from trainfeed.dataset import Version
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Version, lift_skip
 from trainfeed.dataset.files import read_plain_file
-from trainfeed.dataset.layout import CURRENT, parse_generation
+from trainfeed.dataset.layout import CURRENT, CURRENT_BYTES, parse_generation
 from trainfeed.errors import (
     CommitUnknownError,
     ConfigError,
@@ -51,15 +51,26 @@ def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]
         CommitUnknownError: The file system did not say whether the commit took place.
         QuotaExceededError: The publication root is full.
     """
+    _mark_training(spec, env, ref)
     report = run_stage("publish", (spec, env, ref), _publish)
     stage = Stage.open(spec, env, ref)
     version = Version.open(stage.version_path)
     _confirm(stage)
     _point(version)
+    _lift(stage)
     if report["verdict"] == "published":
         _require_equal(stage, version)
     _clean(stage)
     return {**report, **summary(version)}
+
+
+def _mark_training(spec: DatasetSpec, env: Environment, ref: PlanRef) -> None:
+    """Write down since when the data set has a training, before this version is there."""
+    marks = TrainingMarks(DatasetFolder(Path(env.root), ref.dataset))
+    if spec.train is None:
+        marks.end()
+    else:
+        marks.begin(ref.interval)
 
 
 def summary(version: Version) -> dict[str, Any]:
@@ -134,11 +145,15 @@ def _confirm(stage: Stage) -> None:
 
 def _require_equal(stage: Stage, version: Version) -> None:
     """Compare a version that was there already with what ``check`` let through in this run."""
+    name = f"{stage.plan.dataset}/{stage.plan.interval['name']}/{version.path.name}"
     try:
+        if not stage.verdict_file.exists():
+            # The rule: nothing was made, and work files go when their plan is published.
+            logger.info("%s was published before; this run made nothing to compare with it", name)
+            return
         ours = checked_content(stage)
     except TrainFeedError as error:
-        # As a rule there is none: work files go when their plan is published.
-        logger.info("%s is not compared with this run: %s", version.path, error)
+        logger.warning("%s was published before; not compared with this run: %s", name, error)
         return
     if ours == version.manifest.content_digest:
         return
@@ -163,10 +178,21 @@ def _point(version: Version) -> None:
         logger.warning("%s was not updated, the next run will: %s", pointer, error)
 
 
+def _lift(stage: Stage) -> None:
+    """Remove the marker of an interval that was left out until now; a version counts more."""
+    interval = stage.plan.interval["name"]
+    try:
+        if lift_skip(stage.folder, interval):
+            logger.info("%s/%s is left out no more", stage.plan.dataset, interval)
+    except (TrainFeedError, OSError) as error:
+        marker = stage.folder.skip(interval)
+        logger.warning("%s was not removed, the next run will: %s", marker, error)
+
+
 def _pointed(pointer: Path) -> int:
     """Return the generation that CURRENT names, 0 when it names none."""
     try:
-        return parse_generation(read_plain_file(pointer).decode().strip())
+        return parse_generation(read_plain_file(pointer, max_bytes=CURRENT_BYTES).decode().strip())
     except (ConfigError, FormatError, StorageError, UnicodeDecodeError):
         return 0
 

@@ -2,7 +2,8 @@
 
 The only thing that ever removes a version, and nobody calls it but a person. The newest generation
 of an interval stays whatever its age, so does the one that CURRENT names, and so do those that a
-training has begun with and not finished. A reader that holds another one gets an error that names
+training has begun with and not finished; where the file of such a training cannot be read, every
+version that it may read. A reader that holds another one gets an error that names
 the shard.
 
 A removal is a mark, ``g0001.removed``, one rename into ``_trash``, and the deletion. After a kill
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,10 +22,10 @@ from typing import Any
 
 from trainfeed import faults
 from trainfeed.build.housekeeping import TRASH, discard
-from trainfeed.dataset import canonical
+from trainfeed.dataset import canonical, require_root
 from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import DatasetFolder, generation_name, parse_generation
-from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import Location, posix
 
@@ -63,10 +63,12 @@ def prune(spec: DatasetSpec, root: Path, *, dry_run: bool = False) -> list[Remov
         What was removed, or would be, by interval and generation.
 
     Raises:
+        RootError: Nobody has made the publication root.
         StorageError: The file system refused. What was removed is removed.
     """
+    require_root(root, "TRAINFEED_ROOT")
     folder = DatasetFolder(root, spec.name)
-    pinned = set(_pinned(folder))
+    pinned = _pins(folder)
     removals = []
     for interval in folder.intervals():
         for generation in _superseded(spec, folder, interval):
@@ -92,18 +94,50 @@ def _superseded(spec: DatasetSpec, folder: DatasetFolder, interval: str) -> list
     return [each for each in beyond if each != readable]
 
 
-def _pinned(folder: DatasetFolder) -> Iterator[tuple[str, int]]:
-    """Yield interval and generation of what trainings read that have no result yet."""
+@dataclass(frozen=True)
+class _Pins:
+    """What trainings read that have no result yet.
+
+    Attributes:
+        versions: Interval and generation of each version that a readable job names.
+        all_up_to: Interval of the latest job whose file cannot be read, "" when there is none. A
+            window ends with the interval of its job, so any version up to there may be read.
+    """
+
+    versions: frozenset[tuple[str, int]]
+    all_up_to: str
+
+    def __contains__(self, version: tuple[str, int]) -> bool:
+        return version in self.versions or version[0] <= self.all_up_to
+
+
+def _pins(folder: DatasetFolder) -> _Pins:
+    versions: set[tuple[str, int]] = set()
+    all_up_to = ""
     for job in folder.path.glob("training/*/*/job.json"):
         if (job.parent / "result.json").exists():
             continue
         try:
-            versions = canonical.loads(read_plain_file(job), path=str(job))["versions"]
-            yield from (
-                (each["interval"], parse_generation(each["generation"])) for each in versions
+            versions.update(_versions_of(job))
+        except NotFoundError:
+            continue  # the job was removed meanwhile
+        except (TrainFeedError, KeyError, TypeError, AttributeError) as error:
+            interval = job.parent.parent.name
+            all_up_to = max(all_up_to, interval)
+            logger.warning(
+                "%s cannot be read (%s): every generation up to %s is kept, because the job may"
+                " read it; repair or remove the folder of the job, then prune again",
+                job,
+                error,
+                interval,
             )
-        except (ConfigError, FormatError, NotFoundError, KeyError, TypeError) as error:
-            logger.warning("%s pins nothing, no rank could read it: %s", job, error)
+    return _Pins(frozenset(versions), all_up_to)
+
+
+def _versions_of(job: Path) -> list[tuple[str, int]]:
+    """Return interval and generation of what a job reads."""
+    value = canonical.loads(read_plain_file(job, max_bytes=canonical.MAX_BYTES), path=str(job))
+    return [(each["interval"], parse_generation(each["generation"])) for each in value["versions"]]
 
 
 def _removal(folder: DatasetFolder, interval: str, generation: int) -> Removal:

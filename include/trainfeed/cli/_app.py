@@ -9,36 +9,64 @@ import logging
 import re
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from trainfeed import __version__
-from trainfeed.cli import _base64, _bench, _build, _file, _gc, _look, _new, _prune, _quarantine
+from trainfeed.cli import (
+    _base64,
+    _bench,
+    _boundaries,
+    _build,
+    _file,
+    _gc,
+    _init,
+    _look,
+    _new,
+    _prune,
+    _version_look,
+)
 from trainfeed.cli._output import error_console, print_message, printable, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
 __all__ = ["main"]
 
+_STATUSES: Final = (
+    "Exit status: 0 done, 1 failed or missing, 2 wrong usage or settings, 3 damage or a difference"
+    " found, 130 ended by Ctrl-C."
+)
+
 app = typer.Typer(
     help="Nightly training data: complete, atomic, reproducible.",
+    epilog=f"Example: trainfeed ls. {_STATUSES} docs/command-line.md has the rest.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("new")(_new.new)
-app.command("schema")(_new.schema)
-app.command("build")(_build.build)
-app.command("train")(_build.train)
-app.command("ls")(_look.ls)
-app.command("show")(_look.show)
-app.command("verify")(_look.verify)
-app.command("gc")(_gc.gc)
-app.command("prune")(_prune.prune_dataset)
-app.command("process-base64")(_base64.process_base64)
-app.add_typer(_quarantine.app, name="quarantine")
+for _name, _command, _example in (
+    ("init", _init.init, "trainfeed init /mnt/cephfs/training"),
+    ("new", _new.new, "trainfeed new clicks"),
+    ("schema", _new.schema, "trainfeed schema > dataset.schema.json"),
+    ("build", _build.build, "trainfeed build flights/2013-01-01/2013-01-31 --jobs 4"),
+    ("train", _build.train, "trainfeed train flights --interval 2013-01-04"),
+    ("ls", _look.ls, "trainfeed ls flights"),
+    ("show", _look.show, "trainfeed show flights/2013-01-01"),
+    ("head", _version_look.head, "trainfeed head flights/2013-01-01 -n 3 --split eval"),
+    ("stats", _version_look.stats, "trainfeed stats flights/2013-01-01"),
+    ("verify", _look.verify, "trainfeed verify flights/2013-01"),
+    ("gc", _gc.gc, "trainfeed gc --older-than 24 --dry-run"),
+    ("prune", _prune.prune_dataset, "trainfeed prune flights --dry-run"),
+    (
+        "process-base64",
+        _base64.process_base64,
+        "trainfeed process-base64 --data-dir images --file-list list.txt --nranks 8",
+    ),
+):
+    app.command(_name, epilog=f"Example: {_example}")(_command)
 app.add_typer(_file.app, name="file")
 app.add_typer(_bench.app, name="bench")
+app.add_typer(_quarantine.app, name="quarantine")
+app.add_typer(_boundaries.app, name="boundaries")
 
 
 class _PlainFormatter(logging.Formatter):

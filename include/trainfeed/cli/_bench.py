@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trainfeed.cli._output import print_json, print_mapping
+from trainfeed.cli._output import error_console, print_json, print_mapping
+from trainfeed.cli._target import complete_target
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,10 +17,18 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Measure how fast something is here.", no_args_is_help=True)
+app = typer.Typer(
+    help="Measure how fast something is here.",
+    epilog="Example: trainfeed bench read flights/2013-01-01",
+    no_args_is_help=True,
+)
 
 Target = Annotated[
-    str, typer.Argument(help="NAME/INTERVAL, NAME/FIRST/LAST, or RecordIO files (path or glob).")
+    str,
+    typer.Argument(
+        help="NAME/INTERVAL, NAME/RANGE, or RecordIO files (path or glob).",
+        autocompletion=complete_target,
+    ),
 ]
 
 
@@ -28,7 +37,7 @@ def _bench() -> None:
     """Keep ``read`` a command of its own, also while it is the only one."""
 
 
-@app.command("read")
+@app.command("read", epilog="Example: trainfeed bench read flights/2013-01-01 --shuffle")
 def read(  # noqa: PLR0913 - one parameter per option
     target: Target,
     *,
@@ -44,13 +53,16 @@ def read(  # noqa: PLR0913 - one parameter per option
     # Imported here: the loader takes a second, and other commands do not need it.
     from trainfeed.loader import DataLoader, measure_read
 
-    with DataLoader(
-        _opened(target, split),
-        batch_size,
-        shuffle=shuffle,
-        num_workers=workers,
-        num_threads=threads,
-    ) as loader:
+    with (
+        DataLoader(
+            _opened(target, split),
+            batch_size,
+            shuffle=shuffle,
+            num_workers=workers,
+            num_threads=threads,
+        ) as loader,
+        error_console().status(f"reading {target}, {epochs} times"),
+    ):
         measure = measure_read(loader, epochs=epochs)
     if as_json:
         print_json(asdict(measure))

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from trainfeed.cli._file_options import (
     AsFormat,
@@ -22,7 +20,7 @@ from trainfeed.cli._file_options import (
     open_file,
     progress,
 )
-from trainfeed.cli._file_text import as_json, printable, sample_lines
+from trainfeed.cli._file_text import as_json, print_samples, printable
 from trainfeed.cli._output import print_json, print_message, print_rows, program
 from trainfeed.errors import ConfigError, ConflictError, FormatError
 
@@ -61,14 +59,7 @@ def head(
 
     opened = (open_file(path, schema, file_format) for path in paths_of(files))
     samples = islice(chain.from_iterable(file.samples() for file in opened), number)
-    if use_json:
-        typer.echo(json.dumps([as_json(sample) for sample in samples], indent=2))
-        return
-    console = Console(soft_wrap=True, highlight=False)
-    for ordinal, sample in enumerate(samples):
-        console.print(Text(f"#{ordinal}", style="bold"))
-        for name, value in sample_lines(sample):
-            console.print(Text.assemble("  ", (name, "cyan"), "  " if name else "", value))
+    print_samples(samples, use_json=use_json)
 
 
 def cat(files: Files, *, schema: SchemaFile = None, file_format: AsFormat = None) -> None:

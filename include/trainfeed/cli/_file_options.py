@@ -37,7 +37,9 @@ __all__ = [
 File = Annotated[Path, typer.Argument(help="A file.", show_default=False)]
 Files = Annotated[
     list[str],
-    typer.Argument(help="Files, globs, or folders of one set of shards.", show_default=False),
+    typer.Argument(
+        help="Files, globs, folders of a version or of one set of shards.", show_default=False
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SchemaFile = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from trainfeed.samples import Field, Schema
 
-__all__ = ["stats"]
+__all__ = ["print_statistics", "stats"]
 
 _MOST_VALUES: Final = 20_000
 _NUM_BINS: Final = 32
@@ -58,7 +59,7 @@ def stats(
                 statistics.update(decoded)
                 values.update(decoded)
     result = statistics.to_json()
-    _show(result, found, use_json=use_json)
+    print_json(result) if use_json else print_statistics(result, found)
     plots = [values.plot(field, result[field.name]) for field in found]
     title = ", ".join(file.path.name for file in opened[:3]) + (" …" if len(opened) > 3 else "")
     if html is not None:
@@ -67,10 +68,8 @@ def stats(
         write_png(png, title, plots)
 
 
-def _show(result: dict[str, dict[str, Any]], schema: Schema, *, use_json: bool) -> None:
-    if use_json:
-        print_json(result)
-        return
+def print_statistics(result: Mapping[str, Mapping[str, Any]], schema: Schema) -> None:
+    """Print what is known of every field, one a line."""
     columns = ("field", "type", "count", "nulls", "min", "mean", "max", "std", "not finite")
     rows = []
     for field in schema:

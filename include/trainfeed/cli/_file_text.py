@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
+import typer
+from rich.console import Console
+from rich.text import Text
 
-__all__ = ["as_json", "printable", "sample_lines"]
+__all__ = ["as_json", "print_samples", "printable", "sample_lines"]
 
 _SHOWN_CHARS: Final = 200
 _SHOWN_BYTES: Final = 48
@@ -28,6 +31,18 @@ def sample_lines(sample: Any) -> list[tuple[str, str]]:
     if isinstance(sample, tuple):
         return [(f"[{i}]", _short(value)) for i, value in enumerate(sample)]
     return [("", _short(sample))]
+
+
+def print_samples(samples: Iterable[Any], *, use_json: bool) -> None:
+    """Print samples, numbered, or as a JSON list."""
+    if use_json:
+        typer.echo(json.dumps([as_json(sample) for sample in samples], indent=2))
+        return
+    console = Console(soft_wrap=True, highlight=False)
+    for ordinal, sample in enumerate(samples):
+        console.print(Text(f"#{ordinal}", style="bold"))
+        for name, value in sample_lines(sample):
+            console.print(Text.assemble("  ", (name, "cyan"), "  " if name else "", value))
 
 
 def as_json(value: Any) -> Any:
@@ -54,6 +69,8 @@ def _short(value: Any) -> str:
         return repr(data) + _more(len(value), _SHOWN_BYTES, "bytes")
     if isinstance(value, np.ndarray):
         return _array(value)
+    if isinstance(value, np.generic):
+        return printable(str(value))
     text = printable(repr(value))
     return text[:_SHOWN_CHARS] + _more(len(text), _SHOWN_CHARS, "characters")
 

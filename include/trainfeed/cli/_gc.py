@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from trainfeed.build.housekeeping import OLD, sweep
-from trainfeed.cli._output import print_json, print_rows
+from trainfeed.cli._output import error_console, print_json, print_rows
 from trainfeed.config import environment_from_environ
 
 __all__ = ["gc"]
@@ -19,14 +19,15 @@ _COLUMNS: Final = ("place", "bytes", "modified")
 def gc(
     *,
     older_than: Annotated[
-        int, typer.Option(min=0, help="Hours for which nobody has touched it.")
+        int, typer.Option(min=0, help="Hours since it was last changed.")
     ] = round(OLD / timedelta(hours=1)),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it is.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Remove what killed and abandoned builds left behind; versions and landed records stay."""
     env = environment_from_environ()
-    removed = sweep(env, older_than=timedelta(hours=older_than), dry_run=dry_run)
+    with error_console().status("looking for leftovers"):
+        removed = sweep(env, older_than=timedelta(hours=older_than), dry_run=dry_run)
     if as_json:
         print_json(removed)
         return

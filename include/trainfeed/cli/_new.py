@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from trainfeed.cli._output import print_json, program
 from trainfeed.config import environment_from_environ
+from trainfeed.dataset import require_readable_root
+from trainfeed.errors import RootError
 from trainfeed.scaffold import new_dataset
 from trainfeed.spec import json_schema_text
 
@@ -20,7 +23,8 @@ def new(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Make a data set folder, with comments and sample records, that can be built at once."""
-    made = new_dataset(environment_from_environ().datasets, name)
+    env = environment_from_environ()
+    made = new_dataset(env.datasets, name)
     if as_json:
         print_json(made)
         return
@@ -29,11 +33,21 @@ def new(
     typer.echo(
         f"made {made['folder']}: {', '.join(made['files'])} ({made['records']} sample records)\n"
         "next:\n"
+        f"{_init_line(Path(env.root), command)}"
         f"  {build} --limit 100    # a look at samples, quarantine and statistics\n"
         f"  {build}                # the first version\n"
         f"  {command} train {name} --interval {interval}\n"
         f"In Airflow, build.{name} and train.{name} appear by themselves, paused."
     )
+
+
+def _init_line(root: Path, command: str) -> str:
+    """Return the line that makes the publication root, if nobody has made it yet."""
+    try:
+        require_readable_root(root, "TRAINFEED_ROOT")
+    except RootError:
+        return f"  {command} init    # once: makes {root}, which versions are published in\n"
+    return ""
 
 
 def schema() -> None:

@@ -62,7 +62,24 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 
 def _cell(value: object) -> Text:
-    return Text(printable(str(value)), overflow="fold")
+    return Text(printable(_text(value)), overflow="fold")
+
+
+def _text(value: object) -> str:
+    """Return a value as people write it: pairs and lists in words, no literals of Python."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_nested(each)}" for name, each in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return "\n".join(map(_text, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
+
+
+def _nested(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"({_text(value)})"
+    return ", ".join(map(_text, value)) if isinstance(value, list | tuple) else _text(value)
 
 
 def program() -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from trainfeed.build.retention import Removal, prune
-from trainfeed.cli._output import print_json, print_rows
+from trainfeed.cli._output import error_console, print_json, print_rows
 from trainfeed.config import environment_from_environ
 from trainfeed.spec import load_spec
 
@@ -24,7 +24,9 @@ def prune_dataset(
 ) -> None:
     """Remove what `retention` in dataset.yaml does not keep; never what readers get by default."""
     env = environment_from_environ()
-    removals = prune(load_spec(env.datasets / name), Path(env.root), dry_run=dry_run)
+    spec = load_spec(env.datasets / name)
+    with error_console().status(f"{name}: superseded generations"):
+        removals = prune(spec, Path(env.root), dry_run=dry_run)
     rows = [_row(each) for each in removals]
     if as_json:
         print_json(rows)

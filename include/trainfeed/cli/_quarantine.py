@@ -22,7 +22,8 @@ from trainfeed.build.quarantine import (
     unpublished_plans,
 )
 from trainfeed.cli._output import print_json, print_message, print_rows, printable, program
-from trainfeed.config import Environment, environment_from_environ
+from trainfeed.cli._target import readable_environment
+from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.layout import parse_generation
 from trainfeed.errors import ConfigError, NotFoundError
@@ -104,7 +105,7 @@ def _find(target: str, plan: str | None) -> Quarantine:
     if len(rest) not in {1, 2} or (plan is not None and len(rest) == 2):
         expected = "NAME/INTERVAL with --plan" if plan else "NAME/INTERVAL or NAME/INTERVAL/gNNNN"
         raise ConfigError(f"expected {expected}, got {target!r}")
-    env = environment_from_environ()
+    env = readable_environment()
     if plan is not None:
         return quarantine_of_plan(env, PlanRef(name, rest[0], plan))
     folder = DatasetFolder(Path(env.root), name)

@@ -13,7 +13,8 @@ from typing import Any, Final
 from trainfeed.conversion._input import read_small
 from trainfeed.conversion._manifest import Encoding, ShardManifest
 from trainfeed.conversion._names import ShardName
-from trainfeed.dataset import canonical
+from trainfeed.dataset import Version, canonical
+from trainfeed.dataset.layout import MANIFEST
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import replace_file
@@ -36,7 +37,7 @@ def write_sidecar(path: Path, encoding: Encoding, schema: Schema | None) -> None
 
 
 def known_encoding(path: Path) -> tuple[Encoding, Schema | None]:
-    """Return what the records of a file are, by its set's manifest or by what is beside it.
+    """Return what the records of a file are, by the manifest of its set or version, or by a file.
 
     Raises:
         FormatError: The manifest, or what is beside it, is damaged.
@@ -44,6 +45,9 @@ def known_encoding(path: Path) -> tuple[Encoding, Schema | None]:
     manifest = _manifest_of(path)
     if manifest is not None:
         return manifest.encoding, manifest.schema
+    schema = _schema_of_version(path)
+    if schema is not None:
+        return Encoding.TYPED, schema
     try:
         data = read_small(sidecar_path(path))
     except NotFoundError:
@@ -88,3 +92,12 @@ def _manifest_of(path: Path) -> ShardManifest | None:
     except NotFoundError:
         return None
     return manifest if path.name in {shard.name for shard in manifest.shards} else None
+
+
+def _schema_of_version(path: Path) -> Schema | None:
+    """Return the schema of the published version that a file is a shard of, if it is one."""
+    if not (path.parent / MANIFEST).is_file():
+        return None
+    version = Version.open(path.parent)
+    shards = {shard.name for split in version.manifest.splits.values() for shard in split.shards}
+    return version.schema if path.name in shards else None

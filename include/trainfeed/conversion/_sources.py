@@ -19,6 +19,8 @@ from trainfeed.conversion._sidecar import known_encoding
 from trainfeed.conversion._sniff import Format, format_of
 from trainfeed.conversion._sparse import SparseOptions, read_sparse
 from trainfeed.conversion._text_files import read_csv, read_json_lines
+from trainfeed.dataset import Version
+from trainfeed.dataset.layout import MANIFEST
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import expand_paths
 from trainfeed.recordio import RecordIndex, RecordScanner
@@ -77,11 +79,11 @@ class SampleFile:
 
 
 def paths_of(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Return the files that paths, comma lists, globs and folders of one set stand for, in order.
+    """Return the files that paths, comma lists, globs and folders stand for, in order.
 
     Raises:
         NotFoundError: A part matches no file; names the part.
-        ConfigError: A folder holds no set of shards, or several.
+        ConfigError: A folder is no published version, and holds no set of shards, or several.
     """
     found = map(Path, expand_paths(inputs))
     return [path for each in found for path in (_shards_of(each) if each.is_dir() else [each])]
@@ -266,12 +268,15 @@ _OPENERS: Final[Mapping[Format, Callable[[Path, Format, SourceOptions], SampleFi
 
 
 def _shards_of(folder: Path) -> list[Path]:
+    if (folder / MANIFEST).is_file():
+        version = Version.open(folder)
+        return [path for split in version.manifest.splits for path in version.shard_paths(split)]
     suffix = ".shards.json"
     found = sorted(folder.glob(f"*{suffix}"))
     if len(found) != 1:
         raise ConfigError(
-            f"expected {folder} to hold one set of shards with its manifest, got {len(found)};"
-            " name the files"
+            f"expected {folder} to be a published version, or to hold one set of shards with its"
+            f" manifest, got {len(found)}; name the files"
         )
     manifest = ShardManifest.load(folder, found[0].name.removesuffix(suffix))
     if problems := manifest.problems(folder):

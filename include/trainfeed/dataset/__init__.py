@@ -1,17 +1,45 @@
 """A published data set: identity, order, ledger, manifest, version. The two halves meet here."""
 
+from trainfeed.dataset.coverage import Coverage, cover, cover_named, published_in
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.manifest import Manifest, content_digest
+from trainfeed.dataset.root import (
+    RootMark,
+    init_root,
+    published_root,
+    require_readable_root,
+    require_root,
+)
+from trainfeed.dataset.schedules import read_schedule, record_schedule
+from trainfeed.dataset.skips import Skip, lift_skip, read_skip, write_skip
+from trainfeed.dataset.trainings import TrainingMarks, Untrained
 from trainfeed.dataset.version import Version
 
 __all__ = [
+    "Coverage",
     "DatasetFolder",
     "Leaf",
     "Ledger",
     "Manifest",
+    "RootMark",
+    "Skip",
     "SourceLedger",
+    "TrainingMarks",
+    "Untrained",
     "ValidLeaf",
     "Version",
     "content_digest",
+    "cover",
+    "cover_named",
+    "init_root",
+    "lift_skip",
+    "published_in",
+    "published_root",
+    "read_schedule",
+    "read_skip",
+    "record_schedule",
+    "require_readable_root",
+    "require_root",
+    "write_skip",
 ]

@@ -6,11 +6,11 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import BinaryIO, Final, TypeAlias
 
 import pyarrow as pa
 
-from trainfeed.dataset.files import open_plain_file, read_plain_file
+from trainfeed.dataset.files import open_plain_file
 from trainfeed.errors import ChecksumError, FormatError, StorageError
 
 __all__ = ["Problem", "compare_file", "list_files", "read_arrow"]
@@ -38,16 +38,18 @@ def compare_file(path: Path, num_bytes: int, sha256: str) -> Iterator[Problem]:
         yield error
 
 
-def read_arrow(path: Path, schema: pa.Schema, sha256: str) -> pa.Table:
-    """Read an Arrow file.
+def read_arrow(path: Path, schema: pa.Schema, num_bytes: int, sha256: str) -> pa.Table:
+    """Read an Arrow file; one of another size than ``num_bytes`` is refused before it is read.
 
     Raises:
         NotFoundError: It is missing.
-        ChecksumError: It has another SHA-256.
+        ChecksumError: It has another size or SHA-256.
         FormatError: It holds something else than columns of ``schema`` without nulls.
         StorageError: The file system refused or failed.
     """
-    data = read_plain_file(path)
+    with open_plain_file(path) as file:
+        _check_size(file, path, num_bytes)
+        data = file.read(num_bytes)
     actual = hashlib.sha256(data).hexdigest()
     if actual != sha256:
         raise ChecksumError(f"expected SHA-256 {sha256}, got {actual}", path=str(path))
@@ -56,16 +58,20 @@ def read_arrow(path: Path, schema: pa.Schema, sha256: str) -> pa.Table:
 
 def _verify_file(path: Path, num_bytes: int, sha256: str) -> None:
     with open_plain_file(path) as file:
-        status = os.fstat(file.fileno())
-        if status.st_nlink != 1:
+        if os.fstat(file.fileno()).st_nlink != 1:
             raise FormatError("expected a plain file with one name", path=str(path))
-        if status.st_size != num_bytes:
-            raise ChecksumError(f"expected {num_bytes} bytes, got {status.st_size}", path=str(path))
+        _check_size(file, path, num_bytes)
         digest = hashlib.sha256()
         while block := file.read(_HASH_BLOCK_BYTES):
             digest.update(block)
     if digest.hexdigest() != sha256:
         raise ChecksumError(f"expected SHA-256 {sha256}, got {digest.hexdigest()}", path=str(path))
+
+
+def _check_size(file: BinaryIO, path: Path, num_bytes: int) -> None:
+    size = os.fstat(file.fileno()).st_size
+    if size != num_bytes:
+        raise ChecksumError(f"expected {num_bytes} bytes, got {size}", path=str(path))
 
 
 def _parse(data: bytes, schema: pa.Schema, path: Path) -> pa.Table:

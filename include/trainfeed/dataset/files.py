@@ -36,10 +36,25 @@ def open_plain_file(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def read_plain_file(path: Path) -> bytes:
-    """Return what a file holds; raises as ``open_plain_file`` does."""
+def read_plain_file(path: Path, *, max_bytes: int) -> bytes:
+    """Return what a file of at most ``max_bytes`` holds; raises as ``open_plain_file`` does.
+
+    The size is looked at before a byte is read, and a file that grows meanwhile is not followed:
+    a file of any size costs ``max_bytes`` of memory at most.
+
+    Raises:
+        FormatError: The file is larger.
+    """
     with open_plain_file(path) as file:
-        return file.read()
+        num_bytes = os.fstat(file.fileno()).st_size
+        data = file.read(max_bytes + 1) if num_bytes <= max_bytes else b""
+    if len(data) > max_bytes or num_bytes > max_bytes:
+        raise FormatError(
+            f"expected at most {max_bytes} bytes, got {max(num_bytes, len(data))}; nothing was"
+            " read; restore the file from a backup, or remove it",
+            path=str(path),
+        )
+    return data
 
 
 def _open(path: Path) -> BinaryIO:

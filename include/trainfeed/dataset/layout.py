@@ -2,16 +2,21 @@
 
 ::
 
+    <root>/TRAINFEED.json                  says that this is a publication root; see root.py
     <root>/<dataset>/
+      SCHEDULE.json                        which intervals there should be
+      code/<digest>.json                   the code of a plan, to show what changed since
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
       versions/<interval>/g0001.withdrawn  rolled back: not to be read any more
       versions/<interval>/g0001.removed    deleted by retention: the number is never used again
       boundaries/<topic>/<topic uuid>/     one file per point in time
       plans/<interval>/<plan id>.json
+      plans/<interval>/SKIPPED.json        the interval is left out, and why
       _staging/<plan id>/                  becomes a version by one rename
       _staging/tmp/                        unfinished files of single tries
       training/<interval>/<job>/           one folder per training job
+      training/_marks/                     which versions a training has seen
 """
 
 from __future__ import annotations
@@ -28,8 +33,10 @@ from trainfeed.storage.posix import map_errors
 
 __all__ = [
     "CURRENT",
+    "CURRENT_BYTES",
     "MANIFEST",
     "MANIFEST_DIGEST",
+    "SKIPPED",
     "DatasetFolder",
     "check_name",
     "generation_name",
@@ -41,6 +48,9 @@ __all__ = [
 MANIFEST: Final = "MANIFEST.json"
 MANIFEST_DIGEST: Final = "MANIFEST.sha256"
 CURRENT: Final = "CURRENT"
+SKIPPED: Final = "SKIPPED.json"
+# A generation and a newline; anything longer is no pointer of ours.
+CURRENT_BYTES: Final = 64
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 # A topic's name and id may begin with any of their characters; 1 in 64 topic ids begins with '_'.
@@ -112,6 +122,15 @@ class DatasetFolder:
         return self.root / check_name(self.name)
 
     @property
+    def schedule(self) -> Path:
+        """The file that says which intervals there should be."""
+        return self.path / "SCHEDULE.json"
+
+    def code(self, digest: str) -> Path:
+        """The text of the code that has a digest."""
+        return self.path / "code" / f"{check_name(digest)}.json"
+
+    @property
     def staging(self) -> Path:
         """Where versions grow before they are published."""
         return self.path / "_staging"
@@ -128,9 +147,17 @@ class DatasetFolder:
         """The folder of one version."""
         return self.interval(interval) / generation_name(generation)
 
+    def plans(self, interval: str) -> Path:
+        """The folder of the plans of an interval."""
+        return self.path / "plans" / check_name(interval)
+
     def plan(self, interval: str, plan_id: str) -> Path:
         """The plan file."""
-        return self.path / "plans" / check_name(interval) / f"{check_name(plan_id)}.json"
+        return self.plans(interval) / f"{check_name(plan_id)}.json"
+
+    def skip(self, interval: str) -> Path:
+        """The file that says that an interval is left out."""
+        return self.plans(interval) / SKIPPED
 
     def plan_ids(self, interval: str) -> list[str]:
         """Names of the plans of an interval, published or not, sorted."""
@@ -148,6 +175,11 @@ class DatasetFolder:
     def training(self, interval: str, job: str) -> Path:
         """The folder of one training job."""
         return self.path / "training" / check_name(interval) / check_name(job)
+
+    @property
+    def training_marks(self) -> Path:
+        """Where it is written which versions a training has seen; no interval is called that."""
+        return self.path / "training" / "_marks"
 
     def intervals(self) -> list[str]:
         """Names of the intervals that have a folder, sorted."""
@@ -206,7 +238,9 @@ class DatasetFolder:
     def _pointed(self, interval: str) -> int | None:
         folder = self.interval(interval)
         try:
-            match = _GENERATION.fullmatch(read_plain_file(folder / CURRENT).decode().strip())
+            match = _GENERATION.fullmatch(
+                read_plain_file(folder / CURRENT, max_bytes=CURRENT_BYTES).decode().strip()
+            )
         except (FormatError, StorageError, UnicodeDecodeError):
             return None
         if match is None or match[2]:

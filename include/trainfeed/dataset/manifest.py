@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainfeed.dataset import canonical
+from trainfeed.dataset._place import require_folder, require_place
 from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
@@ -24,12 +25,18 @@ __all__ = ["FORMAT", "FileEntry", "Manifest", "ShardEntry", "SplitEntry", "conte
 FORMAT: Final = 1
 
 _SHA256: Final = re.compile(rb"[0-9a-f]{64}")
+# 64 digits and a newline, with room for the blanks of an editor.
+_DIGEST_BYTES: Final = 256
 
 _FileName = Annotated[
     str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,199}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")
 ]
 _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Count = Annotated[int, Field(ge=0)]
+
+
+# Keys that were added later: a version that they do not apply to keeps its bytes.
+_OPTIONAL: Final = frozenset({"empty_because"})
 
 
 class _Model(BaseModel):
@@ -70,7 +77,10 @@ class IntervalEntry(_Model):
 
 
 class Manifest(_Model):
-    """Everything that a version says of itself; field by field as the format defines it."""
+    """Everything that a version says of itself; field by field as the format defines it.
+
+    ``empty_because`` is optional: per source why nothing was read of it, when nothing was read.
+    """
 
     format: int
     dataset: str
@@ -96,10 +106,16 @@ class Manifest(_Model):
     lookups: dict[str, str]
     libraries: dict[str, str]
     plan: str
+    empty_because: dict[str, str] = Field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Return the canonical JSON."""
-        return canonical.dumps(self.model_dump(by_alias=True))
+        return canonical.dumps(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it is written: keys that do not apply are left out."""
+        value = self.model_dump(by_alias=True)
+        return {key: each for key, each in value.items() if key not in _OPTIONAL or each}
 
     def file_digests(self) -> dict[str, tuple[int, str]]:
         """Return name → (bytes, sha256) of every file that the version must have.
@@ -148,12 +164,14 @@ class Manifest(_Model):
         Raises:
             NotFoundError: No version is there.
             ChecksumError: The manifest is not the one that was published.
-            FormatError: It is no manifest, or its digest is none.
+            FormatError: It is no manifest, or its digest is none; the folder is a symbolic link;
+                the manifest names another data set, interval or generation than the path.
             StorageError: The file system refused or failed.
         """
+        require_folder(folder)
         path = folder / MANIFEST
         try:
-            data = read_plain_file(path)
+            data = read_plain_file(path, max_bytes=canonical.MAX_BYTES)
             promised = _read_digest(folder / MANIFEST_DIGEST)
         except NotFoundError as error:
             raise NotFoundError(f"{folder} is no version: {error}") from error
@@ -162,11 +180,13 @@ class Manifest(_Model):
             raise ChecksumError(
                 f"expected a manifest with SHA-256 {promised}, got {actual}", path=str(path)
             )
-        return cls.from_bytes(data, path=str(path)), actual
+        manifest = cls.from_bytes(data, path=str(path))
+        require_place(folder, manifest)
+        return manifest, actual
 
 
 def _read_digest(path: Path) -> str:
-    digest = read_plain_file(path).strip()
+    digest = read_plain_file(path, max_bytes=_DIGEST_BYTES).strip()
     if not _SHA256.fullmatch(digest):
         raise FormatError(f"expected 64 hex digits, got {digest[:80]!r}", path=str(path))
     return digest.decode()

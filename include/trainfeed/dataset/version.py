@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trainfeed.dataset import canonical
 from trainfeed.dataset._intact import Problem, compare_file, list_files, read_arrow
 from trainfeed.dataset.examples import EXAMPLES, Chunk, ExampleRun
+from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
 from trainfeed.dataset.manifest import Manifest, SplitEntry
 from trainfeed.errors import (
+    ChecksumError,
     ConfigError,
     FormatError,
     NotFoundError,
@@ -31,6 +35,7 @@ __all__ = [
     "CHUNKS_SCHEMA",
     "POSITIONS",
     "POSITIONS_SCHEMA",
+    "STATISTICS",
     "ShardChunk",
     "Version",
 ]
@@ -38,6 +43,7 @@ __all__ = [
 BUILT: Final = "BUILT.json"
 CHUNKS: Final = "CHUNKS.arrow"
 POSITIONS: Final = "POSITIONS.arrow"
+STATISTICS: Final = "statistics.json"
 
 CHUNKS_SCHEMA: Final = pa.schema(
     {
@@ -101,7 +107,7 @@ class Version:
         Raises:
             NotFoundError: No version is there.
             ChecksumError: The manifest is not the one that was published.
-            FormatError: It is no manifest.
+            FormatError: It is no manifest, or one of another place (``Manifest.read``).
             StorageError: The file system refused or failed.
         """
         return cls(path, *Manifest.read(path))
@@ -167,6 +173,22 @@ class Version:
         """
         return self._read_arrow(POSITIONS, POSITIONS_SCHEMA)
 
+    def statistics(self) -> dict[str, Any]:
+        """Return what the fields of the samples are like: split → field → name and value.
+
+        Raises:
+            ChecksumError: The file is not the one that was published.
+            FormatError: It holds something else.
+            NotFoundError: It is missing.
+        """
+        path = self.path / STATISTICS
+        data = read_plain_file(path, max_bytes=canonical.MAX_BYTES)
+        actual = hashlib.sha256(data).hexdigest()
+        if actual != (expected := self._entry(STATISTICS)[1]):
+            raise ChecksumError(f"expected SHA-256 {expected}, got {actual}", path=str(path))
+        found: dict[str, Any] = canonical.loads(data, path=str(path))
+        return found
+
     def verify(self) -> None:
         """Compare the folder with the manifest: exact listing, sizes, digests of every file.
 
@@ -227,8 +249,10 @@ class Version:
             ) from error
 
     def _read_arrow(self, name: str, schema: pa.Schema) -> pa.Table:
-        path = self.path / name
+        return read_arrow(self.path / name, schema, *self._entry(name))
+
+    def _entry(self, name: str) -> tuple[int, str]:
         entry = self.manifest.file_digests().get(name)
         if entry is None:
             raise NotFoundError(f"version {self.path} was published without {name}")
-        return read_arrow(path, schema, entry[1])
+        return entry

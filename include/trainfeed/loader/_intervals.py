@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.errors import ConfigError, NotFoundError, WindowIncompleteError
+from trainfeed.dataset import Coverage, DatasetFolder, Skip, cover, published_root
+from trainfeed.errors import ConfigError
 from trainfeed.readers import DatasetReader
 
 __all__ = ["IntervalWindow", "open_intervals"]
-
-_POLICIES = ("fail", "list")
 
 
 @dataclass(frozen=True)
@@ -23,10 +20,12 @@ class IntervalWindow:
     Attributes:
         dataset: Their samples, for ``DataLoader``; ``dataset.version`` names the versions.
         missing: Names of the intervals of the window that are not published.
+        skipped: The intervals of the window that were decided to be left out: why and when.
     """
 
     dataset: DatasetReader
     missing: tuple[str, ...]
+    skipped: tuple[Skip, ...] = ()
 
 
 def open_intervals(
@@ -41,37 +40,46 @@ def open_intervals(
 
     Args:
         name: Name of the data set.
-        intervals: Names of the intervals, as ``Schedule.previous`` lists the last seven.
+        intervals: Names of the intervals, as ``Schedule.previous`` lists the last seven, or ranges
+            of them in the form that ``open_dataset`` takes.
         split: Name of the split.
-        missing: ``fail`` refuses a window with gaps; ``list`` reads what is there.
+        missing: ``fail`` refuses a window with gaps; ``skip`` reads what is there.
         root: The publication root; ``TRAINFEED_ROOT`` or its default when None.
 
     Raises:
         WindowIncompleteError: An interval is not published, and ``missing`` is ``fail``.
         NotFoundError: None of them is published.
+        WindowError: A text is no interval or range, or the schedule has none there.
         ConfigError: The versions have different schemas, or there is no such split or policy, or
             the intervals are no list of different ones.
+        RootError: The publication root is not there, or is none.
     """
-    if missing not in _POLICIES:
-        raise ConfigError(f"expected missing as one of {', '.join(_POLICIES)}, got {missing!r}")
     if isinstance(intervals, str) or not intervals or len({*intervals}) < len(intervals):
-        raise ConfigError(
-            f"expected a list of different intervals, at least one, got {intervals!r}; a range is"
-            " open_dataset(name, interval='first/last')"
-        )
-    folder = DatasetFolder(Path(root or environment_from_environ().root), name)
-    generations = {interval: folder.readable_generation(interval) for interval in intervals}
-    gaps = tuple(interval for interval, found in generations.items() if found is None)
-    if gaps and missing == "fail":
-        raise WindowIncompleteError(
-            f"data set {name!r} lacks {len(gaps)} of {len(generations)} intervals of the window:"
-            f" {', '.join(gaps)}; build them, or read what is there with missing='list'"
-        )
-    versions = [
-        Version.resolve(folder, interval, generation)
-        for interval, generation in generations.items()
-        if generation is not None
-    ]
-    if not versions:
-        raise NotFoundError(f"data set {name!r} has no published version of {', '.join(gaps)}")
-    return IntervalWindow(DatasetReader(versions, split), gaps)
+        raise _no_list(intervals)
+    folder = DatasetFolder(published_root(root), name)
+    found = _joined(folder, [cover(folder, interval) for interval in intervals])
+    names = [version.path.parent.name for version in found.versions]
+    if len({*names}) < len(names):
+        raise _no_list(intervals)
+    found.require(missing)
+    dataset = DatasetReader(found.versions, split, missing=found.missing, skipped=found.skipped)
+    return IntervalWindow(dataset, found.missing, found.skipped)
+
+
+def _joined(folder: DatasetFolder, parts: Sequence[Coverage]) -> Coverage:
+    asked = [part.asked for part in parts]
+    return Coverage(
+        folder,
+        asked[0] if len(asked) == 1 else f"{asked[0]} … {asked[-1]}",
+        tuple(version for part in parts for version in part.versions),
+        tuple(gap for part in parts for gap in part.missing),
+        tuple(skip for part in parts for skip in part.skipped),
+        tuple(run for part in parts for run in part.missing_runs),
+    )
+
+
+def _no_list(intervals: Sequence[str]) -> ConfigError:
+    return ConfigError(
+        f"expected a list of different intervals, at least one, got {intervals!r}; a range alone is"
+        " open_dataset(name, interval='first/last')"
+    )

@@ -2,8 +2,9 @@
 
 Samples are read in the order of their versions, splits and shards. The sample with ordinal ``i``
 belongs to rank ``i % world_size``, so one shard serves any number of ranks. Intervals resolve
-through CURRENT and files through the manifest; only opening a range lists a folder, that of the
-data set's intervals, once, and that of an interval whose CURRENT leads nowhere.
+through CURRENT and files through the manifest; only opening a range lists folders, that of the
+data set's intervals, and that of an interval whose CURRENT leads nowhere. A range of which an
+interval is missing is refused, unless what is there was asked for.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset import DatasetFolder, Skip, Version, cover, published_root
 from trainfeed.dataset.examples import Chunk, ExampleRun, ExampleRunDecoder
 from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import is_generation, parse_generation
@@ -39,23 +39,32 @@ def open_dataset(
     interval: str | date | None = None,
     split: str,
     generation: str | None = None,
+    missing: str = "fail",
     root: str | Path | None = None,
 ) -> DatasetReader:
     """Open a split of a published data set.
 
     Args:
         name: Name of a data set below the publication root, or the path of one version.
-        interval: Name of an interval, a day, or ``first/last`` for all published intervals from
-            first to last. ``version`` of the result names them: one that is not published is not
-            read. Left out when ``name`` is the path of a version.
+        interval: Name of an interval, a day, or a range: ``2026-01`` for a month, ``2026-01-01``,
+            ``2026-01-01T05``, ``first/last`` with both ends included. It stands for the intervals
+            that start in it; ``version`` of the result names them. Left out when ``name`` is the
+            path of a version.
         split: Name of the split.
         generation: ``g0002`` pins one; needs a single interval. The current one otherwise.
+        missing: ``fail`` refuses a range of which intervals are missing; ``skip`` reads what is
+            there, and ``missing`` of the result names the others. An interval that was decided to
+            be left out is not missing; ``skipped`` of the result names it.
         root: The publication root; ``TRAINFEED_ROOT`` or its default when None.
 
     Raises:
-        NotFoundError: An interval is not published, or nothing is at the path.
-        ConfigError: There is no such split, the versions of a range have different schemas, or
-            ``generation`` or ``root`` comes with a path.
+        NotFoundError: Nothing that was asked for is published, or nothing is at the path.
+        WindowIncompleteError: Intervals of the range are not published, and ``missing`` is
+            ``fail``.
+        WindowError: ``interval`` is no interval or range, or the schedule has none there.
+        ConfigError: There is no such split or policy, the versions of a range have different
+            schemas or overlap, or ``generation`` or ``root`` comes with a path.
+        RootError: The publication root is not there, or is none.
         ChecksumError: A manifest is not the one that was published.
     """
     if interval is None:
@@ -65,14 +74,21 @@ def open_dataset(
                 " interval, or give the path of a version alone"
             )
         return DatasetReader([_version_at(Path(name))], split)
-    folder = DatasetFolder(Path(root or environment_from_environ().root), str(name))
-    number = None if generation is None else parse_generation(generation)
-    first, _, last = str(interval).partition("/")
-    if not last:
-        return DatasetReader([Version.resolve(folder, first, number)], split)
-    if number is not None:
-        raise ConfigError(f"a generation pins one interval, {interval!r} is a range; name one")
-    return DatasetReader(_range(folder, first, last), split)
+    folder = DatasetFolder(published_root(root), str(name))
+    asked = str(interval)
+    if generation is not None:
+        number = parse_generation(generation)
+        if "/" in asked:
+            raise ConfigError(f"a generation pins one interval, {asked!r} is a range; name one")
+        return DatasetReader([Version.resolve(folder, asked, number)], split)
+    first, _, last = asked.partition("/")
+    if is_generation(last):
+        raise ConfigError(
+            f"expected interval={first!r} and generation={last!r}, got interval={asked!r}"
+        )
+    found = cover(folder, asked)
+    found.require(missing)
+    return DatasetReader(found.versions, split, missing=found.missing, skipped=found.skipped)
 
 
 def _version_at(path: Path) -> Version:
@@ -82,28 +98,6 @@ def _version_at(path: Path) -> Version:
             f" name an interval too: open_dataset({path.name!r}, interval=…, split=…)"
         )
     return Version.open(path)
-
-
-def _range(folder: DatasetFolder, first: str, last: str) -> list[Version]:
-    if is_generation(last):
-        raise ConfigError(
-            f"expected interval={first!r} and generation={last!r}, got interval='{first}/{last}'"
-        )
-    if first > last:
-        raise ConfigError(f"expected a range from earlier to later, got {first} to {last}")
-    names = [name for name in folder.intervals() if first <= name <= last]
-    generations = {name: folder.readable_generation(name) for name in names}
-    versions = [
-        Version.resolve(folder, name, generation)
-        for name, generation in generations.items()
-        if generation is not None
-    ]
-    if not versions:
-        raise NotFoundError(
-            f"data set {folder.name!r} has no published version of an interval from {first} to"
-            f" {last} in {folder.path}; build one, or name another range"
-        )
-    return versions
 
 
 @dataclass(frozen=True)
@@ -121,18 +115,32 @@ class DatasetReader:
     Args:
         versions: In the order in which they are read; at least one.
         split: Name of the split.
+        missing: Intervals that were asked for and are not published.
+        skipped: Intervals that were asked for and were decided to be left out.
 
     Attributes:
         versions: What is read.
         split: Name of the split.
+        missing: Names of the intervals that were asked for and are not read, because nobody has
+            published them; where no schedule is recorded, the ranges that are left open.
+        skipped: Which of them were decided to be left out, why and when.
         schema: Schema of the samples.
     """
 
-    def __init__(self, versions: Sequence[Version], split: str) -> None:
+    def __init__(
+        self,
+        versions: Sequence[Version],
+        split: str,
+        *,
+        missing: Sequence[str] = (),
+        skipped: Sequence[Skip] = (),
+    ) -> None:
         if not versions:
             raise ConfigError("expected at least one published version, found none")
         self.versions = list(versions)
         self.split = split
+        self.missing = tuple(missing)
+        self.skipped = tuple(skipped)
         self.schema: Schema = versions[0].schema
         for version in versions:
             version.num_samples(split)

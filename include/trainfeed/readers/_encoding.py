@@ -52,7 +52,7 @@ def _manifest(path: Path) -> Path | None:
 
 
 def _kind(path: Path) -> tuple[str, bytes]:
-    data = read_plain_file(path)
+    data = read_plain_file(path, max_bytes=canonical.MAX_BYTES)
     value = canonical.loads(data, path=str(path))
     require_intact(data, path=str(path))
     if not isinstance(value, dict) or value.get("encoding") not in {"bytes", "value", "typed"}:

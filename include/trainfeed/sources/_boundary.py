@@ -1,30 +1,34 @@
-"""Where a point in time lies in a topic partition.
+"""Where a point in time lies in the partitions of a topic.
 
-The broker's time index answers with the first position stamped at or after a time, and one record
-stamped years ahead captures every later answer. So the answer is only where a scan starts, and the
-first record that is *plausibly* stamped wins::
-
-    stamp <  t            before the boundary; also shows that earlier candidates were stamped ahead
-    t <= stamp <= t+skew  plausible: the boundary
-    stamp >  t+skew       candidate: stamped ahead, or the stream paused over the boundary
+The broker's time index answers with the first position stamped at or after a time. One record
+stamped ahead captures every later answer, and an index whose first segments are empty answers that
+there is no such position at all. So the answer is a hint: the records around it are looked at, and
+where they contradict it the split wins that puts the fewest minutes on the wrong side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from trainfeed.errors import ConfigError, IngestError
-from trainfeed.sources._topic import OffsetRange, Topic, check_available
+import numpy as np
 
-__all__ = ["PartitionBoundary", "find_boundary"]
+from trainfeed.errors import ConfigError
+from trainfeed.sources._choice import minutes_misplaced
+from trainfeed.sources._evidence import Evidence, Method, Records, Side, View
+from trainfeed.sources._proof import Known, prove
+from trainfeed.sources._sampling import exact_split, has_evidence, sampled_split
+from trainfeed.sources._topic import OffsetRange, PartitionState, Stamps, Topic, check_available
 
-# So many candidates in a row, with nothing before the boundary among them, are a stream that
-# paused: a producer with a wrong clock does not write alone for that long.
-_GAP_RECORDS: Final = 1000
+__all__ = ["PartitionBoundary", "find_boundaries"]
 
-_Method = Literal["index", "scan", "end"]
+_HOUR_MS: Final = 3_600_000
+# Records on each side of a hint; so many of them with evidence, this share of the right ones
+# after the time: then it is believed.
+_AROUND: Final = 32
+_LEAST: Final = 8
+_SHARE: Final = 0.75
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class PartitionBoundary:
         leader_epoch: Epoch of the partition's leader; None where there is no such thing.
         method: ``index``: the time index was right; ``scan``: records were looked at; ``end``:
             no record is stamped at or after the time.
+        evidence: Why the boundary is there; None in files that were written without it.
     """
 
     offset: int
@@ -46,132 +51,211 @@ class PartitionBoundary:
     log_end: int
     record_timestamp_ms: int | None
     leader_epoch: int | None
-    method: _Method
+    method: Literal["index", "scan", "end"]
+    evidence: Evidence | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """False while an open transaction may hide records that come before the boundary."""
+        known = self.evidence
+        if known is None or known.high_watermark <= self.log_end or self.offset < self.log_end:
+            return True
+        return known.ceiling is not None and known.ceiling <= self.log_end
 
 
 class _Found(NamedTuple):
     offset: int
-    stamp_ms: int | None
-    method: _Method
+    method: Method
+    index_test: Literal["passed", "contradicted"] | None
 
 
-def find_boundary(  # noqa: PLR0913 - two limits of the answer, two of the search
+def find_boundaries(
     topic: Topic,
-    partition: int,
     timestamp_ms: int,
     *,
     skew_ms: int,
-    floor: int | None,
-    ceiling: int | None,
-    scan_limit: int = 1_000_000,
-) -> PartitionBoundary:
-    """Find the first record of a partition at or after a time.
+    clock_ms: int,
+    known: Mapping[int, Known],
+    states: Mapping[int, PartitionState] | None = None,
+) -> dict[int, PartitionBoundary]:
+    """Find where every partition of a topic stood at a time.
 
     Args:
         topic: The open topic.
-        partition: Number of the partition.
         timestamp_ms: The time, milliseconds since 1970 UTC.
-        skew_ms: How far ahead of the time a stamp is still believed.
-        floor: Boundary of the nearest earlier time that is known; the scan starts there.
-        ceiling: Boundary of the nearest later time that is known.
-        scan_limit: Most records to look at.
+        skew_ms: How far from the time the records around it are usually stamped, at most.
+        clock_ms: Time of planning: what is stamped later is no evidence.
+        known: By partition what is known of it already.
+        states: Where the logs begin and end; the topic is asked when they are not given.
 
     Returns:
-        The boundary, within ``[floor, ceiling]``.
+        The boundaries, each within its floor and ceiling; those that are not settled as well.
 
     Raises:
-        IngestError: ``scan_limit`` records did not show where the time lies.
-        OffsetOutOfRangeError: The log ends before ``floor``: it was truncated.
-        ConfigError: The known boundaries contradict each other.
+        IngestError: The source does not answer.
+        OffsetOutOfRangeError: A log ends before its floor: it was truncated.
+        ConfigError: The known boundaries of a partition contradict each other.
     """
-    name = topic.identity.topic
-    low, high = floor or 0, ceiling
-    if high is not None and low > high:
-        raise ConfigError(
-            f"topic {name!r} partition {partition}: known boundaries contradict each other:"
-            f" {low} at an earlier time, {high} at a later one; look into the boundary files"
+    # The states first: a record that arrives between the two questions then lies behind the end.
+    states = topic.states() if states is None else states
+    hints = topic.offsets_at(dict.fromkeys(states, timestamp_ms))
+    found = {}
+    for partition, state in states.items():
+        search = _Search(
+            topic=topic,
+            partition=partition,
+            at_ms=timestamp_ms,
+            near_ms=min(skew_ms, _HOUR_MS),
+            state=state,
+            known=known.get(partition, Known()),
+            view=View(topic, partition, clock_ms),
+            hint=hints[partition],
+            clock_ms=clock_ms,
         )
-    # The range first: a record that arrives between the two questions then lies behind the end.
-    log_start, log_end = topic.log_range(partition)
-    check_available(OffsetRange(name, partition, log_end, max(log_end, low)), log_start, log_end)
-    scan = _Scan(topic, partition, timestamp_ms, timestamp_ms + skew_ms, scan_limit)
-    found = scan.find(low, high, log_end)
-    offset = max(low, found.offset if high is None else min(found.offset, high))
-    moved = offset != found.offset
-    return PartitionBoundary(
-        offset=offset,
-        log_start=log_start,
-        log_end=log_end,
-        record_timestamp_ms=(
-            _stamp_from(topic, partition, offset, log_start, log_end) if moved else found.stamp_ms
-        ),
-        leader_epoch=topic.leader_epoch(partition),
-        method=found.method,
-    )
+        found[partition] = search.boundary()
+    return found
 
 
 @dataclass(frozen=True)
-class _Scan:
+class _Search:
     topic: Topic
     partition: int
-    earliest_ms: int
-    latest_ms: int
-    limit: int
+    at_ms: int
+    near_ms: int
+    state: PartitionState
+    known: Known
+    view: View
+    hint: int | None
+    clock_ms: int
 
-    def find(self, low: int, high: int | None, log_end: int) -> _Found:
-        hint = self.topic.offset_at(self.partition, self.earliest_ms)
-        if hint is None or max(hint, low) >= log_end:
-            return _Found(log_end, None, "end")
-        start = max(hint, low)
-        stamps = self.topic.iter_stamps(self.partition, start)
-        first = next(stamps, None)
-        if first is None:
-            return _Found(log_end, None, "end")
-        offset, stamp = first
-        if self.earliest_ms <= stamp <= self.latest_ms:
-            return _Found(offset, stamp, "index" if start == hint else "scan")
-        found = self._walk(first, stamps, high)
-        return _Found(*found, "scan") if found else _Found(log_end, None, "end")
+    def boundary(self) -> PartitionBoundary:
+        """Find the boundary, and write down what it rests on."""
+        self._check_known()
+        found = self._with_leading(self._found())
+        if found.offset >= self.state.log_start:
+            self.view.look_behind(found.offset, self.state.log_end)
+        stamp = _stamp_from(self.view.all_seen(), found.offset)
+        return PartitionBoundary(
+            offset=found.offset,
+            log_start=self.state.log_start,
+            log_end=self.state.log_end,
+            record_timestamp_ms=stamp if found.offset >= self.state.log_start else None,
+            leader_epoch=self.state.leader_epoch,
+            method=self._method(found),
+            evidence=self._evidence(found, stamp),
+        )
 
-    def _walk(
-        self, first: tuple[int, int], stamps: Iterator[tuple[int, int]], high: int | None
-    ) -> tuple[int, int] | None:
-        record: tuple[int, int] | None = first
-        candidate: tuple[int, int] | None = None
-        num_ahead = 0
-        num_scanned = 0
-        while record is not None:
-            offset, stamp = record
-            if candidate is None and high is not None and offset >= high:
-                return None  # whatever follows, the answer is the ceiling
-            if stamp < self.earliest_ms:
-                candidate, num_ahead = None, 0
-            elif stamp <= self.latest_ms:
-                return record
-            else:
-                candidate, num_ahead = candidate or record, num_ahead + 1
-                if num_ahead == _GAP_RECORDS:
-                    return candidate
-            num_scanned += 1
-            if num_scanned == self.limit:
-                raise self._too_far(first[0], offset)
-            record = next(stamps, None)
-        return candidate
+    def _method(self, found: _Found) -> Literal["index", "scan", "end"]:
+        if found.offset == self.state.log_end:
+            return "end"
+        return "index" if found.method == "index" else "scan"
 
-    def _too_far(self, start: int, offset: int) -> IngestError:
-        span = OffsetRange(self.topic.identity.topic, self.partition, start, offset + 1)
-        return IngestError(
-            f"{span}: {self.limit} records were scanned for the first one stamped from"
-            f" {self.earliest_ms} to {self.latest_ms} ms, and none was found; nothing was written;"
-            " build an earlier interval first, whose boundary shortens the scan"
+    def _check_known(self) -> None:
+        """Refuse a log that was truncated, and neighbours in the wrong order."""
+        name, state = self.topic.identity.topic, self.state
+        low, high = self.known.floor or 0, self.known.ceiling
+        if high is not None and low > high:
+            raise ConfigError(
+                f"topic {name!r} partition {self.partition}: known boundaries contradict each"
+                f" other: {low} at an earlier time, {high} at a later one; look into the boundary"
+                " files"
+            )
+        span = OffsetRange(name, self.partition, state.log_end, max(state.log_end, low))
+        check_available(span, state.log_start, state.log_end)
+
+    def _found(self) -> _Found:
+        low = max(self.known.floor or 0, self.state.log_start)
+        ceiling = self.known.ceiling
+        high = self.state.log_end if ceiling is None else min(ceiling, self.state.log_end)
+        if high <= low:
+            return _Found(low if ceiling is None else min(low, ceiling), "between", None)
+        if self.hint is None or self.hint >= high:
+            if self._is_end(low, high):
+                return _Found(high, "end", "passed")
+            return self._by_minutes(low, high, "contradicted")
+        offset = self._by_index(low, max(self.hint, low), high)
+        if offset is not None:
+            return _Found(offset, "index", None)
+        return self._by_minutes(max(self.hint, low), high, None)
+
+    def _with_leading(self, found: _Found) -> _Found:
+        """Leave the first records of a log without evidence to the interval that comes first.
+
+        No earlier boundary is known and nothing with evidence precedes them: with what precedes
+        them, they would be in no interval at all.
+        """
+        start = self.state.log_start
+        if self.known.floor is not None or has_evidence(self.view, start, found.offset):
+            return found
+        return found._replace(offset=min(start, found.offset))
+
+    def _is_end(self, low: int, high: int) -> bool:
+        """Test the index that knows no later record with the last ones that have evidence."""
+        last = self.view.believed(self.view.before(low, high, _AROUND))
+        if not len(last) or (last.stamps >= self.at_ms).any():
+            return False
+        offset, stamp = int(last.offsets[-1]), int(last.stamps[-1])
+        found = self.topic.offsets_at({self.partition: stamp})[self.partition]
+        return found is not None and found <= offset
+
+    def _by_index(self, low: int, hint: int, high: int) -> int | None:
+        """Return the record that the hint means when the records around it agree with it."""
+        before, behind = self.view.around(low, hint, high, _AROUND)
+        left, right = self.view.believed(before), self.view.believed(behind)
+        if min(len(left), len(right)) < _LEAST or behind.offsets[0] != right.offsets[0]:
+            return None
+        early, late = np.median(left.stamps), np.median(right.stamps)
+        is_near = (
+            self.at_ms - self.near_ms <= early < self.at_ms <= late <= self.at_ms + (self.near_ms)
+        )
+        is_after = right.stamps >= self.at_ms
+        agrees = is_near and is_after[0] and is_after.mean() >= _SHARE
+        return int(right.offsets[0]) if agrees else None
+
+    def _by_minutes(
+        self, start: int, high: int, index_test: Literal["contradicted"] | None
+    ) -> _Found:
+        offset, is_exact = exact_split(self.view, start, high, self.at_ms)
+        if not is_exact:
+            offset = sampled_split(self.view, start, high, self.at_ms)
+        method: Method = "exact" if is_exact else "sampled"
+        return _Found(high if offset is None else offset, method, index_test)
+
+    def _evidence(self, found: _Found, stamp: int | None) -> Evidence:
+        proof = prove(
+            self.view,
+            offset=found.offset,
+            at_ms=self.at_ms,
+            log_start=self.state.log_start,
+            stamp_ms=stamp,
+            known=self.known,
+        )
+        seen = self.view.seen()
+        return Evidence(
+            clock_ms=self.clock_ms,
+            high_watermark=self.state.high_watermark,
+            hint=self.hint,
+            index_test=found.index_test,
+            method=found.method,
+            floor=self.known.floor,
+            ceiling=self.known.ceiling,
+            left=_side(seen.before_offset(found.offset), after=True, at_ms=self.at_ms),
+            right=_side(seen.from_offset(found.offset), after=False, at_ms=self.at_ms),
+            without_evidence=len(self.view.all_seen().offsets) - len(seen),
+            proof=proof,
         )
 
 
-def _stamp_from(
-    topic: Topic, partition: int, offset: int, log_start: int, log_end: int
-) -> int | None:
-    """Return the stamp of the first record from ``offset`` on, if it can still be read."""
-    if not log_start <= offset < log_end:
-        return None
-    first = next(topic.iter_stamps(partition, offset), None)
-    return first[1] if first else None
+def _side(records: Records, *, after: bool, at_ms: int) -> Side:
+    pairs = (
+        list(zip(records.offsets[[0, -1]], records.stamps[[0, -1]], strict=True))
+        if len(records)
+        else [None, None]
+    )
+    first, last = ((int(p[0]), int(p[1])) if p is not None else None for p in pairs)
+    return Side(first, last, minutes_misplaced(records, after=after, at_ms=at_ms))
+
+
+def _stamp_from(seen: Stamps, offset: int) -> int | None:
+    row = int(np.searchsorted(seen.offsets, offset))
+    return int(seen.stamps[row]) if row < len(seen.stamps) else None

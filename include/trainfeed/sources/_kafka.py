@@ -14,8 +14,12 @@ from trainfeed.sources._kafka_admin import TopicAdmin
 from trainfeed.sources._kafka_config import check_settings, consumer_config, secrets
 from trainfeed.sources._kafka_errors import ClientErrors
 from trainfeed.sources._kafka_range import MAX_RECORDS, Records, iter_records
+from trainfeed.sources._kafka_stamps import StampsReader
 from trainfeed.sources._topic import (
+    MAX_STAMP_BYTES,
     OffsetRange,
+    PartitionState,
+    Stamps,
     TopicIdentity,
     check_available,
     check_topic_name,
@@ -49,6 +53,8 @@ class KafkaTopic:
         self._settings = check_settings(settings)
         self._topic = check_topic_name(topic)
         self._admin = TopicAdmin(self._settings, topic, self._client_errors())
+        self._errors = self._client_errors()
+        self._stamps = StampsReader(self._settings, self._errors)
 
     @cached_property
     def identity(self) -> TopicIdentity:
@@ -65,26 +71,42 @@ class KafkaTopic:
         self._check_partition(partition)
         return self._admin.log_range(partition)
 
-    def offset_at(self, partition: int, timestamp_ms: int) -> int | None:
-        """Return the first offset that the time index holds at or after ``timestamp_ms``.
+    def states(self) -> dict[int, PartitionState]:
+        """Return where the log of every partition begins and ends.
 
-        Transaction markers are in the index, with the time at which they were written.
+        Raises:
+            SourceReplacedError: The topic is not the one of ``identity`` any more.
         """
-        self._check_partition(partition)
-        return self._admin.offset_at(partition, timestamp_ms)
+        planned = self.identity
+        uuid, partitions = self._admin.describe()
+        self._require_same(planned.uuid, uuid, f"topic {self._topic!r}")
+        return self._admin.states(partitions) if partitions else {}
 
-    def leader_epoch(self, partition: int) -> int | None:
-        """Return the epoch of the partition's leader."""
-        self._check_partition(partition)
-        return self._admin.leader_epoch(partition)
+    def offsets_at(self, times_ms: Mapping[int, int]) -> dict[int, int | None]:
+        """Return the first offset that the time index holds at or after a time, per partition.
 
-    def iter_stamps(self, partition: int, start: int) -> Iterator[tuple[int, int]]:
-        """Yield ``(offset, timestamp in ms)`` of every record from ``start`` to the log end."""
-        log_start, log_end = self.log_range(partition)
-        span = OffsetRange(self._topic, partition, start, max(start, log_end))
-        check_available(span, log_start, log_end)
-        for records in self._iter_records(span, first=1):
-            yield from zip(records.offsets.tolist(), records.stamps(), strict=True)
+        Transaction markers are in the index, with the time at which they were written. Offsets
+        at and behind the last stable one are not in it.
+        """
+        return self._admin.offsets_at(times_ms) if times_ms else {}
+
+    def read_stamps(
+        self,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        max_records: int,
+        max_bytes: int = MAX_STAMP_BYTES,
+    ) -> Stamps:
+        """Return the stamps of the first records of ``[start, end)``; see ``Topic``."""
+        span = OffsetRange(self._topic, partition, start, end)
+        try:
+            with self._errors.map_errors(str(span)):
+                return self._stamps.read(span, max_records, max_bytes)
+        except IngestError:
+            self._raise_cause(span)
+            raise
 
     def iter_batches(self, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Yield every record of ``[start, end)`` by ascending offset; see ``Topic``."""
@@ -96,6 +118,7 @@ class KafkaTopic:
 
     def close(self) -> None:
         """Release the connections."""
+        self._stamps.close()
         self._admin.close()
 
     def __enter__(self) -> Self:
@@ -126,13 +149,16 @@ class KafkaTopic:
         """Raise unless this is still the same topic, and still holds ``span``."""
         planned = self.identity
         uuid = self._check_partition(span.partition)
-        if uuid != planned.uuid:
+        self._require_same(planned.uuid, uuid, str(span))
+        check_available(span, *self._admin.log_range(span.partition))
+
+    def _require_same(self, planned: str, found: str, where: str) -> None:
+        if found != planned:
             raise SourceReplacedError(
-                f"{span}: topic was deleted and created anew: expected id {planned.uuid}, got"
-                f" {uuid}, at brokers {self._settings['bootstrap.servers']}; nothing of this range"
+                f"{where}: topic was deleted and created anew: expected id {planned}, got"
+                f" {found}, at brokers {self._settings['bootstrap.servers']}; nothing of this range"
                 " was kept; start the run anew to build from the new topic"
             )
-        check_available(span, *self._admin.log_range(span.partition))
 
     def _iter_records(self, span: OffsetRange, *, first: int) -> Iterator[Records]:
         errors = self._client_errors()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from trainfeed.errors import ConfigError
 from trainfeed.sources._kafka_config import admin_config
 from trainfeed.sources._kafka_errors import ClientErrors, is_leaderless
+from trainfeed.sources._topic import PartitionState
 
 __all__ = ["TopicAdmin"]
 
@@ -78,48 +80,67 @@ class TopicAdmin:
 
     def log_range(self, partition: int) -> tuple[int, int]:
         """Return log start and last stable offset of a partition that exists."""
+        spec = _admin().OffsetSpec
         return (
-            self._list(partition, _admin().OffsetSpec.earliest()).offset,
-            self._list(partition, _admin().OffsetSpec.latest()).offset,
+            self._list({partition: spec.earliest()})[partition].offset,
+            self._list({partition: spec.latest()})[partition].offset,
         )
 
-    def leader_epoch(self, partition: int) -> int | None:
-        """Return the epoch of the leader of a partition that exists."""
-        return self._list(partition, _admin().OffsetSpec.latest()).leader_epoch
+    def states(self, partitions: Collection[int]) -> dict[int, PartitionState]:
+        """Return the states of partitions that exist, by three questions for all of them."""
+        spec = _admin().OffsetSpec
+        starts = self._list(dict.fromkeys(partitions, spec.earliest()))
+        # In this order: what arrives in between then is no open transaction.
+        marks = self._list(dict.fromkeys(partitions, spec.latest()), sees_open=True)
+        ends = self._list(dict.fromkeys(partitions, spec.latest()))
+        return {
+            partition: PartitionState(
+                log_start=starts[partition].offset,
+                log_end=end.offset,
+                high_watermark=max(marks[partition].offset, end.offset),
+                leader_epoch=end.leader_epoch,
+            )
+            for partition, end in ends.items()
+        }
 
-    def offset_at(self, partition: int, timestamp_ms: int) -> int | None:
-        """Return what the time index of a partition that exists answers, or None."""
-        offset = self._list(partition, _admin().OffsetSpec.for_timestamp(timestamp_ms)).offset
-        return offset if offset >= 0 else None
+    def offsets_at(self, times_ms: Mapping[int, int]) -> dict[int, int | None]:
+        """Return what the time index of partitions that exist answers, or None."""
+        spec = _admin().OffsetSpec
+        found = self._list({p: spec.for_timestamp(at) for p, at in times_ms.items()})
+        return {p: each.offset if each.offset >= 0 else None for p, each in found.items()}
 
     def close(self) -> None:
         """Release this process's client."""
         self._clients.pop(os.getpid(), None)
 
-    def _list(self, partition: int, spec: Any) -> _Listed:
+    def _list(self, specs: Mapping[int, Any], *, sees_open: bool = False) -> dict[int, _Listed]:
+        """Ask for one offset of each partition; ``sees_open``: of uncommitted records, too."""
         with self._errors.map_errors(f"topic {self._topic!r}"):
-            found = self._ask(partition, spec)
-        epoch = found.leader_epoch
-        return _Listed(int(found.offset), None if epoch is None or epoch < 0 else int(epoch))
+            found = self._ask(specs, sees_open=sees_open)
+        return {partition: _listed(found[partition]) for partition in specs}
 
-    def _ask(self, partition: int, spec: Any) -> Any:
-        """Ask for an offset, again while the partition has no leader; a new one has none yet."""
-        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-
+    def _ask(self, specs: Mapping[int, Any], *, sees_open: bool) -> dict[int, Any]:
+        """Ask for offsets, again where a partition has no leader; a new one has none yet."""
         deadline_s = time.monotonic() + _REQUEST_S
-        while True:
-            answers = self._client().list_offsets(
-                {TopicPartition(self._topic, partition): spec},
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=_REQUEST_S,
-            )
-            (answer,) = answers.values()
-            try:
-                return self._result(answer)
-            except KafkaException as error:
-                if not is_leaderless(error.args[0]) or time.monotonic() > deadline_s:
-                    raise
+        found: dict[int, Any] = {}
+        while missing := {p: spec for p, spec in specs.items() if p not in found}:
+            for partition, answer in self._answers(missing, sees_open=sees_open).items():
+                with _leaderless_until(deadline_s):
+                    found[partition] = self._result(answer)
+            if len(found) < len(specs):
                 threading.Event().wait(_LEADER_POLL_S)
+        return found
+
+    def _answers(self, specs: Mapping[int, Any], *, sees_open: bool) -> dict[int, Future[Any]]:
+        from confluent_kafka import IsolationLevel, TopicPartition
+
+        level = IsolationLevel.READ_UNCOMMITTED if sees_open else IsolationLevel.READ_COMMITTED
+        answers = self._client().list_offsets(
+            {TopicPartition(self._topic, partition): spec for partition, spec in specs.items()},
+            isolation_level=level,
+            request_timeout=_REQUEST_S,
+        )
+        return {place.partition: answer for place, answer in answers.items()}
 
     def _wait(self, answer: Future[Any]) -> Any:
         with self._errors.map_errors(f"topic {self._topic!r}"):
@@ -143,6 +164,23 @@ class TopicAdmin:
         config = {**admin_config(self._settings), "error_cb": self._errors.collect}
         with self._errors.map_errors(f"topic {self._topic!r}"):
             return _admin().AdminClient(config)
+
+
+def _listed(found: Any) -> _Listed:
+    epoch = found.leader_epoch
+    return _Listed(int(found.offset), None if epoch is None or epoch < 0 else int(epoch))
+
+
+@contextmanager
+def _leaderless_until(deadline_s: float) -> Iterator[None]:
+    """Pass over the news that a partition has no leader, until a time of the monotonic clock."""
+    from confluent_kafka import KafkaException
+
+    try:
+        yield
+    except KafkaException as error:
+        if not is_leaderless(error.args[0]) or time.monotonic() > deadline_s:
+            raise
 
 
 def _admin() -> Any:

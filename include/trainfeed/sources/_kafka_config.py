@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from trainfeed.errors import ConfigError
 
-__all__ = ["admin_config", "check_settings", "consumer_config", "secrets"]
+__all__ = ["admin_config", "check_settings", "consumer_config", "secrets", "stamps_config"]
 
 _ALLOWED: Final = frozenset(
     {
@@ -58,6 +58,13 @@ _READING: Final[Mapping[str, Any]] = {
     # How long a broker holds back the news that a partition has no more records.
     "fetch.wait.max.ms": 20,
     "queued.max.messages.kbytes": 64 << 10,
+}
+# A few records here and there: whatever is fetched ahead of them is thrown away.
+_GLANCING: Final[Mapping[str, Any]] = {
+    "fetch.message.max.bytes": 128 << 10,
+    "fetch.wait.max.ms": 5,
+    "queued.min.messages": 1_000,
+    "queued.max.messages.kbytes": 4 << 10,
 }
 
 
@@ -104,3 +111,8 @@ def admin_config(settings: Mapping[str, str]) -> dict[str, Any]:
 def consumer_config(settings: Mapping[str, str]) -> dict[str, Any]:
     """Return what a client that reads records is made with."""
     return {**admin_config(settings), **_READING}
+
+
+def stamps_config(settings: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a client that looks at a few records of many places is made with."""
+    return {**consumer_config(settings), **_GLANCING}

@@ -12,6 +12,7 @@ from trainfeed.errors import (
     IngestError,
     OffsetOutOfRangeError,
     SourceReplacedError,
+    SourceUnreachableError,
     TopicNotFoundError,
     TrainFeedError,
 )
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientErrors", "is_leaderless", "is_passing"]
 
-# By name, because the client is not imported before it is used. What is not named is an
-# IngestError: tried again.
+# By name, because the client is not imported before it is used. What is not named is tried again:
+# a SourceUnreachableError where the client could not talk to a broker, else an IngestError.
 _MEANING: Final[dict[type[TrainFeedError], tuple[str, ...]]] = {
     TopicNotFoundError: (
         "TOPIC_EXCEPTION",
@@ -53,6 +54,7 @@ _REMEDY: Final[dict[type[TrainFeedError], str]] = {
     OffsetOutOfRangeError: "restore the records, or accept the loss with --allow-gap WHY",
     ConfigError: "change the settings of the connection, or what the broker allows its user",
     IngestError: "the task can be tried again; look at the brokers if it goes on",
+    SourceUnreachableError: "the task can be tried again; look at the brokers if it goes on",
 }
 # The client looks up who coordinates the group it is named after, and never joins that group: a
 # user who may read the topic needs no right to the group.
@@ -140,7 +142,8 @@ class ClientErrors:
             error = self._last
         name = error.name() if error is not None else "_TIMED_OUT"
         said = error.str() if error is not None else "no answer in time"
-        kind = _meaning().get(name, IngestError)
+        passing = error is None or is_passing(error)
+        kind = _meaning().get(name, SourceUnreachableError if passing else IngestError)
         for secret in self._secrets:
             said = said.replace(secret, "***")
         return kind(

@@ -17,7 +17,7 @@ from trainfeed.errors import FormatError, NotFoundError, WindowOpenError
 from trainfeed.sources._logs_names import compression_of, is_log
 from trainfeed.storage import FileInfo, Location
 
-__all__ = ["CompleteRule", "LogFile", "find_logs", "list_logs"]
+__all__ = ["CompleteRule", "LogFile", "find_logs", "list_logs", "present_logs"]
 
 T = TypeVar("T")
 
@@ -62,6 +62,19 @@ def list_logs(folder: Location) -> list[FileInfo]:
         FormatError: It has what is neither a log file nor hidden nor unfinished.
     """
     return _logs_of(folder.list(), folder)
+
+
+def present_logs(folder: Location) -> list[LogFile]:
+    """Return the log files of a folder by name, complete or not, without checksums.
+
+    Raises:
+        NotFoundError: There is no such folder.
+        FormatError: It has what cannot be read.
+    """
+    infos = list_logs(folder)
+    return [
+        LogFile(info, compression_of(info.name, (folder / info.name).uri), None) for info in infos
+    ]
 
 
 def find_logs(
@@ -185,4 +198,6 @@ def _ask(question: Callable[[FileInfo], T], infos: list[FileInfo]) -> list[T]:
 
 
 def _incomplete(folder: Location, what: str) -> WindowOpenError:
-    return WindowOpenError(f"folder {folder.uri} is not complete: {what}; {_KEPT}")
+    error = WindowOpenError(f"folder {folder.uri} is not complete: {what}; {_KEPT}")
+    error.reason = what
+    return error

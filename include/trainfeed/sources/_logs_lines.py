@@ -43,6 +43,7 @@ class LineRange:
         end: Byte behind the range, as stored; ``size_bytes`` unless the file is plain.
         timestamp_ms: Given to every record, for a line has no time of its own.
         max_line_bytes: A longer line is an error.
+        needs_lf: Whether a last line without LF is an error.
     """
 
     location: Location
@@ -52,6 +53,7 @@ class LineRange:
     end: int
     timestamp_ms: int
     max_line_bytes: int
+    needs_lf: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.end <= self.size_bytes:
@@ -95,11 +97,22 @@ def _iter_plain(file: BinaryIO, span: LineRange) -> Iterator[pa.RecordBatch]:
 
 
 def _iter_compressed(file: BinaryIO, span: LineRange) -> Iterator[pa.RecordBatch]:
+    _refuse_no_bytes(span)
     lines = _Lines(span, 0, stop=None)
     blocks = _iter_decompressed(file, span)
     for block in blocks:
         yield from lines.feed(block)
     yield from lines.end()
+
+
+def _refuse_no_bytes(span: LineRange) -> None:
+    """Refuse a compressed file without a byte: even one without a line has a head and an end."""
+    if not span.size_bytes:
+        raise FormatError(
+            f"expected {span.compression}, as the file's name says, got 0 bytes; nothing was"
+            " published; write the file again, or remove or hide it if no line is missing",
+            path=span.location.uri,
+        )
 
 
 def _iter_decompressed(file: BinaryIO, span: LineRange) -> Iterator[bytes]:
@@ -194,6 +207,8 @@ class _Lines:
     def end(self) -> Iterator[pa.RecordBatch]:
         """Yield the last line when no LF ends it."""
         if self._pending and not self.done:
+            if self._span.needs_lf:
+                raise self._cut_off()
             data = b"".join((*self._pending, b"\n"))
             # One CR belongs to the end of a line only with an LF behind it.
             yield from self._cut(data, has_end=False)
@@ -244,6 +259,15 @@ class _Lines:
         }
         return pa.RecordBatch.from_arrays(
             [columns[name] for name in LANDING_SCHEMA.names], schema=LANDING_SCHEMA
+        )
+
+    def _cut_off(self) -> FormatError:
+        return FormatError(
+            f"expected a last line that ends with LF, got one of {self._pending_bytes} bytes that"
+            " does not: the file may have been cut; nothing was published; write it again, or set"
+            " source.logs.cut_line: keep in dataset.yaml if such a line is a record",
+            path=self._span.location.uri,
+            offset_bytes=self._offset,
         )
 
     def _too_long(self, offset: int) -> FormatError:

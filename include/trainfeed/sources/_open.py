@@ -33,19 +33,18 @@ def open_topic(settings: KafkaSettings, topic: str) -> Topic:
     folder = Location.parse(settings.recorded)
     for location in (folder / topic, folder):
         if (location / TOPIC_FILE).exists():
-            return _recorded(location, topic)
+            return _recorded(location, topic, settings)
     raise TopicNotFoundError(
         f"expected recorded topic {topic!r}, found {TOPIC_FILE} neither in"
-        f" {(folder / topic).uri} nor in {folder.uri}; record the topic, or change 'recorded' of"
-        " the connection"
+        f" {(folder / topic).uri} nor in {folder.uri}; record the topic, or {settings.remedy}"
     )
 
 
-def _recorded(location: Location, topic: str) -> RecordedTopic:
+def _recorded(location: Location, topic: str, settings: KafkaSettings) -> RecordedTopic:
     recorded = RecordedTopic(location)
     if (found := recorded.identity.topic) != topic:
         raise TopicNotFoundError(
             f"expected recorded topic {topic!r} in {location.uri}, got {found!r}; change the topic"
-            " or 'recorded' of the connection"
+            f" or {settings.remedy.removeprefix('change ')}"
         )
     return recorded

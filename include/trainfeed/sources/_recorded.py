@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from trainfeed.errors import (
     FormatError,
@@ -23,7 +24,10 @@ from trainfeed.sources._landing_file import LandingFile
 from trainfeed.sources._landing_format import partition_folder
 from trainfeed.sources._record import TOPIC_FILE
 from trainfeed.sources._topic import (
+    MAX_STAMP_BYTES,
     OffsetRange,
+    PartitionState,
+    Stamps,
     TopicIdentity,
     check_available,
     check_topic_name,
@@ -36,6 +40,8 @@ _CLUSTER: Final = "recorded"
 _MAX_TOPIC_FILE_BYTES: Final = 1 << 20
 # Of a file whose batches may be held in memory at once, 16,384 records each.
 _MAX_HELD_BATCHES: Final = 8
+_STAMP_BYTES: Final = 16
+_NO_STAMPS: Final = np.empty(0, np.int64)
 _FILE_NAME = re.compile(r"(\d{20})-(\d{20})\.arrow")
 
 
@@ -67,6 +73,7 @@ class RecordedTopic:
         self._files: dict[int, list[_File]] = {}
         self._latest_ms: dict[Location, int] = {}
         self._verified: set[Location] = set()
+        self._held: tuple[Location, NDArray[np.int64], NDArray[np.int64]] | None = None
 
     @property
     def identity(self) -> TopicIdentity:
@@ -87,32 +94,52 @@ class RecordedTopic:
             )
         return ranges[partition]
 
-    def offset_at(self, partition: int, timestamp_ms: int) -> int | None:
-        """Return the offset of the first record stamped at or after ``timestamp_ms``."""
+    def states(self) -> dict[int, PartitionState]:
+        """Return the recorded range of every partition: no transaction is open, nobody leads."""
+        return {
+            partition: PartitionState(start, end, high_watermark=end, leader_epoch=None)
+            for partition, (start, end) in enumerate(self._recording.ranges)
+        }
+
+    def offsets_at(self, times_ms: Mapping[int, int]) -> dict[int, int | None]:
+        """Return per partition the offset of the first record stamped at or after a time."""
+        return {partition: self._offset_at(partition, at) for partition, at in times_ms.items()}
+
+    def _offset_at(self, partition: int, timestamp_ms: int) -> int | None:
         for file in self._partition_files(partition):
-            if self._latest_stamp(file) < timestamp_ms:
-                continue
-            with LandingFile.open(file.location) as landing:
-                for offsets, stamps in landing.iter_stamps():
-                    hits = np.flatnonzero(stamps >= timestamp_ms)
-                    if len(hits):
-                        return int(offsets[hits[0]])
+            if self._latest_stamp(file) >= timestamp_ms:
+                offsets, stamps = self._stamps_of(file)
+                return int(offsets[np.flatnonzero(stamps >= timestamp_ms)[0]])
         return None
 
-    def leader_epoch(self, partition: int) -> int | None:  # noqa: ARG002 - the protocol's
-        """Return None: nobody leads a recorded partition."""
-        return None
+    def read_stamps(
+        self,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        max_records: int,
+        max_bytes: int = MAX_STAMP_BYTES,
+    ) -> Stamps:
+        """Return the stamps of the first records of ``[start, end)``; see ``Topic``.
 
-    def iter_stamps(self, partition: int, start: int) -> Iterator[tuple[int, int]]:
-        """Yield ``(offset, timestamp in ms)`` of every record from ``start`` on."""
-        log_start, log_end = self.log_range(partition)
-        span = self._span(partition, start, max(start, log_end))
-        check_available(span, log_start, log_end)
+        Keys and values are not read, so a record counts as the 16 bytes of its offset and stamp.
+        """
+        span = self._span(partition, start, end)
+        check_available(span, *self.log_range(partition))
+        most = max(1, min(max_records, max_bytes // _STAMP_BYTES))
+        parts, count, reached = [(_NO_STAMPS, _NO_STAMPS)], 0, end
         for file in self._overlapping(span):
-            with LandingFile.open(file.location) as landing:
-                for offsets, stamps in landing.iter_stamps():
-                    rows = offsets >= start
-                    yield from zip(offsets[rows].tolist(), stamps[rows].tolist(), strict=True)
+            offsets, stamps = self._stamps_of(file)
+            first, behind = np.searchsorted(offsets, (start, end))
+            rows = slice(first, min(behind, first + most - count))
+            parts.append((offsets[rows], stamps[rows]))
+            count += len(offsets[rows])
+            if count == most:
+                reached = int(offsets[rows][-1]) + 1
+                break
+        offsets, stamps = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return Stamps(offsets, stamps, count * _STAMP_BYTES, reached)
 
     def iter_batches(self, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Yield every record of ``[start, end)`` by ascending offset; see ``Topic``."""
@@ -170,10 +197,18 @@ class RecordedTopic:
 
     def _latest_stamp(self, file: _File) -> int:
         if file.location not in self._latest_ms:
-            with LandingFile.open(file.location) as landing:
-                latest = [int(stamps.max()) for _, stamps in landing.iter_stamps() if len(stamps)]
-            self._latest_ms[file.location] = max(latest, default=-1)
+            _, stamps = self._stamps_of(file)
+            self._latest_ms[file.location] = int(stamps.max()) if len(stamps) else -1
         return self._latest_ms[file.location]
+
+    def _stamps_of(self, file: _File) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return offsets and stamps of a file; those of the file that was asked last are held."""
+        if self._held is None or self._held[0] != file.location:
+            with LandingFile.open(file.location) as landing:
+                parts = [(_NO_STAMPS, _NO_STAMPS), *landing.iter_stamps()]
+            offsets, stamps = (np.concatenate(column) for column in zip(*parts, strict=True))
+            self._held = file.location, offsets, stamps
+        return self._held[1:]
 
     def _iter_file(self, file: _File, span: OffsetRange) -> Iterator[pa.RecordBatch]:
         with LandingFile.open(file.location) as landing:

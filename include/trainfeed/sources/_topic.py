@@ -8,17 +8,30 @@ it cannot.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError, OffsetOutOfRangeError
 
-__all__ = ["OffsetRange", "Topic", "TopicIdentity", "check_available", "check_topic_name"]
+__all__ = [
+    "MAX_STAMP_BYTES",
+    "OffsetRange",
+    "PartitionState",
+    "Stamps",
+    "Topic",
+    "TopicIdentity",
+    "check_available",
+    "check_topic_name",
+]
 
+# Of keys and values that one question for stamps may bring along.
+MAX_STAMP_BYTES: Final = 16 << 20
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
@@ -55,6 +68,42 @@ class OffsetRange:
         return f"topic {self.topic!r} partition {self.partition} offsets [{self.start}, {self.end})"
 
 
+@dataclass(frozen=True)
+class PartitionState:
+    """Where the log of a partition begins and ends.
+
+    Attributes:
+        log_start: First offset that can be read.
+        log_end: Last stable offset: records of open transactions, and all behind them, lie
+            behind it.
+        high_watermark: Offset behind the last record that is safe on the brokers; above
+            ``log_end`` while a transaction is open.
+        leader_epoch: Epoch of the partition's leader; None where there is no such thing.
+    """
+
+    log_start: int
+    log_end: int
+    high_watermark: int
+    leader_epoch: int | None
+
+
+@dataclass(frozen=True)
+class Stamps:
+    """Offsets and timestamps of neighbouring records.
+
+    Attributes:
+        offsets: Ascending, int64 of shape (n,).
+        stamps: Milliseconds since 1970 UTC, int64 of shape (n,); -1 where a record has none.
+        num_bytes: Keys and values that were received for them.
+        reached: There is no other record between the asked start and this offset.
+    """
+
+    offsets: NDArray[np.int64]
+    stamps: NDArray[np.int64]
+    num_bytes: int
+    reached: int
+
+
 class Topic(Protocol):
     """One topic, read by bounded ranges that can be read again.
 
@@ -80,20 +129,41 @@ class Topic(Protocol):
         The log end is the last stable offset, so records of open transactions lie behind it.
         """
 
-    def offset_at(self, partition: int, timestamp_ms: int) -> int | None:
-        """Return the offset that the time index gives for ``timestamp_ms``.
+    def states(self) -> dict[int, PartitionState]:
+        """Return where the log of every partition begins and ends, all asked at once.
 
-        It is a hint: the first position stamped at or after the time, which may be a record
-        stamped years ahead, or one that no reader sees. None when there is no such position.
+        The high watermark is asked before the last stable offset: records that arrive between
+        the two questions do not look like an open transaction.
         """
 
-    def leader_epoch(self, partition: int) -> int | None:
-        """Return the epoch of the partition's leader, or None where there is no such thing."""
+    def offsets_at(self, times_ms: Mapping[int, int]) -> dict[int, int | None]:
+        """Return what the time index answers for a time of each partition, all asked at once.
 
-    def iter_stamps(self, partition: int, start: int) -> Iterator[tuple[int, int]]:
-        """Yield ``(offset, timestamp in ms)`` of every record from ``start`` to the log end.
+        It is a hint: the first position stamped at or after the time, which may be a record
+        stamped years ahead, or one that no reader sees. None when the index has no such position,
+        which does not say that there is no such record.
 
-        Lazy: records are fetched as the iterator moves on.
+        Args:
+            times_ms: Per partition the time in milliseconds since 1970 UTC.
+        """
+
+    def read_stamps(
+        self,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        max_records: int,
+        max_bytes: int = MAX_STAMP_BYTES,
+    ) -> Stamps:
+        """Return the stamps of the first records of ``[start, end)`` that a reader sees.
+
+        Args:
+            partition: Number of the partition.
+            start: First offset.
+            end: Offset behind the last.
+            max_records: Most records to return.
+            max_bytes: Of keys and values; the record that exceeds it is the last.
 
         Raises:
             OffsetOutOfRangeError: ``start`` is below the log start.

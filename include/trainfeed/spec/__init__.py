@@ -26,7 +26,7 @@ from trainfeed.spec._output import (
     RetentionSpec,
     TrainSpec,
 )
-from trainfeed.spec._problems import did_you_mean
+from trainfeed.spec._problems import did_you_mean, nearest
 from trainfeed.spec._values import check_dataset_name, check_name
 
 __all__ = [
@@ -58,4 +58,5 @@ __all__ = [
     "load_spec",
     "load_specs",
     "logs_root",
+    "nearest",
 ]

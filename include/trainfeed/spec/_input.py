@@ -53,9 +53,14 @@ class KafkaSourceSpec(Part):
         connection: Names the Kafka settings of the environment.
         topic: Name of the topic.
         settle: How long after its end an interval is planned at the earliest.
-        late: What becomes of records that are older than the interval of their offset.
-        skew: How far after a boundary's time the record may be stamped that marks it. It only
-            guides the search: the offsets that were found determine the content.
+        late: What becomes of records that are older than the interval of their offset; ``fail``
+            refuses those that are stamped later than its end and ``skew`` as well.
+        skew: How far from a boundary's time the records around it are stamped at most; what is
+            stamped later than an interval's end by more is refused by ``late: fail``. In the
+            search for boundaries it is only a guide: the offsets that were found determine the
+            content.
+        transaction_wait: How long runs of the schedule and of backfills look again while a
+            transaction that is open may hide records of the interval; then they fail.
     """
 
     connection: Connection = "kafka_default"
@@ -63,6 +68,7 @@ class KafkaSourceSpec(Part):
     settle: Duration = timedelta(minutes=10)
     late: Late = "keep"
     skew: Duration = timedelta(days=1)
+    transaction_wait: Duration = timedelta(hours=1)
 
 
 class RecordedSourceSpec(Part):
@@ -72,8 +78,10 @@ class RecordedSourceSpec(Part):
         path: Path or URI of the folder. A path that begins with ``./`` starts in the data set's
             folder, another relative one in the working directory.
         settle: How long after its end an interval is planned at the earliest.
-        late: What becomes of records that are older than the interval of their offset.
-        skew: How far after a boundary's time the record may be stamped that marks it.
+        late: What becomes of records that are older than the interval of their offset; ``fail``
+            refuses those that are stamped later than its end and ``skew`` as well.
+        skew: How far from a boundary's time the records around it are stamped at most; what is
+            stamped later than an interval's end by more is refused by ``late: fail``.
     """
 
     path: Text
@@ -135,6 +143,11 @@ class SourceSpec(Part):
         if self.logs is not None:
             return self.logs.settle
         return max(topic.settle for topic in self.topics)
+
+    @property
+    def transaction_wait(self) -> timedelta:
+        """The longest ``transaction_wait`` of all topics; none when no broker serves them."""
+        return max((topic.transaction_wait for topic in self.kafka), default=timedelta(0))
 
 
 class PreprocessSpec(Part):

@@ -32,6 +32,7 @@ _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
 _COARSER: Final = {"Y": "", "m": "Y", "d": "m", "j": "Y", "H": "dj", "M": "H", "S": "M"}
 _MARKER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,249}")
 _SUCCESS: Final = "_SUCCESS"
+_LONGEST_WAIT: Final = timedelta(days=36_500)
 
 
 def _path(text: str) -> str:
@@ -91,6 +92,13 @@ class LogsSourceSpec(Part):
         format: A record is a line.
         land: Copy the lines into landing files first, and read those from then on.
         settle: How long after its end an interval is planned at the earliest.
+        wait: How long after that its folder is waited for. The clock starts with the interval and
+            not with a run, so an interval of long ago is not waited for at all.
+        missing: What becomes of an interval whose folder is not complete by then. ``fail``: its
+            runs fail. ``empty``: it is published as empty, if the folder is not there or holds
+            nothing. ``skip``: it is left out, and a marker says why.
+        cut_line: Whether a last line without LF is a record (``keep``) or a sign that the file was
+            cut (``fail``).
         split_bytes: Plain files are read in pieces of about this size.
         max_line_bytes: A longer line is an error and no record.
         bytes_per_record: Guess from which tasks and shards are numbered. For compressed files it
@@ -104,6 +112,9 @@ class LogsSourceSpec(Part):
     format: Literal["lines"] = "lines"
     land: bool = False
     settle: Duration = timedelta(0)
+    wait: Annotated[Duration, Field(le=_LONGEST_WAIT)] = timedelta(days=2)
+    missing: Literal["fail", "empty", "skip"] = "fail"
+    cut_line: Literal["keep", "fail"] = "keep"
     split_bytes: Annotated[Size, Field(ge=1)] = 64 << 20
     max_line_bytes: Annotated[Size, Field(ge=1, le=256 << 20)] = 1 << 20
     bytes_per_record: Annotated[Size, Field(ge=1)] = 256

@@ -217,7 +217,8 @@ class ResourceSpec(Part):
 
     Attributes:
         pool: Scheduler pool of the tasks that read the source.
-        max_active_runs: How many intervals are built at once.
+        max_active_runs: How many intervals are built at once. Runs that wait for log files do not
+            count; of those that have them, this many are planned, checked and published at once.
         records_per_task: Source records that one task of a stage takes, about.
         memory_bytes: Bound for what one task sorts in memory; what is more goes through files.
         processes: How many processes a task runs the preprocessing function in.

@@ -85,8 +85,10 @@ def did_you_mean(got: object, names: Iterable[str]) -> str:
 
 
 def nearest(got: object, names: Iterable[str]) -> str:
-    """The nearest of ``names``, as a question; empty when none is near."""
-    near = get_close_matches(_cut(str(got)).lower(), list(names), n=1)
+    """The nearest of ``names``, or the one that ``got`` begins; empty when there is none."""
+    text, known = _cut(str(got)).lower(), list(names)
+    near = get_close_matches(text, known, n=1)
+    near = near or [name for name in known if len(text) > 2 and name.startswith(text)]
     return f"did you mean {near[0]!r}?" if near else ""
 
 

@@ -66,5 +66,22 @@ def map_os_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        kind, place = kind_of_errno(error.errno), os.fspath(path)
         reason = (error.strerror or str(error) or type(error).__name__).lower()
-        raise storage_error(kind_of_errno(error.errno), os.fspath(path), reason) from error
+        if kind is QuotaExceededError and (free := _free_bytes(place)) is not None:
+            reason = f"{reason}, {free} bytes are free there"
+        raise storage_error(kind, place, reason) from error
+
+
+def _free_bytes(place: str) -> int | None:
+    """What is free where ``place`` is, or would be."""
+    while True:
+        try:
+            found = os.statvfs(place)
+        except OSError:
+            above = os.path.dirname(place)  # noqa: PTH120 - a path of any kind
+            if above == place:
+                return None
+            place = above
+        else:
+            return found.f_bavail * found.f_frsize

@@ -14,7 +14,7 @@ from trainfeed.errors import (
 )
 from trainfeed.storage._errors import storage_error
 
-__all__ = ["EXCEPTION_KINDS", "check_length", "hadoop_error"]
+__all__ = ["EXCEPTION_KINDS", "check_length", "hadoop_error", "outage"]
 
 # By simple class name. What is missing here is a plain StorageError: safe mode, a NameNode in
 # standby, an expired lease, a plain IOException. Another try may get past it.
@@ -65,7 +65,15 @@ def hadoop_error(place: str, exception: str | None, message: str) -> StorageErro
     for text, text_kind in _TEXT_KINDS.items():
         if text in first_line:
             kind = text_kind
-    return storage_error(kind, place, f"{first_line} ({name})" if name else first_line)
+    reason = f"{first_line} ({name})" if name else first_line
+    return outage(place, reason) if kind is StorageError else storage_error(kind, place, reason)
+
+
+def outage(place: str, reason: str) -> StorageError:
+    """The error for a server that does not answer, or not as one that is well."""
+    error = storage_error(StorageError, place, reason)
+    error.is_outage = True
+    return error
 
 
 def check_length(uri: str, size_bytes: int, num_bytes: int) -> None:

@@ -38,7 +38,7 @@ from trainfeed.errors import (
 from trainfeed.storage._atomic import claim_by_rename
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
 from trainfeed.storage._errors import storage_error
-from trainfeed.storage._hadoop import check_length, hadoop_error
+from trainfeed.storage._hadoop import check_length, hadoop_error, outage
 from trainfeed.storage._streams import BUFFER_BYTES, RangeSource, Target
 
 __all__ = ["HdfsFileSystem"]
@@ -294,4 +294,5 @@ def _mapped(error: OSError | RuntimeError, place: str) -> StorageError:
         # Rust's debug form of a string: quotes and the ends of lines are escaped.
         message = found[2].removesuffix('")').replace("\\n\\tat ", "\n\tat ")
         return hadoop_error(place, found[1], message)
-    return storage_error(_TEXT_KINDS.get(text.partition("(")[0], StorageError), place, text)
+    kind = _TEXT_KINDS.get(text.partition("(")[0], StorageError)
+    return outage(place, text) if kind is StorageError else storage_error(kind, place, text)

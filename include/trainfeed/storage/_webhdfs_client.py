@@ -13,13 +13,15 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from trainfeed.errors import ConfigError, StorageError
-from trainfeed.storage._errors import storage_error
-from trainfeed.storage._hadoop import hadoop_error
+from trainfeed.storage._hadoop import hadoop_error, outage
 
 __all__ = ["READ_TIMEOUT_S", "ask", "connect", "map_errors"]
 
 # Between two signs of life; a DataNode that replaces a dead one in its pipeline takes a while.
 READ_TIMEOUT_S: Final = 60.0
+# An error of a connection is wrapped by three packages at most.
+_MAX_NESTED: Final = 8
+_MAX_REASON_CHARS: Final = 200
 _CONNECT_TIMEOUT_S: Final = 5.0
 
 
@@ -91,11 +93,22 @@ def map_errors(place: str) -> Iterator[None]:
     except hdfs_error as error:
         raise _mapped(error, place) from error
     except (OSError, http.client.HTTPException) as error:  # all of requests' are an OSError
-        raise storage_error(StorageError, place, str(error) or type(error).__name__) from error
+        raise outage(place, _reason(error)) from error
     except (KeyError, TypeError) as error:
-        raise storage_error(
-            StorageError, place, f"the answer is not one of WebHDFS: {error!r}"
-        ) from error
+        raise outage(place, f"the answer is not one of WebHDFS: {error!r}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """What the system said of a connection, without what the packages above it made of it."""
+    inner: object = error
+    for _ in range(_MAX_NESTED):
+        if isinstance(inner, OSError) and inner.strerror:
+            return inner.strerror.lower()
+        if not isinstance(inner, BaseException):
+            break
+        reason = getattr(inner, "reason", None)
+        inner = reason or inner.__cause__ or inner.__context__ or next(iter(inner.args), None)
+    return (str(error) or type(error).__name__).partition("\n")[0][:_MAX_REASON_CHARS]
 
 
 def _refusal(status: int, body: bytes) -> Exception:

@@ -14,8 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from trainfeed.errors import ConflictError, StorageError, UnsuitableStoreError
-from trainfeed.storage._errors import storage_error
-from trainfeed.storage._hadoop import check_length, hadoop_error
+from trainfeed.storage._hadoop import check_length, hadoop_error, outage
 from trainfeed.storage._streams import BUFFER_BYTES
 from trainfeed.storage._webhdfs_client import READ_TIMEOUT_S, map_errors
 
@@ -98,7 +97,7 @@ class Download:
         with map_errors(place):
             block = next(self._blocks, b"")
         if not block:
-            raise storage_error(StorageError, place, "the DataNode's answer ended too early")
+            raise outage(place, "the DataNode's answer ended too early")
         return block
 
 

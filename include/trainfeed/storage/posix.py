@@ -127,11 +127,19 @@ def rename_directory(source: StrPath, target: StrPath) -> None:
         raise _rename_error(error, source, target) from error
 
 
-def create_exclusive(path: StrPath, data: bytes, *, mode: int = _PUBLIC_MODE) -> bool:
+def create_exclusive(
+    path: StrPath, data: bytes, *, mode: int = _PUBLIC_MODE, is_public: bool = False
+) -> bool:
     """Make a durable file of this content, unless the name is taken.
 
     The content is complete and synced before it gets the name, so a kill at any time leaves the
     name free or the file whole. The parent must exist.
+
+    Args:
+        path: The file.
+        data: Its content.
+        mode: Its mode, of which the umask takes away.
+        is_public: Whether every account can read it, whatever the umask is.
 
     Returns:
         True if this call made the file; False if the name was taken, whatever has it. The name is
@@ -139,6 +147,8 @@ def create_exclusive(path: StrPath, data: bytes, *, mode: int = _PUBLIC_MODE) ->
     """
     path = Path(path)
     with map_errors(path), _temporary(path, data, mode) as temporary:
+        if is_public:
+            temporary.chmod(_PUBLIC_MODE)
         created = _claim(temporary, path)
     sync_dir(path.parent)
     return created

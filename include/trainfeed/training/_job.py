@@ -39,6 +39,7 @@ class JobSpec(_Model):
         folder: The data set's folder, which holds the module of ``entry``.
         code: Digest of the folder's Python files; a rank runs no other code.
         versions: In order of their intervals.
+        skipped: Names of the intervals of the window that were decided to be left out.
     """
 
     name: str
@@ -50,6 +51,7 @@ class JobSpec(_Model):
     seed: int
     ranks: Annotated[int, Field(ge=1)]
     versions: list[JobVersion]
+    skipped: list[str] = Field(default_factory=list)
 
     @classmethod
     def read(cls, path: Path) -> JobSpec:
@@ -65,7 +67,8 @@ class JobSpec(_Model):
 
     def to_bytes(self) -> bytes:
         """Return the canonical JSON."""
-        return canonical.dumps(self.model_dump())
+        # Left out where there is none, as from files of before.
+        return canonical.dumps(self.model_dump(exclude=None if self.skipped else {"skipped"}))
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,11 @@ class TrainingJob:
     def intervals(self) -> list[str]:
         """Names of the intervals that are read, in order."""
         return [version.interval for version in self.spec.versions]
+
+    @property
+    def skipped(self) -> list[str]:
+        """Names of the intervals of the window that were decided to be left out."""
+        return list(self.spec.skipped)
 
     @property
     def seed(self) -> int:
@@ -121,4 +129,5 @@ def describe(spec: JobSpec) -> dict[str, Any]:
         "job": spec.name,
         "intervals": [version.interval for version in spec.versions],
         "versions": [f"{version.interval}/{version.generation}" for version in spec.versions],
+        **({"skipped": spec.skipped} if spec.skipped else {}),
     }

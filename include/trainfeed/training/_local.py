@@ -12,13 +12,13 @@ from typing import Any, BinaryIO, Final
 import trainfeed
 from trainfeed.config import training_environ
 from trainfeed.dataset import canonical
-from trainfeed.errors import JobFailedError, JobRejectedError
+from trainfeed.errors import JobFailedError
+from trainfeed.training._ended import Ended, ended_error
 from trainfeed.training._job import JobSpec
-from trainfeed.training.runtime import METRICS_FILE, REJECTED
+from trainfeed.training.runtime import METRICS_FILE
 
 __all__ = ["run_local"]
 
-_TAIL_BYTES: Final = 2000
 _POLL_S: Final = 0.2
 _GRACE_S: Final = 10.0
 
@@ -34,14 +34,13 @@ def run_local(job: JobSpec, home: Path) -> dict[str, Any]:
         The metrics that rank 0 returned.
 
     Raises:
-        JobFailedError: A rank failed; the others were ended.
+        JobFailedError: A rank failed by its own code; the others were ended.
+        JobKilledError: A rank was killed, or met what may pass; the others were ended.
         JobRejectedError: A rank found the job to be none that it may run, or none that it can.
     """
     (home / METRICS_FILE).unlink(missing_ok=True)
     with ExitStack() as stack:
-        logs = [
-            stack.enter_context((home / f"rank-{rank}.log").open("wb")) for rank in range(job.ranks)
-        ]
+        logs = [stack.enter_context(_log(home, rank).open("wb")) for rank in range(job.ranks)]
         ranks: list[subprocess.Popen[bytes]] = []
         try:
             for rank, log in enumerate(logs):
@@ -53,8 +52,8 @@ def run_local(job: JobSpec, home: Path) -> dict[str, Any]:
         metrics: dict[str, Any] = canonical.loads((home / METRICS_FILE).read_bytes())
     except FileNotFoundError as error:
         raise JobFailedError(
-            f"job {job.name} ended without metrics; see {home}/rank-0.log; clear the task to run"
-            " it again"
+            f"job {job.name} ended without metrics; see {_log(home, 0)}; run the training again"
+            " (in Airflow: clear the task)"
         ) from error
     return metrics
 
@@ -81,13 +80,23 @@ def _wait(job: JobSpec, home: Path, ranks: list[subprocess.Popen[bytes]]) -> Non
                 status = process.wait(_POLL_S)
             except subprocess.TimeoutExpired:
                 continue
-            log = home / f"rank-{rank}.log"
-            if status == REJECTED:
-                reason = _tail(log).rpartition("\n")[2]
-                raise JobRejectedError(f"job {job.name}, rank {rank}: {reason}")
             if status != 0:
-                raise JobFailedError(_failure(job, log, rank, status))
+                raise ended_error(job, _cause(home, running, Ended(rank, status, _log(home, rank))))
             del running[rank]
+
+
+def _cause(home: Path, running: dict[int, subprocess.Popen[bytes]], first: Ended) -> Ended:
+    """Return the rank that others failed for: the one that was killed, if there is one."""
+    found = [
+        Ended(rank, status, _log(home, rank))
+        for rank, process in running.items()
+        if (status := process.poll()) is not None
+    ]
+    return next((ended for ended in found if ended.is_killed), first)
+
+
+def _log(home: Path, rank: int) -> Path:
+    return home / f"rank-{rank}.log"
 
 
 def _end(ranks: list[subprocess.Popen[bytes]]) -> None:
@@ -99,17 +108,3 @@ def _end(ranks: list[subprocess.Popen[bytes]]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def _failure(job: JobSpec, log: Path, rank: int, status: int) -> str:
-    how = f"signal {-status}" if status < 0 else f"status {status}"
-    return (
-        f"job {job.name} failed: rank {rank} ended with {how}; log {log}; the versions it read"
-        f" are untouched; mend {job.entry} and clear the task:\n{_tail(log)}"
-    )
-
-
-def _tail(log: Path) -> str:
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        return file.read().decode(errors="replace").strip()

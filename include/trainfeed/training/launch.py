@@ -15,9 +15,16 @@ from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version, canonical
+from trainfeed.dataset import (
+    Coverage,
+    DatasetFolder,
+    TrainingMarks,
+    canonical,
+    cover_named,
+    require_root,
+)
 from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
-from trainfeed.spec import DatasetSpec, TrainSpec
+from trainfeed.spec import DatasetSpec, TrainSpec, nearest
 from trainfeed.storage import posix
 from trainfeed.training._code import code_digest
 from trainfeed.training._job import JOB_FILE, JobSpec, JobVersion, describe
@@ -43,19 +50,23 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
 
     Returns:
         ``job``, ``verdict`` (ran or adopted), ``metrics``, ``intervals``, ``versions``, ``folder``,
-        ``seconds``.
+        ``seconds``; ``skipped``, when intervals of the window were decided to be left out.
 
     Raises:
         WindowIncompleteError: Intervals of the window are not published yet.
+        NotFoundError: All of them were decided to be left out.
         JobFailedError: The job ran and failed; its log is named.
         GateError: The job's metric is below the spec's ``train.min``.
         ConfigError: The data set has no training.
+        RootError: Nobody has made the publication root.
         StorageError: A version or the job's folder cannot be read or written.
     """
     started = time.perf_counter()
     training = _require_training(spec)
     folder = DatasetFolder(Path(env.root), spec.name)
+    require_root(folder.root, env.root_setting)
     job = _job(spec, training, interval, _window(spec, training, folder, interval))
+    TrainingMarks(folder).see(interval.name)
     home = folder.training(interval.name, job.name)
     with posix.map_errors(home):
         home.mkdir(parents=True, exist_ok=True)
@@ -88,21 +99,25 @@ def _require_training(spec: DatasetSpec) -> TrainSpec:
 
 def _window(
     spec: DatasetSpec, training: TrainSpec, folder: DatasetFolder, interval: Interval
-) -> list[Version]:
+) -> Coverage:
     names = [i.name for i in spec.schedule_model().previous(interval, training.window)]
     # As writers see it: a version may be published and CURRENT not say so yet.
-    generations = {name: folder.current_generation(name) for name in names}
-    if missing := [name for name, generation in generations.items() if generation is None]:
-        raise WindowIncompleteError(
+    found = cover_named(folder, names, generation_of=folder.current_generation)
+    if found.missing:
+        commands = [f"trainfeed build {spec.name} --interval {name}" for name in found.missing]
+        error = WindowIncompleteError(
             f"training of {spec.name}/{interval.name} reads {len(names)} intervals, not published"
-            f" yet: {', '.join(missing)}; nothing was started; build them, or wait"
+            f" yet: {', '.join(found.missing)}; nothing was started; build them, or wait:"
+            f" {', '.join(commands)}"
         )
-    return [Version.resolve(folder, name, number) for name, number in generations.items()]
+        error.missing = found.missing
+        raise error
+    if not found.versions:
+        found.require("fail")
+    return found
 
 
-def _job(
-    spec: DatasetSpec, training: TrainSpec, interval: Interval, versions: list[Version]
-) -> JobSpec:
+def _job(spec: DatasetSpec, training: TrainSpec, interval: Interval, window: Coverage) -> JobSpec:
     module = spec.folder / f"{training.entry.partition(':')[0]}.py"
     if not module.is_file():
         raise ConfigError(f"expected a module {module}, found none; train.entry names it")
@@ -110,7 +125,7 @@ def _job(
     identity = {
         "dataset": spec.name,
         "interval": interval.name,
-        "contents": [version.manifest.content_digest for version in versions],
+        "contents": [version.manifest.content_digest for version in window.versions],
         "configuration": [training.entry, code, spec.seed, training.ranks],
     }
     return JobSpec(
@@ -130,8 +145,9 @@ def _job(
                 content_digest=version.manifest.content_digest,
                 manifest_sha256=version.manifest_sha256,
             )
-            for version in versions
+            for version in window.versions
         ],
+        skipped=[skip.interval for skip in window.skipped],
     )
 
 
@@ -139,7 +155,14 @@ def _gate(training: TrainSpec, job: JobSpec, metrics: dict[str, Any]) -> None:
     if training.metric is None or training.min is None:
         return
     value = metrics.get(training.metric)
-    if value is None or value < training.min:
+    if value is None:
+        like = nearest(training.metric, metrics) or "none is like it"
+        raise GateError(
+            f"job {job.name} finished without train.metric {training.metric!r}: {training.entry}"
+            f" returned {', '.join(sorted(metrics))}; {like}; its result is kept;"
+            " change dataset.yaml and run it again, which finds the result"
+        )
+    if value < training.min:
         raise GateError(
             f"job {job.name} finished with {training.metric} = {value}, train.min is"
             f" {training.min}; its result is kept; look at the data of {job.interval} or change"

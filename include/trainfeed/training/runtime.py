@@ -13,20 +13,23 @@ import math
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from trainfeed.errors import JobRejectedError
+from trainfeed.errors import JobRejectedError, Outcome, TrainFeedError
 
 if TYPE_CHECKING:
     from trainfeed.training._job import JobSpec, TrainingJob
 
-__all__ = ["METRICS_FILE", "REJECTED", "run"]
+__all__ = ["METRICS_FILE", "REJECTED", "RETRYABLE", "run"]
 
 # Exit status of a rank that refuses its job; the last line of its log says why.
 REJECTED: Final = 78
+# Of one that met what another try may not meet: a file system that was away, a killed worker.
+RETRYABLE: Final = 75
 METRICS_FILE: Final = "metrics.json"
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -63,11 +66,13 @@ def _require_code(spec: JobSpec) -> None:
     if actual != spec.code:
         raise JobRejectedError(
             f"expected code with SHA-256 {spec.code} in {spec.folder}, got {actual}: it changed"
-            " after the launch; nothing was run; clear the task to launch a job of the new code"
+            " after the launch; nothing was run; train again (in Airflow: clear the task)"
         )
 
 
 def _load(spec: JobSpec) -> Callable[[TrainingJob], Any]:
+    from trainfeed.spec import did_you_mean
+
     module_name, _, name = spec.entry.partition(":")
     # A package of its own, so that the entry may say 'from . import features'.
     package = ModuleType(f"trainfeed_training_{spec.dataset}")
@@ -76,8 +81,20 @@ def _load(spec: JobSpec) -> Callable[[TrainingJob], Any]:
     module = importlib.import_module(f"{package.__name__}.{module_name}")
     function = getattr(module, name, None)
     if not callable(function):
-        raise JobRejectedError(f"expected a function {name!r} in {module.__file__}, found none")
+        raise JobRejectedError(
+            f"expected a function {name!r} in {module.__file__}, found none;"
+            f" {did_you_mean(name, _functions(module))}; nothing was run; change train.entry in"
+            " dataset.yaml"
+        )
     return function  # type: ignore[no-any-return]
+
+
+def _functions(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if callable(value) and not name.startswith("_") and not isinstance(value, type)
+    ]
 
 
 def _checked(spec: JobSpec, metrics: Any) -> dict[str, float]:
@@ -105,3 +122,8 @@ if __name__ == "__main__":
     except JobRejectedError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(REJECTED)
+    except TrainFeedError as error:
+        if error.outcome is not Outcome.RETRY:
+            raise
+        traceback.print_exc()
+        sys.exit(RETRYABLE)

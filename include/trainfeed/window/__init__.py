@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainfeed.window._range import TimeRange, intervals_in, name_runs, parse_range
 from trainfeed.window._request import WindowRequest, ready_at, resolve_interval
 from trainfeed.window._schedule import PRESETS, Interval, Schedule
 from trainfeed.window._time import format_time, parse_time
@@ -10,8 +11,12 @@ __all__ = [
     "PRESETS",
     "Interval",
     "Schedule",
+    "TimeRange",
     "WindowRequest",
     "format_time",
+    "intervals_in",
+    "name_runs",
+    "parse_range",
     "parse_time",
     "ready_at",
     "resolve_interval",

@@ -47,12 +47,13 @@ def parse_time(text: str) -> datetime:
     """The moment that ISO 8601 ``text`` means; a date is its midnight, no zone means UTC.
 
     Raises:
-        WindowError: ``text`` is no ISO 8601 date or time.
+        WindowError: ``text`` is no ISO 8601 date or time, or one that does not exist.
     """
-    try:
-        time = datetime.fromisoformat(text if _TIME.fullmatch(text) else "")
-        return to_utc(pendulum.instance(time, tz="UTC"))
-    except (ValueError, OverflowError):
+    if not _TIME.fullmatch(text):
         raise WindowError(
             f"expected a UTC time like 2013-01-01 or 2013-01-01T05:00:00Z, got {text[:40]!r}"
-        ) from None
+        )
+    try:
+        return to_utc(pendulum.instance(datetime.fromisoformat(text), tz="UTC"))
+    except (ValueError, OverflowError) as error:
+        raise WindowError(f"{text} does not exist: {error}; write a time that does") from None

@@ -20,6 +20,7 @@ import pytest
 
 from tests.unit.build.clicks import Project
 from tests.unit.build.conftest import project as project  # noqa: PLC0414 - a fixture
+from trainfeed.dataset.root import ROOT_MARKER, init_root
 from trainfeed.errors import (
     AccessDeniedError,
     NotFoundError,
@@ -63,19 +64,20 @@ def mount(kind: str, options: str, target: Path, source: str = "none") -> None:
 
 @pytest.fixture
 def root() -> Iterator[Path]:
-    """An empty folder on CephFS."""
+    """A publication root on CephFS."""
     root = Path(os.environ["TEST_CEPHFS_PATH"]) / f"trainfeed-test-{uuid.uuid4()}"
-    root.mkdir()
+    init_root(root)
     yield root
     shutil.rmtree(root)
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk in memory, of its own."""
+    """A publication root on a disk in memory, of its own."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount("tmpfs", f"size={mmap.PAGESIZE}", disk)
+    mount("tmpfs", "size=64m", disk)
+    init_root(disk)
     yield disk
     subprocess.run(["umount", disk], check=True)
 
@@ -159,7 +161,7 @@ def test_a_root_that_this_account_may_not_write_to_is_told(project: Project) -> 
     assert done.returncode == 1, done.stderr
     assert str(root) in done.stderr
     assert "permission denied" in done.stderr
-    assert list(root.iterdir()) == []
+    assert [path.name for path in root.iterdir()] == [ROOT_MARKER]
     assert not (project.path / "landing").exists()
     root.chmod(0o755)
     build_after_all(project)

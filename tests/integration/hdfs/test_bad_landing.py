@@ -17,6 +17,9 @@ import requests
 from services.hdfs import Hdfs
 from tests.unit.build.clicks import Project
 from tests.unit.build.conftest import project as project  # noqa: PLC0414 - a fixture
+from trainfeed.build import PlanRef, _stage
+from trainfeed.build.ingest import ingest
+from trainfeed.build.plan import plan
 from trainfeed.errors import (
     AccessDeniedError,
     NotFoundError,
@@ -67,6 +70,8 @@ def at(project: Project, folder: str) -> Ground:
 @pytest.fixture(autouse=True)
 def superuser(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("HADOOP_USER_NAME", "hdfs")
+    # What a stage is patient about is of no interest here.
+    monkeypatch.setattr(_stage, "_PAUSES_S", ())
     _hdfs._connect.cache_clear()
     yield
     _hdfs._connect.cache_clear()
@@ -128,6 +133,29 @@ def test_a_name_node_in_safe_mode_is_told_and_tried_again(
         own_cluster.admin("-safemode", "leave")
     assert error.outcome is Outcome.RETRY
     assert "safe mode" in str(error).lower()
+    ground.build_after_all()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("node", ["namenode", "datanode"])
+def test_a_node_that_is_started_again_while_a_stage_is_at_work_costs_no_try(
+    own_cluster: Hdfs, project: Project, protocol: str, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A DataNode's first answer after a restart of the NameNode is "End of File", too."""
+    ground = at(project, f"{own_cluster.exports()[protocol]}/{uuid.uuid4()}")
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        own_cluster.start()
+        own_cluster.wait()
+
+    monkeypatch.setattr(_stage, "_PAUSES_S", (1, 2, 4, 8))
+    monkeypatch.setattr(_stage, "_pause", pause)
+    ref = PlanRef.from_json(plan(project.spec, project.interval(), ground.project.env))
+    own_cluster.kill(node)
+    assert ingest(project.spec, ground.project.env, ref, 0)["verdict"] == "built"
+    assert pauses
     ground.build_after_all()
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from trainfeed.build.housekeeping import sweep
 from trainfeed.config import Environment
+from trainfeed.dataset import init_root
 from trainfeed.storage import Location, _hdfs
 
 PLAN = "0123456789abcdef-g0001"
@@ -33,6 +34,7 @@ def put(place: Location) -> Location:
 
 
 def test_work_and_unfinished_landing_files_are_removed(folder: Location, tmp_path: Path) -> None:
+    init_root(tmp_path)
     env = Environment(
         root=str(tmp_path),
         landing=(folder / "landing").uri,

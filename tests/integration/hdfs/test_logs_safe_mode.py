@@ -11,6 +11,7 @@ import pytest
 
 from services.hdfs import Hdfs
 from tests.unit.build.log_project import DAY, LogProject, make_log_project
+from trainfeed.build import _stage
 from trainfeed.errors import Outcome, StorageError
 from trainfeed.storage import Location, _hdfs
 
@@ -25,9 +26,10 @@ def superuser(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("protocol", ["TEST_WEBHDFS_URI", "TEST_HDFS_URI"])
 def test_logs_are_read_in_safe_mode_and_land_after_it(
-    own_cluster: Hdfs, tmp_path: Path, protocol: str
+    own_cluster: Hdfs, tmp_path: Path, protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Case HD-03."""
+    monkeypatch.setattr(_stage, "_PAUSES_S", ())
     local = make_log_project(tmp_path)
     store = Location.parse(f"{own_cluster.exports()[protocol]}/{uuid.uuid4()}")
     for file in sorted(local.logs.iterdir(), key=lambda file: file.name == "_SUCCESS"):

@@ -75,8 +75,8 @@ class Broker:
                 answer.result(DEADLINE_S)
 
     @staticmethod
-    def until(condition):
-        end = time.monotonic() + DEADLINE_S
+    def until(condition, deadline_s=DEADLINE_S):
+        end = time.monotonic() + deadline_s
         while not condition():
             assert time.monotonic() < end, "the broker did not get there in time"
 

@@ -17,7 +17,7 @@ from tests.integration.kafka.test_password import strict_broker as strict_broker
 from tests.unit.build.clicks import Project, day
 from tests.unit.build.conftest import project as project  # noqa: PLC0414 - a fixture
 from trainfeed.config import KafkaSettings
-from trainfeed.errors import ConfigError, IngestError, Outcome
+from trainfeed.errors import ConfigError, Outcome, SourceUnreachableError
 
 
 @pytest.fixture
@@ -40,7 +40,9 @@ def refuse(project, kind):
         project.build()
     assert type(caught.value) is kind
     for place in (project.env.root, project.env.landing, project.env.work):
-        assert [path for path in Path(place).rglob("*") if path.is_file()] == []
+        left = {path.name for path in Path(place).rglob("*") if path.is_file()}
+        # The root is known for one, and the schedule for what it is, before a source is asked.
+        assert left <= {"TRAINFEED.json", "SCHEDULE.json"}
     return caught.value
 
 
@@ -51,15 +53,37 @@ def build_after_all(on_broker):
     assert list(good.version().problems()) == []
 
 
-def test_a_broker_that_is_down_is_tried_again(on_broker):
+@pytest.fixture
+def nobody():
+    """An address at which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        servers = f"127.0.0.1:{server.getsockname()[1]}"
-    error = refuse(on_broker(bootstrap_servers=servers), IngestError)
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_broker_that_is_down_is_tried_again(on_broker, nobody):
+    servers = nobody
+    error = refuse(on_broker(bootstrap_servers=servers), SourceUnreachableError)
     assert error.outcome is Outcome.RETRY
     assert f"at brokers {servers}: " in str(error)
     assert "Connection refused" in str(error)
     assert "nothing of this call was kept; the task can be tried again" in str(error)
     build_after_all(on_broker)
+
+
+def test_a_published_interval_is_identical_while_its_broker_is_down(on_broker, nobody):
+    build_after_all(on_broker)
+    report = on_broker(bootstrap_servers=nobody).build()
+    assert (report["verdict"], report["source_reads"]) == ("identical", 0)
+    assert "its source was not compared: SourceUnreachableError: " in report["note"]
+
+
+def test_a_published_interval_is_identical_when_its_topic_is_deleted(on_broker, broker, project):
+    build_after_all(on_broker)
+    (topic,) = [source.topic for source in project.spec.source.kafka]
+    broker.delete(topic)
+    report = on_broker(bootstrap_servers=os.environ["TEST_KAFKA_BOOTSTRAP_SERVERS"]).build()
+    assert (report["verdict"], report["source_reads"]) == ("identical", 0)
+    assert "its source was not compared: TopicNotFoundError: " in report["note"]
 
 
 def test_a_wrong_password_fails_at_once(on_broker, strict_broker):

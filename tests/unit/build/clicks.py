@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from trainfeed.build.pipeline import BuildRequest, build
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.spec import load_spec
 from trainfeed.storage import Location
@@ -119,5 +119,5 @@ class Project:
         base = self.path / name
         places = {place: str(base / place) for place in ("root", "landing", "work")}
         env = replace(self.env, **places)
-        (base / "root").mkdir(parents=True)
+        init_root(base / "root")
         return Project(self.path, env)

@@ -5,6 +5,7 @@ import pytest
 from tests.unit.build.clicks import CODE, SPEC, Project, batch, day
 from trainfeed.build import _engine
 from trainfeed.config import Environment, KafkaSettings
+from trainfeed.dataset import init_root
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def project(tmp_path):
     (datasets / "clicks").mkdir(parents=True)
     (datasets / "clicks" / "dataset.yaml").write_text(SPEC)
     (datasets / "clicks" / "preprocess.py").write_text(CODE)
-    (tmp_path / "root").mkdir()
+    init_root(tmp_path / "root")
     env = Environment(
         root=str(tmp_path / "root"),
         landing=str(tmp_path / "landing"),

@@ -13,7 +13,7 @@ import cramjam
 from tests.unit.build.clicks import CODE
 from trainfeed.build.pipeline import BuildRequest, build
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.spec import load_spec
 
 DAY = "2024-03-01"
@@ -24,7 +24,9 @@ start: 2024-03-01
 end: 2024-03-31
 seed: 7
 source:
-  logs: {path: "/logs/clicks/dt={start:%Y-%m-%d}", bytes_per_record: 16, split_bytes: 64MiB}
+  logs:
+    {path: "/logs/clicks/dt={start:%Y-%m-%d}", bytes_per_record: 16, split_bytes: 64MiB,
+     wait: 36500d}
 preprocess: {function: "preprocess:clicks"}
 schema:
   value: {dtype: float32}
@@ -85,7 +87,7 @@ class LogProject:
         """The same data set and logs, with root, landing and work of its own."""
         base = self.path / name
         places = {place: str(base / place) for place in ("root", "landing", "work")}
-        (base / "root").mkdir(parents=True)
+        init_root(base / "root")
         return LogProject(self.path, replace(self.env, **places))
 
 
@@ -95,7 +97,7 @@ def make_log_project(path):
     (datasets / "clicks").mkdir(parents=True)
     (datasets / "clicks" / "dataset.yaml").write_text(SPEC)
     (datasets / "clicks" / "preprocess.py").write_text(CODE)
-    (path / "root").mkdir()
+    init_root(path / "root")
     env = Environment(
         root=str(path / "root"),
         landing=str(path / "landing"),

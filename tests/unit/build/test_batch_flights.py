@@ -22,7 +22,7 @@ from trainfeed.build._modes import iter_landed
 from trainfeed.build.batch import json_columns
 from trainfeed.build.pipeline import build
 from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.spec import load_spec
 
@@ -55,7 +55,7 @@ def data_set(folder, form, data):
 def version(path, form, data, name):
     datasets = path / form / "datasets"
     spec = load_spec(data_set(datasets / "flights", form, data))
-    (path / form / "root").mkdir()
+    init_root(path / form / "root")
     env = Environment(
         root=str(path / form / "root"),
         landing=str(path / "landing"),

@@ -1,5 +1,7 @@
 """Batch mode: the same samples as record mode, and every source record accounted for."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -257,3 +259,33 @@ def clicks(batch, lookups):
     same(other.version(), project.version())
     sample = next(open_dataset(other.version().path, split="train").reader()())
     assert sample["grid"].shape == (2, 3)
+
+
+def test_the_example_of_the_documentation_gives_the_samples_of_single_records(project):
+    text = (Path(__file__).parents[3] / "docs" / "batch-mode.md").read_text()
+    code = text.partition("```python\n")[2].partition("```")[0]
+    # Copies are samples that the example does not make.
+    project.edit(' for n in range(row.get("copies", 1))', " for n in range(1)", "preprocess.py")
+    project.edit(
+        'raise Reject("no_value", "expected a value")', 'raise Reject("no_value")', "preprocess.py"
+    )
+    project.edit("row = record.json()", "row = loads(record)", "preprocess.py")
+    code_file = project.env.datasets / "clicks" / "preprocess.py"
+    code_file.write_text(code_file.read_text() + LOADS)
+    project.build()
+    other = project.elsewhere("batches")
+    as_batches(other, code).build()
+    ours, theirs = project.version().manifest, other.version().manifest
+    assert ours.content_digest == theirs.content_digest
+    assert ours.quarantine == theirs.quarantine
+    assert ours.filtered == theirs.filtered
+
+
+LOADS = """
+
+def loads(record):
+    try:
+        return record.json()
+    except Exception:
+        return {}
+"""

@@ -13,6 +13,7 @@ from trainfeed.build.dry_run import describe, dry_run
 from trainfeed.build.ingest import ingest
 from trainfeed.build.plan import plan
 from trainfeed.build.publish import publish
+from trainfeed.dataset.root import ROOT_MARKER, init_root
 from trainfeed.errors import CommitUnknownError, NonDeterminismError, StorageError
 from trainfeed.storage import posix
 
@@ -138,13 +139,15 @@ def test_a_version_can_be_read_by_other_accounts_whatever_the_umask(project):
     project = Project(project.path, replace(project.env, root=str(root)))
     before = os.umask(0o077)
     try:
+        init_root(root)
         project.build()
     finally:
         os.umask(before)
     version = project.version().path
     for folder in (version, *(path for path in version.parents if path.is_relative_to(root))):
         assert folder.stat().st_mode & 0o777 == 0o755, folder
-    assert pointer(project).stat().st_mode & 0o777 == 0o644
+    for file in (pointer(project), root / ROOT_MARKER):
+        assert file.stat().st_mode & 0o777 == 0o644
 
 
 def test_folders_that_are_there_keep_their_mode(project):

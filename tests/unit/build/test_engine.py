@@ -14,7 +14,7 @@ from tests.unit.build.clicks import START_MS, batch, event
 from tests.unit.build.test_kill import ROOT
 from tests.unit.processes import LIMIT_S, is_running, until
 from trainfeed.build import _engine
-from trainfeed.errors import EngineError, PreprocessError
+from trainfeed.errors import EngineError, MemoryLimitError, PreprocessError
 
 SLOW = """
 import os
@@ -31,8 +31,7 @@ LEAVES = """
 import subprocess
 from pathlib import Path
 
-child = subprocess.Popen(["sleep", "600"])
-Path("MARK", str(child.pid)).touch()
+START
 
 
 def clicks(record, lookups):
@@ -65,12 +64,25 @@ def test_an_idle_worker_that_died_is_replaced(project):
     assert pid not in workers()
 
 
+CHILD = """child = subprocess.Popen(["sleep", "600"])
+Path("MARK", str(child.pid)).touch()"""
+# A new session, and a parent that ends at once: nothing but the worker adopts what is left.
+DAEMON = """shell = 'sleep 600 & touch "MARK/$!"'
+subprocess.run(["sh", "-c", shell], start_new_session=True, check=True)"""
+ENDS = ["pass", "1 / 0", "import os; os._exit(3)", "import os; os.kill(os.getpid(), 9)"]
+
+
 @pytest.mark.parametrize(
-    "end", ["pass", "1 / 0", "import os; os._exit(3)", "import os; os.kill(os.getpid(), 9)"]
+    ("start", "end"),
+    [
+        *[(CHILD, end) for end in ENDS],
+        *[(DAEMON, end) for end in ENDS],
+        *[(DAEMON.replace("check=True", "check=True, env={}"), end) for end in ENDS[:2]],
+    ],
 )
-def test_what_a_function_has_started_ends_with_its_worker(project, tmp_path, end):
+def test_what_a_function_has_started_ends_with_its_worker(project, tmp_path, start, end):
     (marks := tmp_path / "marks").mkdir()
-    code = LEAVES.replace("MARK", str(marks)).replace("END", end)
+    code = LEAVES.replace("START", start).replace("MARK", str(marks)).replace("END", end)
     (project.env.datasets / "clicks" / "preprocess.py").write_text(code)
     with nullcontext() if end == "pass" else pytest.raises((EngineError, PreprocessError)):
         project.build()
@@ -78,6 +90,30 @@ def test_what_a_function_has_started_ends_with_its_worker(project, tmp_path, end
     pids = [int(mark.name) for mark in marks.iterdir()]
     assert pids
     assert until(lambda: not any(map(is_running, pids)))
+
+
+FEEDS = """
+import subprocess
+import sys
+
+code = "kept = b'x' * (300 << 20); print(len(kept), flush=True); input()"
+child = subprocess.Popen(
+    [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+)
+child.stdout.readline()
+
+
+def clicks(record, lookups):
+    while True:
+        pass
+"""
+
+
+def test_memory_of_what_a_function_has_started_counts(project):
+    project.edit("seed: 7", "seed: 7\nresources: {worker_memory_bytes: 300MiB}")
+    (project.env.datasets / "clicks" / "preprocess.py").write_text(FEEDS)
+    with pytest.raises(MemoryLimitError, match=r"above resources.worker_memory_bytes = 314572800"):
+        project.build()
 
 
 def test_results_do_not_depend_on_the_number_of_processes(project):

@@ -1,6 +1,7 @@
 """What a plan, a gap and a version are identified by: nothing may slip in under an old name."""
 
 import json
+import logging
 import threading
 
 import pytest
@@ -57,6 +58,19 @@ def test_a_run_that_plans_while_another_publishes_adopts_its_generation(project,
     report = project.build()
     assert report["generation"] == "g0001"
     assert project.folder.last_generation("2024-03-01") == 1
+
+
+def test_the_log_of_an_identical_run_says_what_is_true_and_alarms_nobody(project, caplog):
+    project.build()
+    caplog.clear()
+    with caplog.at_level(logging.DEBUG, logger="trainfeed"):
+        assert project.build()["verdict"] == "identical"
+    said = [record.getMessage() for record in caplog.records]
+    assert {record.levelname for record in caplog.records} <= {"INFO", "DEBUG"}
+    assert "publish clicks/2024-03-01/g0001: nothing to do, published before" in said
+    assert not [line for line in said if "clear" in line or "missing" in line]
+    name = "clicks/2024-03-01/g0001"
+    assert f"{name} was published before; this run made nothing to compare with it" in said
 
 
 def lost(project, first, rows):

@@ -183,11 +183,25 @@ def test_what_has_not_landed_is_not_built_again_when_its_logs_are_gone(project):
         project.build(rebuild="why not")
 
 
-def test_a_published_interval_whose_marker_is_gone_is_waited_for(project):
-    """Somebody is at work there: what was published may not be what will be in the folder."""
+def test_a_published_interval_whose_marker_is_gone_is_identical(project):
+    project.build()
+    (project.logs / "_SUCCESS").unlink()
+    assert require_complete(project.spec, project.interval(), project.env) == 0
+    assert project.build()["verdict"] == "identical"
+
+
+def test_a_published_interval_without_its_marker_is_not_built_again(project):
     project.build()
     (project.logs / "_SUCCESS").unlink()
     with pytest.raises(WindowOpenError, match="it has no _SUCCESS"):
+        project.build(rebuild="why not")
+
+
+def test_a_published_folder_that_changed_while_its_marker_is_gone_is_named(project):
+    project.build()
+    (project.logs / "_SUCCESS").unlink()
+    (project.logs / "part-1.txt.gz").write_bytes(b"")
+    with pytest.raises(SourceReplacedError, match=r"part-1\.txt\.gz: length \d+ → 0"):
         project.build()
 
 
@@ -349,13 +363,13 @@ def test_a_compression_that_is_not_read_stops_the_plan_until_it_is_hidden(projec
     odd.write_bytes(b"BZh9")
     with pytest.raises(FormatError, match=r"one of \.gz, \.zst, got 'part-4\.bz2'.*hide it"):
         project.build()
-    assert list(project.folder.path.rglob("*.json")) == []
+    assert list(project.folder.path.glob("plans/**/*.json")) == []
     odd.rename(odd.with_name("_part-4.bz2"))
     assert project.build()["samples"] == 175
 
 
 def test_a_connection_that_is_not_defined_is_named(project):
-    project.edit("logs: {", "logs: {connection: other, ")
+    project.edit("{path:", "{connection: other, path:")
     with pytest.raises(ConfigError, match=r"'other' is not defined, known are \['hdfs_default'\]"):
         project.build()
 

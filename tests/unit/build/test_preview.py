@@ -92,7 +92,7 @@ def test_whoever_ends_it_early_finds_no_temporary_folder(project, tmp_path, poli
             "TMPDIR": str(tmp_path / "tmp"),
             "TRAINFEED_DATASETS": str(project.env.datasets),
             "TRAINFEED_KAFKA": f"recorded:{tmp_path / 'recorded'}",
-            "TRAINFEED_DATA": str(tmp_path / "data"),
+            "TRAINFEED_DATA": str(tmp_path),
         },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -84,6 +84,24 @@ def test_what_a_training_reads_is_kept_until_it_has_a_result(rebuilt):
     assert run(rebuilt) == [(DAY, 2)]
 
 
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"versions": [7]}', b'{"versions": null}'])
+def test_what_an_unreadable_job_may_be_reading_is_kept(rebuilt, damage, caplog):
+    job = rebuilt.folder.training(DAY, "job-1")
+    job.mkdir(parents=True)
+    (job / "job.json").write_bytes(damage)
+    assert run(rebuilt) == []
+    assert "every generation up to 2024-03-01 is kept" in caplog.text
+    (job / "job.json").unlink()
+    assert run(rebuilt) == [(DAY, 1), (DAY, 2)]
+
+
+def test_an_unreadable_job_keeps_nothing_of_later_intervals(rebuilt):
+    job = rebuilt.folder.training("2024-02-29", "job-1")
+    job.mkdir(parents=True)
+    (job / "job.json").write_bytes(b"{")
+    assert run(rebuilt) == [(DAY, 1), (DAY, 2)]
+
+
 @pytest.mark.parametrize("point", ["prune.after_mark", "discard.after_rename"])
 def test_a_killed_removal_leaves_nothing_half_visible_and_is_finished(rebuilt, point):
     killed = prune_command(rebuilt, point)

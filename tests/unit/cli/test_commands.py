@@ -11,31 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.build.test_kill import command as build_command
-from trainfeed.cli import main
 from trainfeed.cli._output import program
+from trainfeed.dataset.root import ROOT_MARKER
 from trainfeed.errors import AccessDeniedError
 from trainfeed.spec import json_schema
-
-
-@pytest.fixture
-def cli(project, monkeypatch, capsys):
-    """Run a command in this process; return its status, output and messages."""
-    for name, value in {
-        "ROOT": project.env.root,
-        "LANDING": project.env.landing,
-        "WORK": project.env.work,
-        "KAFKA": f"recorded:{project.path / 'recorded'}",
-        "DATASETS": str(project.env.datasets),
-    }.items():
-        monkeypatch.setenv(f"TRAINFEED_{name}", value)
-
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["trainfeed", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return (ended.value.code or 0, *capsys.readouterr())
-
-    return run
 
 
 def test_a_build_prints_its_report_as_json(cli, project):
@@ -57,7 +36,7 @@ def test_a_version_is_listed_shown_and_verified(cli, project):
     project.build()
     status, output, _ = cli("ls", "clicks", "--json")
     assert (status, json.loads(output)[0]["interval"]) == (0, "2024-03-01")
-    assert [row["data set"] for row in json.loads(cli("ls", "--json")[1])] == ["clicks"]
+    assert [row["dataset"] for row in json.loads(cli("ls", "--json")[1])] == ["clicks"]
     assert "2024-03-01" in cli("ls", "clicks")[1]
     status, output, _ = cli("show", "clicks/2024-03-01", "--json")
     assert json.loads(output)["fingerprint"] == project.version().manifest.fingerprint
@@ -142,11 +121,10 @@ def test_a_damaged_manifest_ends_with_status_3(cli, project):
     assert message.startswith("ChecksumError: expected a manifest with SHA-256")
 
 
-def test_without_a_root_everything_is_still_to_be_built(cli, project):
-    Path(project.env.root).rmdir()
+def test_in_an_empty_root_everything_is_still_to_be_built(cli):
     status, output, message = cli("ls", "--json")
     assert (status, message) == (0, "")
-    row = {"data set": "clicks", "intervals": 0, "newest": "", "state": "not built yet"}
+    row = {"dataset": "clicks", "intervals": 0, "newest": "", "state": "not built yet"}
     assert json.loads(output) == [row]
     assert cli("ls", "clicks", "--json")[:2] == (0, "[]\n")
 
@@ -177,7 +155,7 @@ def test_folders_that_cannot_be_data_sets_do_not_hide_the_others(cli, project):
         shutil.copytree(project.env.datasets / "clicks", project.env.datasets / name)
     for name in ("lost+found", "old clicks"):
         Path(project.env.root, name, "versions").mkdir(parents=True)
-    assert [row["data set"] for row in json.loads(cli("ls", "--json")[1])] == ["clicks"]
+    assert [row["dataset"] for row in json.loads(cli("ls", "--json")[1])] == ["clicks"]
     assert cli("ls", "klicks")[2].endswith("did you mean 'clicks'?\n")
 
 
@@ -197,7 +175,7 @@ def test_a_data_set_that_is_closed_to_this_account_does_not_hide_the_others(
 
     for name in ("exists", "is_dir", "is_file", "iterdir"):
         monkeypatch.setattr(Path, name, refuse_mine(getattr(Path, name)))
-    rows = {row["data set"]: row["state"] for row in json.loads(cli("ls", "--json")[1])}
+    rows = {row["dataset"]: row["state"] for row in json.loads(cli("ls", "--json")[1])}
     assert rows == {"clicks": "published", "mine": "closed to this account"}
     assert cli("ls", "klicks")[2].endswith("did you mean 'clicks'?\n")
 
@@ -227,7 +205,7 @@ def test_all_versions_of_a_data_set_are_verified_at_once(cli, project):
     assert status == 3
     assert [bool(report["problems"]) for report in json.loads(output)] == [True, False, False]
     assert message == (
-        "build it anew: trainfeed build clicks --interval 2024-03-01 --rebuild WHY\n"
+        "build it again: trainfeed build clicks --interval 2024-03-01 --rebuild WHY\n"
     )
 
 
@@ -243,7 +221,7 @@ def test_a_dry_run_is_said_in_lines_or_in_json(cli, project):
     assert output.startswith("dry run of clicks/2024-03-01: nothing was written\n")
     output = cli("build", "clicks", "--interval", "2024-03-01", "--dry-run", "--json")[1]
     assert json.loads(output)["publishes"]["version"] == "clicks/2024-03-01/g0001"
-    assert not list(Path(project.env.root).iterdir())
+    assert [path.name for path in Path(project.env.root).iterdir()] == [ROOT_MARKER]
 
 
 def test_a_preview_shows_samples_quarantine_statistics_and_gates(cli, project):
@@ -262,7 +240,7 @@ def test_a_preview_shows_samples_quarantine_statistics_and_gates(cli, project):
         "statistics",
         "quality gates, on these records alone",
     ]
-    assert not list(Path(project.env.root).iterdir())
+    assert [path.name for path in Path(project.env.root).iterdir()] == [ROOT_MARKER]
 
 
 def test_a_preview_is_json_for_scripts(cli):
@@ -307,11 +285,11 @@ def test_a_new_data_set_builds_with_the_commands_that_are_printed(cli, project):
 
 
 def test_a_root_that_is_no_folder_is_named(cli, project):
-    Path(project.env.root).rmdir()
+    shutil.rmtree(project.env.root)
     Path(project.env.root).touch()
     status, output, message = cli("ls")
-    assert (status, output) == (1, "")
-    assert message.startswith(f"NotFoundError: {project.env.root}: not a directory")
+    assert (status, output) == (2, "")
+    assert f"got {project.env.root}: it is no folder" in message
 
 
 def test_damage_of_several_kinds_is_reported_in_one_run(cli, project):
@@ -341,7 +319,7 @@ def test_an_error_of_the_system_is_one_message_and_status_1(cli, monkeypatch):
     [
         (("build", "clicks", "--interval", "2024-03-01T05"), 2, "WindowError"),
         (("build", "klicks", "--interval", "2024-03-01"), 2, "klicks"),
-        (("show", "clicks"), 2, "expected NAME/INTERVAL"),
+        (("head", "clicks"), 2, "expected NAME/INTERVAL"),
         (("show", "clicks/2024-03-05"), 1, "NotFoundError"),
         (("show", "../clicks/2024-03-05"), 2, "ConfigError"),
         (("train", "clicks", "--interval", "2024-03-01"), 2, "has no training"),

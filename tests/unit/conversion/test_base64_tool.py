@@ -157,7 +157,7 @@ def test_a_bad_row_goes_to_the_quarantine(data, bad):
     assert not (folder / "base64_quarantine.jsonl").exists()
 
 
-def test_blank_lines_and_a_last_line_without_end_are_no_matter(data):
+def test_blank_lines_and_a_cut_line_without_end_are_no_matter(data):
     folder = data([])
     (folder / "dataset.part0").write_bytes(b"\n" + row(1) + b"\n  \n\n" + row(2))
     report = process_base64(folder, "file_list.txt", 1)

@@ -18,7 +18,7 @@ from tests.unit.digits.accounting import check
 from tests.unit.digits.conftest import NUM_DIGITS
 from trainfeed.build.pipeline import build
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.errors import ConfigError, ConflictError, FormatError
 from trainfeed.spec import load_spec
 from trainfeed.storage import Location
@@ -44,7 +44,7 @@ def env(tmp_path):
         ROOT / "include/datasets/digits", datasets / "digits",
         ignore=shutil.ignore_patterns("__pycache__"),
     )  # fmt: skip
-    (tmp_path / "root").mkdir()
+    init_root(tmp_path / "root")
     return Environment(**places, kafka={}, datasets=datasets, logs={"hdfs_default": str(tmp_path)})
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.build.conftest import project
 from tests.unit.loader.conftest import children
+from trainfeed.dataset import Skip, write_skip
 from trainfeed.errors import ConfigError, NotFoundError, WindowIncompleteError
 from trainfeed.loader import DataLoader, open_intervals
 from trainfeed.readers import open_dataset
@@ -75,19 +76,28 @@ def test_a_window_of_intervals_is_their_union_and_names_its_versions(built):
     assert window.missing == ()
 
 
-def test_a_gap_in_a_window_fails_or_is_listed(built):
+def test_a_gap_in_a_window_fails_or_is_skipped(built):
     """F31."""
     names = ["2024-03-02", "2024-03-03", "2024-03-04"]
     options = {"split": "train", "root": built.env.root}
     with pytest.raises(WindowIncompleteError, match=r"lacks 1 of 3 intervals.*: 2024-03-04;"):
         open_intervals("clicks", names, **options)
-    window = open_intervals("clicks", names, missing="list", **options)
-    assert window.missing == ("2024-03-04",)
+    window = open_intervals("clicks", names, missing="skip", **options)
+    assert window.missing == ("2024-03-04",) == window.dataset.missing
     assert window.dataset.version == "2024-03-02/g0001,2024-03-03/g0001"
-    with pytest.raises(NotFoundError, match="no published version of 2025-01-01"):
-        open_intervals("clicks", ["2025-01-01"], missing="list", **options)
-    with pytest.raises(ConfigError, match="one of fail, list"):
-        open_intervals("clicks", names, missing="skip", **options)
-    for no_list in ([], names[0], [names[0], names[0]]):
+    with pytest.raises(NotFoundError, match="no published version of 2024-03-05"):
+        open_intervals("clicks", ["2024-03-05"], missing="skip", **options)
+    with pytest.raises(ConfigError, match="one of fail, skip, got 'list'; 'list' is called 'skip'"):
+        open_intervals("clicks", names, missing="list", **options)
+    for no_list in ([], names[0], [names[0], names[0]], ["2024-03-01", "2024-03-01/2024-03-02"]):
         with pytest.raises(ConfigError, match="expected a list of different intervals"):
-            open_intervals("clicks", no_list, missing="list", **options)
+            open_intervals("clicks", no_list, missing="skip", **options)
+
+
+def test_a_window_may_be_of_ranges_and_names_what_was_left_out(built):
+    skip = Skip("2024-03-04", "no logs", "2024-03-08T00:00:00Z", None)
+    write_skip(built.folder, skip)
+    parts = ["2024-03-03/2024-03-04", "2024-03-01"]
+    window = open_intervals("clicks", parts, split="train", root=built.env.root)
+    assert window.dataset.version == "2024-03-03/g0001,2024-03-01/g0001"
+    assert (window.missing, window.skipped) == ((), (skip,))

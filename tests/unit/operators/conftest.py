@@ -72,10 +72,16 @@ def clicks(tmp_path, monkeypatch, connections):
 
 
 class TaskInstance:
-    """Keeps the XComs that a task pushes."""
+    """Keeps the XComs that a task pushes, and says which DAGs are paused."""
 
     def __init__(self):
         self.xcoms = {}
+        self.paused = False
+
+    def get_dag(self, dag_id):
+        if isinstance(self.paused, Exception):
+            raise self.paused
+        return SimpleNamespace(dag_id=dag_id, is_paused=self.paused)
 
     def xcom_push(self, key, value):
         self.xcoms[key] = value
@@ -87,7 +93,10 @@ def make_context():
 
     def make(run_type="scheduled", *, started_at=STARTED_AT, params=None, **keys):
         run = SimpleNamespace(
-            run_type=DagRunType(run_type), start_date=started_at, run_after=started_at
+            run_type=DagRunType(run_type),
+            run_id="run 1",
+            start_date=started_at,
+            run_after=started_at,
         )
         return {
             "dag_run": run,

@@ -13,9 +13,9 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
-from operators import logs_complete
 from operators._connections import environment_from_connections
 from operators.logs_complete import LogsCompleteSensor, LogsCompleteTrigger
+from trainfeed.dataset import init_root
 from trainfeed.errors import ConfigError, StorageError
 from trainfeed.storage._local import LocalFileSystem
 
@@ -24,7 +24,8 @@ DAY = {
     "data_interval_end": datetime(2026, 1, 6, tzinfo=UTC),
 }
 KAFKA = "source: {kafka: {topic: clicks, connection: kafka_clicks}}"
-LOGS = 'source: {logs: {path: "/logs/dt={start:%Y-%m-%d}"}}'
+# The day of the tests is long past: only a long wait has not ended by now.
+LOGS = 'source: {logs: {path: "/logs/dt={start:%Y-%m-%d}", wait: 36500d}}'
 
 
 @pytest.fixture
@@ -41,6 +42,7 @@ def folder(spec, tmp_path, set_connection):
     places = {name: str(tmp_path / name) for name in ("landing", "work", "logs")}
     set_connection("hdfs_default", conn_type="file", host=None, extra=places)
     set_connection("cephfs_default", extra={"path": str(tmp_path / "root")})
+    init_root(tmp_path / "root")
     folder = tmp_path / "logs" / "logs" / "dt=2026-01-05"
     folder.mkdir(parents=True)
     (folder / "part-0.txt").write_text("one\n")
@@ -63,21 +65,70 @@ def test_a_complete_folder_is_not_waited_for(folder, make_context):
     assert sensor().execute(make_context(**DAY)) == 1
 
 
-@pytest.mark.parametrize("run_type", ["scheduled", "backfill"])
-def test_the_triggerer_waits_for_a_folder_that_is_not_complete(folder, make_context, run_type):
+def test_the_triggerer_waits_for_a_folder_that_is_not_complete(folder, make_context):
     with pytest.raises(TaskDeferred) as deferred:
-        sensor(poll_s=30).execute(make_context(run_type, **DAY))
+        sensor(poll_s=30).execute(make_context("scheduled", **DAY))
     assert deferred.value.trigger.serialize() == (
         "operators.logs_complete.LogsCompleteTrigger",
-        {"folder": f"file://{folder}", "marker": "_SUCCESS", "stable_s": None, "poll_s": 30},
+        {
+            "folder": f"file://{folder}",
+            "marker": "_SUCCESS",
+            "stable_s": None,
+            "poll_s": 30,
+            "longest_s": 3600.0,
+        },
     )
     assert deferred.value.method_name == "execute"
-    # The wait has no end: Airflow counts execution_timeout anew in every call of execute.
+    # The task ends the wait itself: Airflow counts execution_timeout anew in every call of execute.
     assert deferred.value.timeout is None
 
 
+def test_a_run_of_a_backfill_does_not_wait_and_says_how_to_go_on(folder, make_context):
+    with pytest.raises(AirflowFailException, match=r"no _SUCCESS; .* once more, .*failed"):
+        sensor().execute(make_context("backfill", **DAY))
+
+
+def test_the_trigger_fires_when_the_wait_ends(folder, spec, make_context):
+    days = (datetime.now(UTC) - datetime(2026, 1, 6, tzinfo=UTC)).days
+    ends = datetime(2026, 1, 6, tzinfo=UTC) + timedelta(days=days + 1)
+    spec.write_text(spec.read_text().replace("36500d", f"{days + 1}d"))
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor().execute(make_context(**DAY))
+    left_s = max(1.0, (ends - datetime.now(UTC)).total_seconds())
+    assert deferred.value.trigger.longest_s <= min(left_s + 60, 3600)
+
+
+@pytest.mark.parametrize("run_type", ["scheduled", "backfill", "manual"])
+def test_every_run_fails_when_the_wait_has_ended(folder, spec, make_context, run_type):
+    spec.write_text(spec.read_text().replace("36500d", "2d"))
+    context = make_context(run_type, **DAY)
+    with pytest.raises(AirflowFailException, match=r"from 2026-01-06T.* to 2026-01-08T"):
+        sensor().execute(context)
+
+
+@pytest.mark.parametrize("missing", ["empty", "skip"])
+def test_what_may_be_missing_is_left_to_the_plan_when_the_wait_has_ended(
+    folder, spec, make_context, missing
+):
+    shutil.rmtree(folder)
+    spec.write_text(spec.read_text().replace("36500d", f"2d, missing: {missing}"))
+    assert sensor().execute(make_context(**DAY)) == 0
+
+
+def test_a_file_system_that_is_down_when_the_wait_has_ended_is_an_error(
+    folder, spec, make_context, monkeypatch
+):
+    def exists(self, path):
+        raise StorageError("safe mode")
+
+    monkeypatch.setattr(LocalFileSystem, "exists", exists)
+    spec.write_text(spec.read_text().replace("36500d", "2d"))
+    with pytest.raises(StorageError, match="safe mode"):
+        sensor().execute(make_context(**DAY), event={"folder": f"file://{folder}"})
+
+
 def test_the_rule_travels_with_the_trigger(folder, spec, make_context):
-    spec.write_text(spec.read_text().replace('d}"}', 'd}", stable: 10m}'))
+    spec.write_text(spec.read_text().replace('d}", ', 'd}", stable: 10m, '))
     with pytest.raises(TaskDeferred) as deferred:
         sensor().execute(make_context(**DAY))
     _, arguments = deferred.value.trigger.serialize()
@@ -169,11 +220,13 @@ def test_a_trigger_outlives_a_file_system_that_does_not_answer(folder, monkeypat
     assert len(events(trigger(folder))) == 1
 
 
-def test_a_trigger_fires_after_a_while_for_connection_and_rule_may_have_changed(
-    folder, monkeypatch
-):
-    monkeypatch.setattr(logs_complete, "_LONGEST_WAIT_S", 0.03)
-    assert len(events(trigger(folder))) == 1
+def test_a_trigger_fires_after_a_while_for_connection_and_rule_may_have_changed(folder):
+    assert len(events(trigger(folder, longest_s=0.03))) == 1
+
+
+def test_a_trigger_that_an_earlier_version_left_in_the_database_goes_on(folder):
+    arguments = {"folder": f"file://{folder}", "marker": "_SUCCESS", "stable_s": None}
+    assert LogsCompleteTrigger(**arguments, poll_s=60).longest_s == 3600
 
 
 def test_a_trigger_fires_when_waiting_is_in_vain(folder):

@@ -6,10 +6,14 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSkipException,
+)
 
 from operators.plan_interval import PlanIntervalOperator
-from trainfeed.errors import ConflictError, WindowOpenError
+from trainfeed.errors import ConflictError, TransactionOpenError, WindowOpenError
 
 DAY = {
     "data_interval_start": datetime(2026, 1, 5, tzinfo=UTC),
@@ -55,6 +59,17 @@ def wait_of(context):
     with pytest.raises(AirflowRescheduleException) as caught:
         execute(context)
     return caught.value.reschedule_date - before
+
+
+def test_an_interval_that_is_left_out_skips_the_plan_and_the_later_tasks(
+    stage, make_context, monkeypatch
+):
+    report = {"verdict": "skipped", "note": "the interval is left out: no folder"}
+    monkeypatch.setattr("trainfeed.build.plan.plan", lambda *_, **__: report)
+    context = make_context(**DAY)
+    with pytest.raises(AirflowSkipException, match="left out: no folder"):
+        execute(context)
+    assert context["ti"].xcoms == {"plan": report}
 
 
 def test_the_stage_is_called_once_with_what_the_run_says(stage, make_context):
@@ -132,6 +147,13 @@ def test_a_parameter_that_nobody_knows_builds_nothing(stage, make_context, name,
     assert stage.calls == []
 
 
+def test_only_where_a_training_follows_a_run_may_say_which_are_caught_up(stage, make_context):
+    context = make_context("manual", params={"window_start": "2026-01-05", "catch_up": "all"})
+    with pytest.raises(AirflowFailException, match="got 'catch_up'"):
+        execute(context)
+    PlanIntervalOperator(task_id="plan", dataset="clicks", trains=True).execute(context)
+
+
 @pytest.mark.parametrize("run_type", ["scheduled", "backfill"])
 def test_an_open_interval_is_awaited_until_it_is_ready(stage, make_context, run_type):
     stage.error = WindowOpenError("open")
@@ -158,6 +180,46 @@ def test_an_open_interval_fails_a_triggered_run(stage, make_context, run_type):
     stage.error = WindowOpenError("open until noon")
     with pytest.raises(AirflowFailException, match="open until noon"):
         execute(make_context(run_type, params={"window_start": "2026-01-05"}))
+
+
+@pytest.fixture
+def transaction():
+    """What planning raises while a transaction is open: settled for 20 minutes, wait 1 hour."""
+    error = TransactionOpenError("transaction open: topic 'clicks' partition 3: LSO 5, mark 9")
+    error.wait = timedelta(hours=1)
+    error.since = datetime.now(UTC) - timedelta(minutes=20)
+    return error
+
+
+@pytest.mark.parametrize("run_type", ["scheduled", "backfill"])
+@pytest.mark.parametrize("started_ago", [timedelta(minutes=59), timedelta(days=3)])
+def test_an_open_transaction_is_looked_at_again(
+    stage, make_context, transaction, run_type, started_ago
+):
+    """A run that has waited for its interval since days ago waits for the transaction, too."""
+    stage.error = transaction
+    context = make_context(run_type, started_at=datetime.now(UTC) - started_ago, **DAY)
+    assert timedelta(seconds=5) <= wait_of(context) <= timedelta(minutes=11)
+
+
+@pytest.mark.parametrize("run_type", ["scheduled", "backfill"])
+@pytest.mark.parametrize("since", [timedelta(hours=2), timedelta(days=900), None])
+def test_an_open_transaction_fails_a_run_that_has_waited_for_it_long_enough(
+    stage, make_context, transaction, run_type, since
+):
+    transaction.since = None if since is None else datetime.now(UTC) - since
+    stage.error = transaction
+    context = make_context(run_type, started_at=datetime.now(UTC) - timedelta(minutes=61), **DAY)
+    with pytest.raises(
+        AirflowFailException, match=r"partition 3.*within 1:00:00.*transaction_wait"
+    ):
+        execute(context)
+
+
+def test_an_open_transaction_fails_a_triggered_run_at_once(stage, make_context, transaction):
+    stage.error = transaction
+    with pytest.raises(AirflowFailException, match="partition 3: LSO 5, mark 9"):
+        execute(make_context("manual", params={"window_start": "2026-01-05"}))
 
 
 def test_another_error_has_its_own_outcome(stage, make_context):

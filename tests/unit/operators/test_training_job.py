@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
 
 from operators.training_job import TrainingJobOperator
-from trainfeed.errors import JobFailedError, LaunchError, WindowIncompleteError
+from trainfeed.errors import JobFailedError, JobKilledError, LaunchError, WindowIncompleteError
 
 REPORT = {"job": "clicks-2026-01-05-abc", "verdict": "ran"}
 KEY = {"partition_key": "2026-01-05"}
@@ -107,6 +107,12 @@ def test_after_the_deadline_the_task_fails_and_says_what_is_missing(launch, make
 def test_a_failed_job_is_not_tried_again(launch, make_context):
     launch.error = JobFailedError("exit code 1, see the log")
     with pytest.raises(AirflowFailException, match="see the log"):
+        execute(make_context(**KEY))
+
+
+def test_a_job_that_was_killed_is(launch, make_context):
+    launch.error = JobKilledError("rank 0 was ended by signal 9")
+    with pytest.raises(JobKilledError):
         execute(make_context(**KEY))
 
 

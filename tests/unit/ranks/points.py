@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from trainfeed.build.pipeline import BuildRequest, build
 from trainfeed.config import Environment, KafkaSettings
+from trainfeed.dataset import init_root
 from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.spec import load_spec
 from trainfeed.storage import Location
@@ -68,7 +69,7 @@ def publish(folder: Path, root: Path) -> None:
     location = Location.parse(str(folder / "recorded")) / NAME
     uuid = "11111111-1111-4111-8111-111111111111"
     record_topic(location, NAME, uuid, {0: [batch]}, rows_per_file=1000)
-    root.mkdir(exist_ok=True)
+    init_root(root)
     env = Environment(
         root=str(root),
         landing=str(folder / "landing"),

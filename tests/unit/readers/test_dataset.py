@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 
 import trainfeed
+from trainfeed.dataset import Skip, write_skip
 from trainfeed.decorators import batch, shuffle
-from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError
+from trainfeed.errors import (
+    ChecksumError,
+    ConfigError,
+    FormatError,
+    NotFoundError,
+    WindowError,
+    WindowIncompleteError,
+)
 from trainfeed.readers import open_dataset
 
 
@@ -129,9 +137,9 @@ def test_a_missing_shard_is_an_error_not_a_short_read(built):
 def test_mistakes_are_named(built):
     with pytest.raises(ConfigError, match="has no split 'test', only eval, train"):
         read(built, "2024-03-01", split="test")
-    with pytest.raises(NotFoundError, match="no published version of interval 2024-03-09"):
+    with pytest.raises(NotFoundError, match=r"no published version of 2024-03-09 .*; build it: "):
         read(built, "2024-03-09")
-    with pytest.raises(NotFoundError, match="from 2024-04-01 to 2024-04-09"):
+    with pytest.raises(WindowError, match="to 2024-03-31 starts in 2024-04-01/2024-04-09"):
         read(built, "2024-04-01/2024-04-09")
     with pytest.raises(ConfigError, match="a generation pins one interval"):
         read(built, "2024-03-01/2024-03-02", generation="g0001")
@@ -144,13 +152,53 @@ def test_mistakes_are_named(built):
         read(built, "2024-03-01").reader(rank=2, world_size=2)
 
 
-def test_a_range_leaves_out_intervals_without_a_readable_version(built):
+def test_a_range_with_a_missing_interval_is_refused_and_names_it_and_the_command(built):
     (built.folder.interval("2024-03-02") / "g0001.withdrawn").touch()
     built.folder.interval("2024-03-04").mkdir()
-    whole = read(built, "2024-03-01/2024-03-09")
+    with pytest.raises(WindowIncompleteError) as refused:
+        read(built, "2024-03-01/2024-03-05")
+    assert refused.value.missing == ("2024-03-02", "2024-03-04", "2024-03-05")
+    assert str(refused.value) == (
+        "data set 'clicks' lacks 3 of 5 intervals of 2024-03-01/2024-03-05: 2024-03-02, 2024-03-04,"
+        " 2024-03-05; nothing was read; build them: trainfeed build clicks --interval 2024-03-02,"
+        " trainfeed build clicks --interval 2024-03-04/2024-03-05; or read what is there with"
+        " missing='skip'"
+    )
+
+
+def test_missing_intervals_are_skipped_on_demand_and_named_by_the_result(built):
+    (built.folder.interval("2024-03-02") / "g0001.withdrawn").touch()
+    whole = read(built, "2024-03-01/2024-03-04", missing="skip")
     assert whole.version == "2024-03-01/g0001,2024-03-03/g0001"
-    with pytest.raises(NotFoundError, match="no published version of an interval from 2024-03-02"):
-        read(built, "2024-03-02/2024-03-02")
+    assert (whole.missing, whole.skipped) == (("2024-03-02", "2024-03-04"), ())
+    with pytest.raises(NotFoundError, match="no published version of 2024-03-02/2024-03-02 in"):
+        read(built, "2024-03-02/2024-03-02", missing="skip")
+    with pytest.raises(ConfigError, match="got 'list'; 'list' is called 'skip' now"):
+        read(built, "2024-03-01/2024-03-03", missing="list")
+
+
+def test_an_interval_that_was_decided_to_be_left_out_is_not_missing(built):
+    skip = Skip("2024-03-04", "no logs", "2024-03-08T00:00:00Z", "2024-03-07T00:00:00Z")
+    write_skip(built.folder, skip)
+    write_skip(built.folder, Skip("2024-03-02", "lifted", "2024-03-08T00:00:00Z", None))
+    whole = read(built, "2024-03-01/2024-03-04")
+    assert (len(whole.versions), whole.missing, whole.skipped) == (3, (), (skip,))
+    with pytest.raises(
+        NotFoundError, match="left out: 2024-03-04 on 2024-03-08T00:00:00Z, no logs"
+    ):
+        read(built, "2024-03-04")
+
+
+def test_a_month_is_a_range(built):
+    with pytest.raises(WindowIncompleteError, match="lacks 28 of 31 intervals of 2024-03: "):
+        read(built, "2024-03")
+    assert len(read(built, "2024-03", missing="skip").versions) == 3
+
+
+def test_a_date_that_does_not_exist_is_not_one_to_build(built):
+    for text in ("2024-03-33", "2024-03-01/2024-03-32", "2024-13"):
+        with pytest.raises(WindowError, match="does not exist"):
+            read(built, text)
 
 
 def test_an_absent_value_of_fixed_size_is_none_in_samples_and_masked_in_arrays(project):

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from trainfeed.build import Record, Reject
 from trainfeed.build.pipeline import build
 from trainfeed.config import environment_from_environ
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.errors import ConflictError, SpecError
 from trainfeed.scaffold import new_dataset
 from trainfeed.spec import json_schema, load_spec
@@ -29,7 +29,9 @@ def datasets(tmp_path):
 def env(tmp_path, datasets, monkeypatch):
     """An environment with nothing but the data sets: no broker, no connection."""
     monkeypatch.setenv("TRAINFEED_DATA", str(tmp_path / "data"))
-    return replace(environment_from_environ(datasets=str(datasets)), kafka={})
+    made = replace(environment_from_environ(datasets=str(datasets)), kafka={})
+    init_root(Path(made.root))
+    return made
 
 
 def build_all(env, name):
@@ -56,6 +58,7 @@ def test_it_gives_the_same_bytes_wherever_it_is_made(tmp_path, datasets, env):
         **{place: str(tmp_path / "other" / place) for place in ("root", "landing", "work")},
     )
     new_dataset(elsewhere.datasets, "clicks")
+    init_root(Path(elsewhere.root))
     here, there = (build_all(place, "clicks") for place in (env, elsewhere))
     digest = [report["content_digest"] for report in here]
     assert [report["content_digest"] for report in there] == digest

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from trainfeed.build.pipeline import build
 from trainfeed.config import environment_from_environ
+from trainfeed.dataset import init_root
 from trainfeed.scaffold import new_dataset
 from trainfeed.spec import load_spec
 
@@ -31,5 +32,6 @@ def test_lines_of_ones_own_are_recorded_and_built(tmp_path, monkeypatch):
     spec_file.write_text(text)
     spec = load_spec(spec_file.parent)
     env = replace(environment_from_environ(datasets=str(datasets)), kafka={})
+    init_root(Path(env.root))
     report = build(spec, spec.schedule_model().interval_named("2026-01-01"), env)
     assert report["samples"] == 9

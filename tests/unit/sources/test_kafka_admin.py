@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from trainfeed.errors import IngestError, TopicNotFoundError
-from trainfeed.sources import _kafka_admin
+from trainfeed.sources import PartitionState, _kafka_admin
 from trainfeed.sources._kafka_admin import TopicAdmin
 from trainfeed.sources._kafka_errors import ClientErrors
 
@@ -45,8 +45,17 @@ def admin_of(broker):
 def test_a_partition_without_a_leader_is_asked_again():
     """KA-03: a topic that was just made answers like this for a moment."""
     broker = Broker(MOVING, KafkaError(KafkaError.LEADER_NOT_AVAILABLE), 41)
-    assert admin_of(broker).offset_at(0, 0) == 41
+    assert admin_of(broker).offsets_at({0: 0}) == {0: 41}
     assert broker.asked == 3
+
+
+def test_all_partitions_are_asked_at_once():
+    broker = Broker(41)
+    admin = admin_of(broker)
+    assert admin.states(range(100)) == dict.fromkeys(range(100), PartitionState(41, 41, 41, 3))
+    assert broker.asked == 3
+    assert admin.offsets_at(dict.fromkeys(range(100), 0)) == dict.fromkeys(range(100), 41)
+    assert broker.asked == 4
 
 
 def test_a_partition_that_stays_without_a_leader_is_a_retryable_error(monkeypatch):

@@ -11,6 +11,7 @@ from trainfeed.errors import (
     OffsetOutOfRangeError,
     Outcome,
     SourceReplacedError,
+    SourceUnreachableError,
     TopicNotFoundError,
     TrainFeedError,
 )
@@ -54,15 +55,15 @@ def raised(errors, exception):
         ("_INVALID_ARG", ConfigError),
         ("_SSL", ConfigError),
         ("UNSUPPORTED_VERSION", ConfigError),
-        ("_TRANSPORT", IngestError),
-        ("_ALL_BROKERS_DOWN", IngestError),
-        ("_TIMED_OUT", IngestError),
-        ("_RESOLVE", IngestError),
+        ("_TRANSPORT", SourceUnreachableError),
+        ("_ALL_BROKERS_DOWN", SourceUnreachableError),
+        ("_TIMED_OUT", SourceUnreachableError),
+        ("_RESOLVE", SourceUnreachableError),
         ("_BAD_MSG", IngestError),
         ("_BAD_COMPRESSION", IngestError),
         ("INVALID_MSG", IngestError),
-        ("NOT_LEADER_FOR_PARTITION", IngestError),
-        ("KAFKA_STORAGE_ERROR", IngestError),
+        ("NOT_LEADER_FOR_PARTITION", SourceUnreachableError),
+        ("KAFKA_STORAGE_ERROR", SourceUnreachableError),
         ("COORDINATOR_LOAD_IN_PROGRESS", IngestError),
     ],
 )
@@ -75,7 +76,7 @@ def test_an_error_becomes_what_a_caller_can_act_on(errors, name, expected):
 
 
 def test_every_error_of_the_library_is_mapped(errors):
-    kinds = {IngestError, *_MEANING}
+    kinds = {IngestError, SourceUnreachableError, *_MEANING}
     for code in codes().values():
         assert type(raised(errors, KafkaException(KafkaError(code)))) in kinds
 
@@ -104,7 +105,7 @@ def test_a_time_out_tells_what_the_client_reported_last(errors):
     errors.collect(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
     for exception in (TimeoutError(), KafkaException(KafkaError(KafkaError._TIMED_OUT))):
         error = raised(errors, exception)
-        assert type(error) is IngestError
+        assert type(error) is SourceUnreachableError
         assert "connection refused (_TRANSPORT)" in str(error)
 
 
@@ -124,7 +125,7 @@ def test_a_group_that_is_never_joined_needs_no_permission(errors):
 def test_an_answer_ends_the_blame(errors):
     errors.collect(KafkaError(KafkaError._AUTHENTICATION, "invalid password"))
     errors.clear()
-    assert type(raised(errors, TimeoutError())) is IngestError
+    assert type(raised(errors, TimeoutError())) is SourceUnreachableError
 
 
 def test_a_definite_answer_is_not_blamed_on_an_earlier_report(errors):

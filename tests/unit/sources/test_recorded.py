@@ -20,15 +20,17 @@ from trainfeed.errors import (
 from trainfeed.sources import (
     LANDING_SCHEMA,
     KafkaTopic,
+    PartitionState,
     RecordedTopic,
     TopicIdentity,
-    find_boundary,
+    find_boundaries,
     open_topic,
     record_topic,
 )
 from trainfeed.storage import Location
 
 MINUTE = 60_000
+DAY = 1440 * MINUTE
 START = 1_356_998_400_000  # 2013-01-01
 UUID = "dGhlIHJlY29yZGluZw"
 
@@ -66,6 +68,12 @@ def offsets_of(batches):
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
 
+def stamps_of(topic, partition, start, end):
+    found = topic.read_stamps(partition, start, end, max_records=1000)
+    assert found.reached == end
+    return list(zip(found.offsets.tolist(), found.stamps.tolist(), strict=True))
+
+
 def test_a_folder_holds_landing_files_and_a_description(topic, tmp_path):
     folder = tmp_path / "flights"
     assert (folder / "TOPIC.json").read_text() == (
@@ -86,7 +94,7 @@ def test_it_is_described_like_a_topic_of_a_broker(topic):
     assert topic.partitions() == [0, 1]
     assert topic.log_range(0) == (10, 209)
     assert topic.log_range(1) == (0, 0)
-    assert topic.leader_epoch(0) is None
+    assert topic.states()[0] == PartitionState(10, 209, 209, None)
 
 
 @pytest.mark.parametrize("start", [10, 11, 68, 69, 70, 128, 130, 208, 209])
@@ -105,21 +113,29 @@ def test_records_come_back_whole(topic):
 
 def test_an_empty_range_of_an_empty_partition_has_no_records(topic):
     assert list(topic.iter_batches(1, 0, 0)) == []
-    assert list(topic.iter_stamps(1, 0)) == []
-    assert topic.offset_at(1, START) is None
+    assert stamps_of(topic, 1, 0, 0) == []
+    assert topic.offsets_at({1: START}) == {1: None}
 
 
 def test_stamps_are_those_of_the_records(topic):
     expected = [(offset, START + offset * MINUTE) for offset in range(130, 210, 2)]
-    assert list(topic.iter_stamps(0, 129)) == expected
+    assert stamps_of(topic, 0, 129, 209) == expected
+    assert stamps_of(topic, 0, 129, 150) == expected[:10]
+
+
+@pytest.mark.parametrize(("most", "reached"), [(1, 131), (3, 135), (35, 199), (39, 207), (40, 209)])
+def test_stamps_end_at_the_limit_and_say_how_far_they_reach(topic, most, reached):
+    found = topic.read_stamps(0, 129, 209, max_records=most)
+    assert (len(found.offsets), found.reached) == (most, reached)
+    assert len(topic.read_stamps(0, 129, 209, max_records=most, max_bytes=1).offsets) == 1
 
 
 @pytest.mark.parametrize(
     ("minutes", "expected"), [(-5, 10), (10, 10), (11, 12), (127, 128), (129, 130), (208, 208)]
 )
 def test_the_index_answers_with_the_first_record_at_or_after_a_time(topic, minutes, expected):
-    assert topic.offset_at(0, START + minutes * MINUTE) == expected
-    assert topic.offset_at(0, START + 209 * MINUTE) is None
+    assert topic.offsets_at({0: START + minutes * MINUTE}) == {0: expected}
+    assert topic.offsets_at({0: START + 209 * MINUTE}) == {0: None}
 
 
 def test_a_record_stamped_ahead_answers_for_every_later_time_as_a_broker_would(location):
@@ -127,9 +143,10 @@ def test_a_record_stamped_ahead_answers_for_every_later_time_as_a_broker_would(l
     ahead = records(range(1000), stamp=lambda o: 4_070_908_800_000 if o == 3 else START + o)
     record_topic(location, "flights", UUID, {0: [ahead]}, 100)
     topic = RecordedTopic(location)
-    assert topic.offset_at(0, START + 500) == 3
-    boundary = find_boundary(topic, 0, START + 500, skew_ms=100, floor=None, ceiling=None)
-    assert (boundary.offset, boundary.method, boundary.leader_epoch) == (500, "scan", None)
+    assert topic.offsets_at({0: START + 500}) == {0: 3}
+    found = find_boundaries(topic, START + MINUTE, skew_ms=100, clock_ms=START + DAY, known={})
+    boundary = found[0]
+    assert (boundary.offset, boundary.method, boundary.leader_epoch) == (1000, "end", None)
 
 
 def test_offsets_outside_of_the_recording_are_refused(topic):
@@ -138,7 +155,7 @@ def test_offsets_outside_of_the_recording_are_refused(topic):
     with pytest.raises(OffsetOutOfRangeError, match="planned end 210 > log end 209"):
         list(topic.iter_batches(0, 200, 210))
     with pytest.raises(OffsetOutOfRangeError, match="got 10"):
-        list(topic.iter_stamps(0, 5))
+        topic.read_stamps(0, 5, 20, max_records=1)
     with pytest.raises(TopicNotFoundError, match="partitions 0 to 1, got 2"):
         topic.log_range(2)
 

@@ -30,6 +30,7 @@ def test_what_is_left_out_has_a_default(changed: Change) -> None:
     assert (source.connection, source.marker, source.stable) == ("hdfs_default", "_SUCCESS", None)
     assert (source.format, source.land, source.split_bytes) == ("lines", False, 64 << 20)
     assert (source.max_line_bytes, source.bytes_per_record) == (1 << 20, 256)
+    assert (source.wait, source.missing, source.cut_line) == (timedelta(days=2), "fail", "keep")
 
 
 def test_a_stable_folder_needs_no_marker(changed: Change) -> None:
@@ -49,6 +50,7 @@ def test_only_what_is_in_the_files_enters_the_fingerprint(changed: Change) -> No
         logs(connection="other", path='"/elsewhere/{start:%Y%m%d}"'),
         logs(done="DONE", land="true", split_bytes="1B", max_line_bytes="5KiB", settle="1h"),
         logs(stable="10m", format="lines"),
+        logs(wait="30d", missing="skip", cut_line="fail"),
     ]
     for other in others:
         assert fingerprint_fields(changed(KAFKA, other)) == fingerprint_fields(spec)
@@ -126,6 +128,10 @@ def test_a_path_that_could_lead_astray_is_refused(
         ({"split_bytes": "0B"}, "8: source.logs.split_bytes: expected at least 1, got '0B'"),
         ({"max_line_bytes": "1GiB"}, "8: source.logs.max_line_bytes: expected at most 268435456"),
         ({"bytes_per_record": "-1"}, "8: source.logs.bytes_per_record: expected at least 1"),
+        ({"wait": "99999d"}, "8: source.logs.wait: expected at most "),
+        ({"wait": "forever"}, "8: source.logs.wait: expected a duration"),
+        ({"missing": "ignore"}, "8: source.logs.missing: expected 'fail', 'empty' or 'skip'"),
+        ({"cut_line": "drop"}, "8: source.logs.cut_line: expected 'keep' or 'fail'"),
         ({"connection": '""'}, "8: source.logs.connection: expected a connection id"),
     ],
 )

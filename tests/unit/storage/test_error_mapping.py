@@ -6,6 +6,7 @@ import errno
 import http.client
 import inspect
 import os
+import socket
 
 import hdfs
 import hdfs.util
@@ -22,7 +23,7 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.storage import _hdfs, _webhdfs_client
+from trainfeed.storage import Location, _hdfs, _webhdfs_client
 from trainfeed.storage._errors import map_os_errors
 from trainfeed.storage._hadoop import EXCEPTION_KINDS
 
@@ -50,6 +51,29 @@ def raised_by_os(error: OSError) -> StorageError:
     with pytest.raises(StorageError) as caught, map_os_errors("/the/path"):
         raise error
     return caught.value
+
+
+def test_a_full_disk_says_how_much_is_free_there(tmp_path):
+    full = pytest.raises(QuotaExceededError, match=r"device, \d+ bytes are free there; free space")
+    with full, map_os_errors(tmp_path / "not" / "there"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def refused_connection(call) -> None:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = f"webhdfs://127.0.0.1:{free.getsockname()[1]}/x"
+        with pytest.raises(StorageError) as refused:
+            call(Location.parse(place))
+    message = str(refused.value)
+    assert message.startswith(f"{place}: connection refused; ")
+    assert "Max retries" not in message
+
+
+@pytest.mark.parametrize("call", [lambda x: x.exists(), lambda x: x.read_bytes()])
+def test_a_webhdfs_that_is_down_is_said_in_the_words_of_the_system(call, socket_enabled):
+    refused_connection(call)
 
 
 @pytest.mark.parametrize("number", sorted(errno.errorcode))

@@ -14,12 +14,15 @@ import pytest
 
 from tests.unit.processes import LIMIT_S, is_running, until
 from trainfeed import faults
+from trainfeed.dataset import Skip, write_skip
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
     GateError,
     JobFailedError,
+    JobKilledError,
     JobRejectedError,
+    NotFoundError,
     WindowIncompleteError,
 )
 from trainfeed.training import TrainingJob, runtime
@@ -66,7 +69,22 @@ def test_an_incomplete_window_names_what_is_missing_and_starts_nothing(trained):
     trained.build("2024-03-02")
     with pytest.raises(WindowIncompleteError, match="not published yet: 2024-03-01"):
         run(trained, "2024-03-02")
-    assert not (trained.folder.path / "training").exists()
+    assert list(trained.folder.path.glob("training/[!_]*")) == []
+
+
+def test_an_interval_that_was_decided_to_be_left_out_is_named_and_not_waited_for(trained):
+    trained.build("2024-03-02")
+    skip = Skip("2024-03-01", "no logs", "2024-03-08T00:00:00Z", None)
+    write_skip(trained.folder, skip)
+    report = run(trained, "2024-03-02")
+    assert (report["intervals"], report["skipped"]) == (["2024-03-02"], ["2024-03-01"])
+    assert report["metrics"]["days"] == 1
+    assert JobSpec.read(Path(report["folder"], "job.json")).skipped == ["2024-03-01"]
+    with pytest.raises(NotFoundError, match="all were decided to be left out: 2024-03-01"):
+        run(trained)
+    trained.build()
+    assert "skipped" not in run(trained)
+    assert b"skipped" not in Path(run(trained)["folder"], "job.json").read_bytes()
 
 
 def test_a_finished_job_is_adopted(trained):
@@ -121,6 +139,29 @@ def test_a_failing_job_names_its_log_and_may_run_again(trained):
         run(trained)
     assert str(caught.value).endswith("ZeroDivisionError: division by zero")
     trained.edit("1 / 0", "", "train.py")
+    assert run(trained)["verdict"] == "ran"
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("os.kill(os.getpid(), 9)", JobKilledError),
+        ("raise WorkerDiedError('a worker was killed')", JobKilledError),
+        ("raise StorageError('/pfs is away')", JobKilledError),
+        ("raise NotFoundError('/pfs/x is not there')", JobFailedError),
+        ("os.abort()", JobFailedError),
+        ("raise SystemExit(9)", JobFailedError),
+    ],
+)
+def test_only_what_comes_from_outside_is_tried_again(trained, statement, kind):
+    trained.build()
+    names = "NotFoundError, StorageError, WorkerDiedError"
+    trained.edit("import os", f"import os\nfrom trainfeed.errors import {names}", "train.py")
+    trained.edit("def main(job):\n", f"def main(job):\n    {statement}\n", "train.py")
+    with pytest.raises((JobFailedError, JobKilledError)) as caught:
+        run(trained)
+    assert type(caught.value) is kind
+    trained.edit(f"    {statement}\n", "", "train.py")
     assert run(trained)["verdict"] == "ran"
 
 
@@ -265,7 +306,7 @@ def test_a_job_that_failed_reads_what_its_next_launch_resolved(trained):
     report = run(replace(trained, env=replace(trained.env, datasets=moved)))
     assert report["verdict"] == "ran"
     assert report["versions"] == ["2024-03-01/g0002"]
-    assert len(list(trained.folder.path.glob("training/*/*"))) == 1
+    assert len(list(trained.folder.path.glob("training/[!_]*/*"))) == 1
 
 
 def test_a_window_is_resolved_by_what_is_published_not_by_its_pointers(trained):
@@ -333,3 +374,27 @@ def ranks(project):
         if b"trainfeed.training.runtime" in command and os.fsencode(project.path) in command:
             found.append(int(path.parent.name))
     return found
+
+
+def test_a_misspelt_function_of_the_training_is_answered_with_the_nearest(trained):
+    trained.build()
+    trained.edit("train:main", "train:mian")
+    with pytest.raises(
+        JobRejectedError, match=r"found none; did you mean 'main'\?; nothing was run"
+    ):
+        run(trained)
+
+
+def test_a_metric_that_a_training_does_not_return_is_unknown_and_not_too_low(trained):
+    trained.edit("window: 2}", "window: 2, metric: sampels, min: 1}")
+    trained.build()
+    with pytest.raises(GateError) as refused:
+        run(trained)
+    message = str(refused.value)
+    assert "without train.metric 'sampels': train:main returned days, samples, secrets" in message
+    assert "did you mean 'samples'?" in message
+    trained.edit("sampels", "samp")
+    with pytest.raises(GateError, match="did you mean 'samples'"):
+        run(trained)
+    trained.edit("samp,", "samples,")
+    assert run(trained)["verdict"] == "adopted"

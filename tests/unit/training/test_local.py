@@ -1,13 +1,15 @@
 """Ranks as processes of this machine: all of them or none."""
 
 import errno
+import signal
 
 import pytest
 
-from trainfeed.errors import JobRejectedError
+from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError, Outcome
 from trainfeed.training import _local
+from trainfeed.training._ended import Ended, ended_error
 from trainfeed.training._job import JobSpec
-from trainfeed.training.runtime import REJECTED
+from trainfeed.training.runtime import REJECTED, RETRYABLE
 
 
 class Rank:
@@ -19,6 +21,20 @@ class Rank:
 
     def wait(self, timeout=None):
         assert self.ended, timeout
+
+
+class Ending(Rank):
+    """A rank that ends at once."""
+
+    def __init__(self, status):
+        super().__init__()
+        self.status = status
+
+    def wait(self, timeout=None):  # noqa: ARG002 - as processes have it
+        return self.status
+
+    def poll(self):
+        return self.status
 
 
 def test_ranks_that_were_started_before_one_could_not_be_are_ended(tmp_path, monkeypatch):
@@ -38,11 +54,75 @@ def test_ranks_that_were_started_before_one_could_not_be_are_ended(tmp_path, mon
 
 
 def test_a_rank_that_ends_like_one_that_refuses_its_job_and_says_nothing(tmp_path, monkeypatch):
-    class Silent(Rank):
-        def wait(self, timeout=None):  # noqa: ARG002 - as processes have it
-            return REJECTED
-
-    monkeypatch.setattr(_local, "_start", lambda *_: Silent())
+    monkeypatch.setattr(_local, "_start", lambda *_: Ending(REJECTED))
     job = JobSpec.model_construct(name="job", ranks=1)
-    with pytest.raises(JobRejectedError, match=r"job job, rank 0: $"):
+    with pytest.raises(JobRejectedError, match=r"job job, rank 0: \(the log is empty"):
         _local.run_local(job, tmp_path)
+
+
+JOB = JobSpec.model_construct(name="clicks-1", entry="train:main", ranks=1)
+
+
+@pytest.fixture
+def error_of(tmp_path):
+    """What the end of a rank means: its status, and what its log says."""
+
+    def make(status, said=""):
+        log = tmp_path / "rank-0.log"
+        log.write_text(said)
+        return ended_error(JOB, Ended(0, status, log))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("number", "meaning"),
+    [
+        (signal.SIGKILL, r"signal 9 \(SIGKILL\): killed; as a rule the kernel's, because memory"),
+        (signal.SIGTERM, r"signal 15 \(SIGTERM\): asked to end, by an operator"),
+        (signal.SIGINT, r"signal 2 \(SIGINT\): interrupted"),
+        (signal.SIGHUP, r"signal 1 \(SIGHUP\): its terminal"),
+    ],
+)
+def test_a_rank_that_was_killed_is_tried_again_and_the_message_says_what_the_signal_means(
+    error_of, number, meaning
+):
+    error = error_of(-number)
+    assert type(error) is JobKilledError
+    assert error.outcome is Outcome.RETRY
+    assert error.args[0].startswith("job clicks-1, rank 0 was ended by signal ")
+    with pytest.raises(JobKilledError, match=meaning):
+        raise error
+
+
+def test_an_empty_log_is_said_to_be_empty(error_of):
+    assert str(error_of(-9)).endswith(
+        ":\n(the log is empty: the rank wrote nothing before it ended)"
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE])
+def test_a_rank_whose_own_code_crashed_is_not_tried_again(error_of, number):
+    error = error_of(-number, "Fatal Python error")
+    assert type(error) is JobFailedError
+    assert error.outcome is Outcome.FAIL
+    assert f"rank 0 ended with signal {number:d} ({number.name}): " in str(error)
+    assert str(error).endswith("fix train:main and run the training again (in Airflow: clear the"
+                               " task):\nFatal Python error")  # fmt: skip
+
+
+def test_a_signal_without_a_name_is_named_by_its_number(error_of):
+    assert "ended with signal 61;" in str(error_of(-61))
+
+
+def test_a_rank_that_met_what_may_pass_is_tried_again(error_of):
+    error = error_of(RETRYABLE, "Traceback\nStorageError: /pfs: retry")
+    assert type(error) is JobKilledError
+    assert str(error).endswith("StorageError: /pfs: retry")
+
+
+def test_when_others_fail_because_a_rank_was_killed_that_one_is_told(tmp_path, monkeypatch):
+    statuses = iter([1, -9])
+    monkeypatch.setattr(_local, "_start", lambda *_: Ending(next(statuses)))
+    with pytest.raises(JobKilledError, match="rank 1 was ended by signal 9"):
+        _local.run_local(JobSpec.model_construct(name="job", entry="train:main", ranks=2), tmp_path)

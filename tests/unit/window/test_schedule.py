@@ -160,10 +160,16 @@ def test_an_interval_has_one_name_only(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "..", "/etc", "2013-01-03/", "2013-02-30", "{{ ds }}", "2013-01-03\n", "²013-01-03"],
+    ["", "..", "/etc", "2013-01-03/", "{{ ds }}", "2013-01-03\n", "²013-01-03"],
 )
 def test_what_is_no_time_is_no_name(name: str) -> None:
     with pytest.raises(WindowError, match="expected a UTC time like 2013-01-01"):
+        days().interval_named(name)
+
+
+@pytest.mark.parametrize("name", ["2013-02-30", "2013-03-33", "2013-13-01", "2013-01-03T24:00"])
+def test_a_date_that_does_not_exist_is_refused_as_such(name: str) -> None:
+    with pytest.raises(WindowError, match=f"^{name} does not exist: "):
         days().interval_named(name)
 
 

@@ -1,0 +1,48 @@
+"""``trainfeed init``: make a publication root on purpose."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trainfeed.cli._output import print_json, printable, program
+from trainfeed.config import environment_from_environ
+from trainfeed.dataset import init_root
+from trainfeed.dataset.root import data_sets_of
+
+__all__ = ["init"]
+
+
+def init(
+    root: Annotated[
+        str | None, typer.Argument(help="The folder; TRAINFEED_ROOT or ./data/root otherwise.")
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Make the folder that versions are published in, or take one that has versions already.
+
+    Nothing that is there is changed. Builds refuse a folder that was not made so: it may be a
+    misspelt one, or a file system that is not mounted.
+    """
+    place = Path(environment_from_environ(root=root).root)
+    mark, is_new = init_root(place)
+    report = {
+        "root": str(place),
+        "verdict": "made" if is_new else "known",
+        "datasets": data_sets_of(place),
+        **asdict(mark),
+    }
+    print_json(report) if as_json else typer.echo(printable(_told(report)))
+
+
+def _told(report: dict[str, Any]) -> str:
+    names = report["datasets"]
+    kept = f"data sets in it: {', '.join(names)}; untouched" if names else "no data set in it yet"
+    if report["verdict"] == "known":
+        since = f"since {report['made_at']}, made by {report['made_by']}"
+        return f"{report['root']} is a publication root {since}; {kept}"
+    return f"made {report['root']} a publication root; {kept}\nnext: {program()} ls"

@@ -1,0 +1,251 @@
+"""What a data set has of the intervals that were asked for: versions, decided gaps, missing ones.
+
+An interval that should be there is published, was decided to be left out, or is missing, and none
+of the three is passed over in silence. Which intervals should be there the recorded schedule says.
+Without it, versions tell by themselves: one ends where the next starts, and together they reach
+from the beginning of the range to its end; a hole is named by the range that it leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from trainfeed.dataset._contiguity import end_of, holes, require_disjoint, runs, start_of
+from trainfeed.dataset.layout import DatasetFolder, is_name
+from trainfeed.dataset.schedules import read_schedule
+from trainfeed.dataset.skips import Skip, read_skip
+from trainfeed.dataset.version import Version
+from trainfeed.errors import ConfigError, NotFoundError, WindowError, WindowIncompleteError
+from trainfeed.window import (
+    Interval,
+    Schedule,
+    TimeRange,
+    intervals_in,
+    name_runs,
+    parse_range,
+)
+
+__all__ = ["MISSING_POLICIES", "Coverage", "cover", "cover_named", "published_in"]
+
+MISSING_POLICIES: Final = ("fail", "skip")
+
+_SHOWN: Final = 10
+_COMMANDS: Final = 3
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What is there of a range or list of intervals.
+
+    Attributes:
+        folder: The data set.
+        asked: What was asked for, as messages say it.
+        versions: What is published, in order of time, or in that of the list.
+        missing: Names of the intervals that are neither published nor decided to be left out;
+            where no schedule is recorded, the ranges that published versions leave open.
+        skipped: The intervals that were decided to be left out.
+        missing_runs: The same as ``missing``, neighbours as one ``first/last``.
+    """
+
+    folder: DatasetFolder
+    asked: str
+    versions: tuple[Version, ...]
+    missing: tuple[str, ...]
+    skipped: tuple[Skip, ...]
+    missing_runs: tuple[str, ...] = field(repr=False, default=())
+
+    def require(self, missing: str) -> None:
+        """Refuse a gap, unless it may be skipped, and a range of which nothing is there.
+
+        Args:
+            missing: ``fail`` or ``skip``.
+
+        Raises:
+            ConfigError: ``missing`` is neither.
+            WindowIncompleteError: Intervals are missing, and ``missing`` is ``fail``.
+            NotFoundError: Nothing of the range is published.
+        """
+        check_policy(missing)
+        if not self.versions:
+            raise NotFoundError(
+                f"data set {self.folder.name!r} has no published version of {self.asked} in"
+                f" {self.folder.path}; {self._remedy() or self._decided()}"
+            )
+        if self.missing and missing == "fail":
+            count = len(self.missing) + len(self.versions) + len(self.skipped)
+            error = WindowIncompleteError(
+                f"data set {self.folder.name!r} lacks {len(self.missing)} of {count} intervals of"
+                f" {self.asked}: {_few(self.missing)}; nothing was read; {self._remedy()}; or read"
+                " what is there with missing='skip'"
+            )
+            error.missing = self.missing
+            raise error
+
+    def _remedy(self) -> str:
+        if not self.missing_runs:
+            return ""
+        commands = [
+            f"trainfeed build {self.folder.name} --interval {run}"
+            for run in self.missing_runs[:_COMMANDS]
+        ]
+        more = len(self.missing_runs) - len(commands)
+        rest = f", and {more} more" if more else ""
+        it = "it" if len(self.missing) == 1 else "them"
+        return f"build {it}: {', '.join(commands)}{rest}{self._unknown()}"
+
+    def _unknown(self) -> str:
+        if self.folder.schedule.exists():
+            return ""
+        return (
+            f" (whether intervals should start there is not known without {self.folder.schedule};"
+            " any build of it records its schedule)"
+        )
+
+    def _decided(self) -> str:
+        first = self.skipped[0]
+        return f"all were decided to be left out: {first.interval} on {first.at}, {first.why}"
+
+
+def check_policy(missing: str) -> None:
+    """Refuse what is no policy for missing intervals.
+
+    Raises:
+        ConfigError: It is none; names the one that ``list`` is called now.
+    """
+    if missing not in MISSING_POLICIES:
+        renamed = "; 'list' is called 'skip' now" if missing == "list" else ""
+        raise ConfigError(
+            f"expected missing as one of {', '.join(MISSING_POLICIES)}, got {missing!r}{renamed}"
+        )
+
+
+def cover_named(
+    folder: DatasetFolder,
+    names: Sequence[str],
+    *,
+    generation_of: Callable[[str], int | None] | None = None,
+) -> Coverage:
+    """Find intervals by their names; none of them is looked up in a schedule.
+
+    Args:
+        folder: The data set.
+        names: Names of intervals.
+        generation_of: Which generation of an interval is taken; what readers get when None.
+
+    Raises:
+        ConfigError: A name can be none of an interval.
+        FormatError: A manifest or a marker is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    generations = {name: (generation_of or folder.readable_generation)(name) for name in names}
+    gaps = [name for name, generation in generations.items() if generation is None]
+    skips = {name: skip for name in gaps if (skip := read_skip(folder, name)) is not None}
+    missing = tuple(name for name in gaps if name not in skips)
+    versions = [
+        Version.resolve(folder, name, number)
+        for name, number in generations.items()
+        if number is not None
+    ]
+    asked = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+    return Coverage(folder, asked, tuple(versions), missing, tuple(skips.values()), missing)
+
+
+def cover(folder: DatasetFolder, asked: str) -> Coverage:
+    """Find the intervals that start in a range.
+
+    A single name of an interval that is published is found without listing a folder.
+
+    Args:
+        folder: The data set.
+        asked: A range as ``trainfeed.window.parse_range`` reads it.
+
+    Raises:
+        WindowError: ``asked`` is no range, or the schedule has no interval there.
+        ConfigError: Published intervals of the range overlap.
+        FormatError: A manifest, a marker or the recorded schedule is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    span = parse_range(asked)
+    if is_name(asked) and folder.readable_generation(asked) is not None:
+        return cover_named(folder, [asked])
+    schedule = read_schedule(folder)
+    versions = list(_versions(folder, span))
+    require_disjoint(folder, versions)
+    if schedule is None:
+        gaps = tuple(holes(folder, span, versions)) if versions else (asked,)
+        return Coverage(folder, asked, tuple(versions), gaps, (), gaps)
+    return _by_schedule(folder, span, schedule, versions)
+
+
+def _by_schedule(
+    folder: DatasetFolder, span: TimeRange, schedule: Schedule, versions: list[Version]
+) -> Coverage:
+    absent = _absent(span, schedule, versions)
+    skips = {i.name: skip for i in absent if (skip := read_skip(folder, i.name)) is not None}
+    missing = [interval for interval in absent if interval.name not in skips]
+    return Coverage(
+        folder,
+        span.text,
+        tuple(versions),
+        tuple(interval.name for interval in missing),
+        tuple(skips.values()),
+        tuple(name_runs(missing)),
+    )
+
+
+def _absent(span: TimeRange, schedule: Schedule, versions: list[Version]) -> list[Interval]:
+    """The intervals that should be there, and of whose time no version holds all.
+
+    Versions may be of an earlier schedule: a day that is published holds its hours.
+    """
+    try:
+        expected = intervals_in(schedule, span)
+    except WindowError:
+        if not versions:
+            raise
+        return []
+    spans = [(start_of(first), end_of(last)) for first, last in runs(versions)]
+    absent, number = [], 0
+    for interval in expected:
+        while number < len(spans) and spans[number][1] <= interval.start:
+            number += 1
+        start, end = spans[number] if number < len(spans) else (interval.end, interval.end)
+        if not (start <= interval.start and interval.end <= end):
+            absent.append(interval)
+    return absent
+
+
+def published_in(folder: DatasetFolder, span: TimeRange) -> dict[str, int]:
+    """Return the intervals with a name in ``span``, in order, and the generation that readers get.
+
+    No manifest is opened, so damage hides none of them.
+    """
+    found = {}
+    for name in folder.intervals():
+        if _may_start_in(name, span) and (number := folder.readable_generation(name)) is not None:
+            found[name] = number
+    return found
+
+
+def _versions(folder: DatasetFolder, span: TimeRange) -> Iterator[Version]:
+    """Yield what is published of the intervals that start in ``span``, in order of time."""
+    for name, number in published_in(folder, span).items():
+        version = Version.resolve(folder, name, number)
+        if start_of(version) in span:
+            yield version
+
+
+def _may_start_in(name: str, span: TimeRange) -> bool:
+    """Whether the interval of that name may; a name leaves out what every tick has in common."""
+    try:
+        named = parse_range(name)
+    except WindowError:
+        return False
+    return named.start < span.end and span.start < named.end
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" … and {more} more" if more > 0 else "")

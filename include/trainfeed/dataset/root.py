@@ -1,0 +1,225 @@
+"""A publication root is made on purpose: a folder is one because its marker file says so.
+
+A misspelt setting and a file system that is not mounted look alike: an empty folder, or none. A
+build that made what is missing would publish to the local disk, and find every interval unbuilt.
+So ``init_root`` is the only thing that makes a root, and it is called by a person or by a program
+that has just made the place itself; everything else refuses with the command that does it.
+
+``<root>/TRAINFEED.json`` is canonical JSON: ``format`` (1), ``id`` (a UUID), ``made_at`` (ISO 8601,
+UTC) and ``made_by`` (an account). Readers of versions need no marker: a root that has data sets
+and was made before there were markers, or is mounted read-only, is read as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+import uuid
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.config import environment_from_environ
+from trainfeed.dataset import canonical
+from trainfeed.dataset.files import open_plain_file
+from trainfeed.dataset.layout import is_name
+from trainfeed.errors import FormatError, NotFoundError, RootError
+from trainfeed.storage import posix
+
+__all__ = [
+    "ROOT_MARKER",
+    "RootMark",
+    "data_sets_of",
+    "init_root",
+    "published_root",
+    "require_readable_root",
+    "require_root",
+]
+
+ROOT_MARKER: Final = "TRAINFEED.json"
+
+_FORMAT: Final = 1
+_MAX_BYTES: Final = 64 << 10
+_MODE: Final = 0o644
+
+
+@dataclass(frozen=True)
+class RootMark:
+    """What the marker file of a publication root says.
+
+    Attributes:
+        id: A UUID: the same root, wherever it is mounted.
+        made_at: When ``init_root`` made it, ISO 8601 in UTC.
+        made_by: Name of the account that did, or its number.
+    """
+
+    id: str
+    made_at: str
+    made_by: str
+
+
+def init_root(root: Path) -> tuple[RootMark, bool]:
+    """Make a publication root, or take a folder as one; what it holds stays untouched.
+
+    Args:
+        root: The folder; it and those above it are made where they are missing.
+
+    Returns:
+        What the marker says, and whether this call wrote it: a root that has one keeps it.
+
+    Raises:
+        RootError: The folder lies in another publication root.
+        UnsuitableStoreError: The file system cannot publish atomically. No marker was written.
+        StorageError: The folder cannot be made or written.
+        FormatError: There is a marker that is not what its format says.
+    """
+    root = root.absolute()
+    _refuse_nested(root)
+    posix.make_public_dir(root)
+    if (known := _read(root)) is not None:
+        return known, False
+    posix.probe(root)
+    mark = RootMark(str(uuid.uuid4()), datetime.now(UTC).isoformat(timespec="seconds"), _account())
+    path = root / ROOT_MARKER
+    is_new = posix.create_exclusive(path, canonical.dumps({"format": _FORMAT, **asdict(mark)}))
+    if is_new:
+        with posix.map_errors(path):
+            path.chmod(_MODE)
+    return _read(root) or mark, is_new
+
+
+def require_root(root: Path, setting: str) -> RootMark:
+    """Refuse to write to what nobody has made a publication root.
+
+    Args:
+        root: The folder.
+        setting: What names it, for the message.
+
+    Raises:
+        RootError: It is not there, or has no marker; says how to make it one.
+        FormatError: The marker is not what its format says.
+        StorageError: The file system refused or failed.
+    """
+    mark = _read(root)
+    if mark is None:
+        raise _not_a_root(root, setting)
+    return mark
+
+
+def require_readable_root(root: Path, setting: str) -> None:
+    """Refuse to look for versions in what cannot have any: see ``require_root``.
+
+    A folder without a marker passes when it holds a data set.
+
+    Raises:
+        RootError: It is not there, or is empty of data sets and has no marker.
+        StorageError: The file system refused or failed.
+    """
+    with posix.map_errors(root):
+        if (root / ROOT_MARKER).exists():
+            return
+    if not data_sets_of(root):
+        raise _not_a_root(root, setting)
+
+
+def published_root(root: str | Path | None) -> Path:
+    """The publication root that a reader was given, or ``TRAINFEED_ROOT``, known to be one.
+
+    Raises:
+        ConfigError: ``TRAINFEED_ROOT`` is not what it must be.
+        RootError: See ``require_readable_root``.
+    """
+    if root is None:
+        env = environment_from_environ()
+        place, setting = Path(env.root), env.root_setting
+    else:
+        place, setting = Path(root), "the argument 'root'"
+    require_readable_root(place, setting)
+    return place
+
+
+def data_sets_of(root: Path) -> list[str]:
+    """Names of the data sets that have a folder of versions in ``root``, sorted.
+
+    What this account may not look into is taken to be one. No folder at all has none.
+
+    Raises:
+        StorageError: The file system refused or failed.
+    """
+    with posix.map_errors(root):
+        if not root.is_dir():
+            return []
+        names = (path.name for path in root.iterdir() if is_name(path.name))
+        return sorted(name for name in names if _has_versions(root / name))
+
+
+def _has_versions(path: Path) -> bool:
+    try:
+        return (path / "versions").exists()
+    except PermissionError:
+        return True
+
+
+def _read(root: Path) -> RootMark | None:
+    path = root / ROOT_MARKER
+    try:
+        with open_plain_file(path) as file:
+            found = canonical.loads(file.read(_MAX_BYTES), path=str(path))
+    except NotFoundError:
+        return None
+    return _parse(found, path)
+
+
+def _parse(found: object, path: Path) -> RootMark:
+    fields = ("id", "made_at", "made_by")
+    if isinstance(found, dict) and found.get("format") == _FORMAT:
+        values: list[Any] = [found.get(name) for name in fields]
+        if all(isinstance(value, str) and value for value in values):
+            return RootMark(*values)
+    raise FormatError(
+        f"expected format {_FORMAT} with {', '.join(fields)}; nothing was changed; the file was"
+        " damaged, or is of a newer trainfeed: use that one, or bring the file back",
+        path=str(path),
+    )
+
+
+def _refuse_nested(root: Path) -> None:
+    for parent in root.parents:
+        with posix.map_errors(parent):
+            is_root = (parent / ROOT_MARKER).exists()
+        if is_root:
+            raise RootError(
+                f"expected a folder outside of any publication root, got {root}, which lies in the"
+                f" root {parent}; nothing was made; name {parent}, or a folder beside it"
+            )
+
+
+def _not_a_root(root: Path, setting: str) -> RootError:
+    command = f"trainfeed init {shlex.quote(str(root))}"
+    expected = f"expected {setting} to name a publication root, got {root}"
+    with posix.map_errors(root):
+        is_folder, is_there = root.is_dir(), root.exists()
+    if not is_folder:
+        found = "it is no folder" if is_there else "there is no such folder"
+        remedy = f"if it is to be a new root: {command}"
+    elif names := data_sets_of(root):
+        sets = f"{len(names)} data set{'s' * (len(names) > 1)}"
+        found = f"it holds {sets} but no {ROOT_MARKER}, so nobody has made it a root on purpose"
+        remedy = f"take it as it is: {command}"
+    else:
+        found = f"the folder has no {ROOT_MARKER} and holds no data set"
+        remedy = f"if it is to be a new root: {command}"
+    return RootError(
+        f"{expected}: {found}; nothing was made or changed there; correct {setting}, or mount the"
+        f" file system; {remedy}"
+    )
+
+
+def _account() -> str:
+    number = os.geteuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"uid {number}"

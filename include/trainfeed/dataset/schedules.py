@@ -1,0 +1,83 @@
+"""The schedule of a data set, beside its versions: which intervals there should be.
+
+A reader has the publication root and no specification, and a folder that is not there says nothing:
+an interval may be missing, or the schedule may have none there. So every build, also one that finds
+its interval published, leaves the schedule in ``<data set>/SCHEDULE.json``: cron, first and last
+tick. A data set that older versions of this package built has none until its next build.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from trainfeed.dataset import canonical
+from trainfeed.dataset.files import open_plain_file
+from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.storage import posix
+from trainfeed.window import Schedule, format_time, parse_time
+
+__all__ = ["read_schedule", "record_schedule"]
+
+_FORMAT: Final = 1
+# A cron expression and two times; whatever is longer was not written here.
+_MAX_BYTES: Final = 64 << 10
+
+
+def record_schedule(folder: DatasetFolder, schedule: Schedule) -> None:
+    """Write the schedule that a data set has now, unless the file says so already.
+
+    Raises:
+        StorageError: The publication root refused or failed. The file is the old one, or absent.
+    """
+    data = canonical.dumps(
+        {
+            "format": _FORMAT,
+            "cron": schedule.cron,
+            "first": format_time(schedule.first),
+            "last": None if schedule.last is None else format_time(schedule.last),
+        }
+    )
+    try:
+        is_written = _read(folder) == data
+    except (FormatError, NotFoundError):
+        is_written = False
+    if not is_written:
+        posix.make_public_dir(folder.path)
+        posix.replace_file(folder.schedule, data, is_public=True)
+
+
+def read_schedule(folder: DatasetFolder) -> Schedule | None:
+    """Return the schedule that the last build of a data set had; None when none wrote it down.
+
+    Raises:
+        FormatError: The file is damaged, or a newer version wrote it.
+        StorageError: The publication root refused or failed.
+    """
+    try:
+        return _parse(canonical.loads(_read(folder)))
+    except NotFoundError:
+        return None
+    except (ConfigError, FormatError, TypeError, ValueError, KeyError) as error:
+        raise FormatError(
+            f"expected the schedule of data set {folder.name!r} of format {_FORMAT}: {error};"
+            " nothing was changed; any build of the data set writes the file again",
+            path=str(folder.schedule),
+        ) from error
+
+
+def _read(folder: DatasetFolder) -> bytes:
+    with open_plain_file(folder.schedule) as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise FormatError(f"expected at most {_MAX_BYTES} bytes", path=str(folder.schedule))
+    return data
+
+
+def _parse(value: Any) -> Schedule:
+    if value["format"] != _FORMAT or not isinstance(value["cron"], str):
+        raise ValueError(f"got {value!r}")
+    last = value["last"]
+    return Schedule(
+        value["cron"], parse_time(value["first"]), None if last is None else parse_time(last)
+    )

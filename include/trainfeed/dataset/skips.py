@@ -1,0 +1,127 @@
+"""The marker of an interval that a data set goes without.
+
+A specification may decide that an interval whose source never came is left out. A reader cannot
+tell such an interval from one that nobody has built yet, so the decision is written down beside the
+interval's plans, in ``plans/<interval>/SKIPPED.json``: why, when, and until when was waited. The
+marker is no version and decides nothing once there is one: publishing the interval removes it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.dataset import canonical
+from trainfeed.dataset.files import open_plain_file
+from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.errors import FormatError, NotFoundError, WindowError
+from trainfeed.storage import posix
+from trainfeed.window import parse_time
+
+__all__ = ["Skip", "lift_skip", "read_skip", "write_skip"]
+
+# A marker holds one message; whatever is longer was not written here.
+_MAX_BYTES: Final = 64 << 10
+_TIMES: Final = ("at", "until")
+
+
+@dataclass(frozen=True)
+class Skip:
+    """The decision that an interval is left out.
+
+    Attributes:
+        interval: Name of the interval.
+        why: What was waited for, and what was there instead.
+        at: When it was decided: ``2026-03-08T00:00:00Z``.
+        until: Until when the source was waited for, in the same form; None when nothing waited.
+    """
+
+    interval: str
+    why: str
+    at: str
+    until: str | None
+
+
+def write_skip(folder: DatasetFolder, skip: Skip) -> Skip:
+    """Write the marker of an interval, or adopt the one that is there.
+
+    Returns:
+        The decision that holds: of several runs, that of the first.
+
+    Raises:
+        FormatError: The marker that is there is damaged.
+        StorageError: The publication root refused or failed. There is no marker of this call.
+    """
+    path = folder.skip(skip.interval)
+    # Readers run under other accounts.
+    posix.make_public_dir(path.parent)
+    posix.create_exclusive(path, canonical.dumps(asdict(skip)), is_public=True)
+    return _read(path, skip.interval)
+
+
+def read_skip(folder: DatasetFolder, interval: str) -> Skip | None:
+    """Return the decision that an interval is left out, or None when there is none.
+
+    A version that is published meanwhile counts more: look for versions first.
+
+    Args:
+        folder: The data set.
+        interval: Name of the interval.
+
+    Raises:
+        FormatError: The marker is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    try:
+        return _read(folder.skip(interval), interval)
+    except NotFoundError:
+        return None
+
+
+def lift_skip(folder: DatasetFolder, interval: str) -> bool:
+    """Remove the marker of an interval; return whether there was one.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    path = folder.skip(interval)
+    with posix.map_errors(path), suppress(FileNotFoundError):
+        path.unlink()
+        posix.sync_dir(path.parent)
+        return True
+    return False
+
+
+def _read(path: Path, interval: str) -> Skip:
+    with open_plain_file(path) as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise _damaged(path, f"at most {_MAX_BYTES} bytes, got more")
+    try:
+        return _parse(canonical.loads(data), interval)
+    except (FormatError, WindowError, TypeError, ValueError) as error:
+        raise _damaged(path, f"why, at and until of interval {interval}: {error}") from error
+
+
+def _parse(value: Any, interval: str) -> Skip:
+    names = {field.name for field in fields(Skip)}
+    # Keys that a later version adds are left alone.
+    known = {key: each for key, each in dict(value).items() if key in names}
+    for name in _TIMES:
+        if known.get(name) is not None:
+            parse_time(known[name])
+    skip = Skip(**known)
+    texts = [skip.interval, skip.why, skip.at, *([] if skip.until is None else [skip.until])]
+    if not all(isinstance(text, str) for text in texts) or skip.interval != interval:
+        raise ValueError(f"got {value!r}")
+    return skip
+
+
+def _damaged(path: Path, expected: str) -> FormatError:
+    return FormatError(
+        f"expected the marker of a skipped interval, with {expected}; nothing was changed; remove"
+        " the file, and build the interval: it is decided again then",
+        path=str(path),
+    )

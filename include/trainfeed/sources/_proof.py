@@ -1,0 +1,98 @@
+"""Whether retention has deleted nothing between a time and where its boundary was found.
+
+A boundary is searched in what retention has left. When the log begins after the time, the search
+finds its start, and the records before it are gone unseen. That the boundary lies behind the log
+start is no proof: control markers, holes and a single late record do that, too. Nor is a log that
+begins at 0, where the topic was deleted and created anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from trainfeed.sources._evidence import BLOCK, MINUTE_MS, Proof, View
+
+__all__ = ["Known", "prove"]
+
+_MINUTES: Final = 3
+
+
+def _nothing(_: int) -> Proof | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Known:
+    """What earlier searches have found out about a partition.
+
+    Attributes:
+        floor: Boundary of the nearest earlier time that is known.
+        ceiling: Boundary of the nearest later time that is known.
+        earlier: Tells what boundaries of earlier times show of a log start. A proved one at or
+            above it: all that came since is still there. One that was found before the time, in a
+            log that ended at or behind it: what was deleted is older than the time.
+        is_first_topic: False where the topic may have been created anew since the time of the
+            boundary. Then a log that begins at 0 does not show that nothing came before it; and
+            what lies before the first boundary is in no interval, because those before were built
+            from the topic that was deleted.
+    """
+
+    floor: int | None = None
+    ceiling: int | None = None
+    earlier: Callable[[int], Proof | None] = _nothing
+    is_first_topic: bool = True
+
+
+def prove(
+    view: View,
+    *,
+    offset: int,
+    at_ms: int,
+    log_start: int,
+    stamp_ms: int | None,
+    known: Known,
+) -> Proof | None:
+    """Return what shows that nothing was deleted between a time and its boundary.
+
+    Args:
+        view: Looks at the partition.
+        offset: The boundary.
+        at_ms: The time in milliseconds since 1970.
+        log_start: First offset that could be read when the boundary was found.
+        stamp_ms: Stamp of the record at the boundary; None without one.
+        known: What earlier searches have found out.
+
+    Returns:
+        None when nothing shows it.
+    """
+    if known.is_first_topic and 0 in {log_start, offset}:
+        return "offset_0" if log_start else "log_start_0"
+    if (proof := known.earlier(log_start)) is not None:
+        return proof
+    if not known.is_first_topic and known.floor is None:
+        return None
+    if stamp_ms == at_ms:
+        return "exact_stamp"
+    return "minutes" if _holds_minutes(view, log_start, offset, at_ms) else None
+
+
+def _holds_minutes(view: View, log_start: int, offset: int, at_ms: int) -> bool:
+    """Return whether the first records that are left come before the time, for several minutes.
+
+    Those next to what was deleted tell; many late records further on do not. Where records are
+    dense, blocks of them at growing distance are looked at.
+    """
+    minutes: set[int] = set()
+    place, step = log_start, BLOCK
+    while place < offset and len(minutes) < _MINUTES:
+        found = view.read(place, offset, BLOCK)
+        for stamp in view.believed(found).stamps.tolist():
+            if stamp >= at_ms:
+                return False
+            minutes.add(stamp // MINUTE_MS)
+            if len(minutes) == _MINUTES:
+                break
+        place, step = max(found.reached, log_start + step), 2 * step
+    return len(minutes) >= _MINUTES

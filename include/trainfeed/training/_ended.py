@@ -1,0 +1,110 @@
+"""What it means that a rank has ended otherwise than well: try again, or change the code.
+
+A rank that is killed has done nothing wrong: memory ran out, a machine went down, somebody
+stopped it. A rank that ends by itself has: its own code raised, or crashed.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError, LaunchError
+from trainfeed.training._job import JobSpec
+from trainfeed.training.runtime import REJECTED, RETRYABLE
+
+__all__ = ["Ended", "ended_error"]
+
+_TAIL_BYTES: Final = 2000
+# What others send. Their meaning ends a sentence that begins with the name of the signal.
+_FROM_OUTSIDE: Final = {
+    signal.SIGKILL: "killed; as a rule the kernel's, because memory ran out ('dmesg' names the"
+    " process), or that of whoever runs the machine or its containers",
+    signal.SIGTERM: "asked to end, by an operator, a container manager or a machine going down",
+    signal.SIGINT: "interrupted, as by Ctrl-C",
+    signal.SIGHUP: "its terminal was closed",
+    signal.SIGQUIT: "asked to end, as by Ctrl-\\",
+    signal.SIGXCPU: "its limit of processor time was reached",
+}
+# What a process brings upon itself.
+_FROM_INSIDE: Final = {
+    signal.SIGSEGV: "native code touched memory that is not its own",
+    signal.SIGABRT: "native code gave up",
+    signal.SIGFPE: "native code calculated what cannot be, as a division by zero",
+    signal.SIGILL: "native code that was built for another processor",
+    signal.SIGBUS: "mapped memory lost what is behind it: a full /dev/shm, or a file that was cut",
+    signal.SIGPIPE: "it wrote to what nobody reads any more",
+    signal.SIGXFSZ: "its limit of file size was reached",
+}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A rank that has ended.
+
+    Attributes:
+        rank: Its number.
+        status: As ``subprocess`` gives it: the negative number of a signal, or the exit status.
+        log: The file of its output.
+    """
+
+    rank: int
+    status: int
+    log: Path
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether a signal from outside ended it."""
+        return -self.status in _FROM_OUTSIDE
+
+
+def ended_error(job: JobSpec, ended: Ended) -> LaunchError:
+    """Return the error that the end of a rank means for its job.
+
+    Args:
+        job: The job.
+        ended: The rank; its status is not 0.
+
+    Returns:
+        ``JobRejectedError`` when the rank refused the job, ``JobKilledError`` when another try may
+        end otherwise, else ``JobFailedError``.
+    """
+    tail = _tail(ended.log)
+    what = f"job {job.name}, rank {ended.rank}"
+    if ended.status == REJECTED:
+        return JobRejectedError(f"{what}: {tail.rpartition(chr(10))[2]}")
+    kept = f"log {ended.log}; the versions it read are untouched"
+    if ended.is_killed:
+        return JobKilledError(
+            f"{what} was ended by {_signal(ended)}; {kept}; run it again (a scheduler does by"
+            f" itself); if it goes on, give it more memory, or fewer ranks:\n{tail}"
+        )
+    if ended.status == RETRYABLE:
+        return JobKilledError(
+            f"{what} met an error that may pass; {kept}; run it again (a scheduler does by"
+            f" itself):\n{tail}"
+        )
+    how = _signal(ended) if ended.status < 0 else f"status {ended.status}"
+    return JobFailedError(
+        f"job {job.name} failed: rank {ended.rank} ended with {how}; {kept}; fix {job.entry} and"
+        f" run the training again (in Airflow: clear the task):\n{tail}"
+    )
+
+
+def _signal(ended: Ended) -> str:
+    number = -ended.status
+    meaning = {**_FROM_OUTSIDE, **_FROM_INSIDE}.get(number)  # type: ignore[call-overload]
+    try:
+        name = f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+    return f"{name}: {meaning}" if meaning else name
+
+
+def _tail(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        text = file.read().decode(errors="replace").strip()
+    return text or "(the log is empty: the rank wrote nothing before it ended)"

@@ -1,0 +1,70 @@
+"""Published versions that no training has seen: which they are, and a way to train on them all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, require_root
+from trainfeed.errors import ConfigError, WindowError, WindowIncompleteError
+from trainfeed.spec import DatasetSpec
+from trainfeed.training.launch import train
+
+__all__ = ["missed", "train_missed"]
+
+logger = logging.getLogger(__name__)
+
+
+def missed(spec: DatasetSpec, marks: TrainingMarks, *, older: bool) -> list[Untrained]:
+    """Return the published versions that a training could be started for and none has seen.
+
+    Args:
+        spec: The data set; what is no tick of its schedule any more cannot be trained on.
+        marks: Those of the data set.
+        older: Also versions from before the data set had a training.
+    """
+    return [each for each in marks.untrained(older=older) if _is_tick(spec, each.interval)]
+
+
+def train_missed(spec: DatasetSpec, env: Environment, *, older: bool) -> Iterator[dict[str, Any]]:
+    """Train on one interval after another that is published and that no training has seen.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        older: Also versions from before the data set had a training.
+
+    Yields:
+        Per interval ``interval`` and ``verdict``: what ``train`` reports, or ``incomplete`` with
+        ``note`` where versions of its window are missing. Such an interval stays untrained.
+
+    Raises:
+        ConfigError: The data set has no training.
+        RootError: Nobody has made the publication root.
+        JobFailedError: A job failed. Its interval counts as seen, those behind it do not.
+        GateError: The same, for a metric below ``train.min``.
+    """
+    if spec.train is None:
+        raise ConfigError(f"data set {spec.name!r} has no training; add 'train' to dataset.yaml")
+    require_root(Path(env.root), env.root_setting)
+    schedule = spec.schedule_model()
+    marks = TrainingMarks(DatasetFolder(Path(env.root), spec.name))
+    for version in missed(spec, marks, older=older):
+        try:
+            report = train(spec, env, schedule.interval_named(version.interval))
+        except WindowIncompleteError as error:
+            logger.warning("%s", error)
+            report = {"verdict": "incomplete", "note": str(error)}
+        yield {"interval": version.interval, **report}
+
+
+def _is_tick(spec: DatasetSpec, interval: str) -> bool:
+    try:
+        spec.schedule_model().interval_named(interval)
+    except WindowError as error:
+        logger.warning("%s/%s cannot be trained on: %s", spec.name, interval, error)
+        return False
+    return True

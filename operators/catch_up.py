@@ -1,0 +1,133 @@
+"""Which trainings a published version starts: its own, and those that were lost before.
+
+Airflow drops the events of an asset while the DAG that consumes them is paused, and when that DAG
+is switched on again, nothing is left to start. So every run that publishes, or finds a version
+identical, looks for published intervals that no training has seen, and sends their events again.
+Several events for one interval do no harm: its job is found by its name, and runs once.
+"""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from airflow.sdk.exceptions import AirflowRuntimeError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from trainfeed.config import Environment
+    from trainfeed.dataset import Untrained
+    from trainfeed.spec import DatasetSpec
+
+__all__ = ["CATCH_UP_LIMIT", "Trainings"]
+
+logger = logging.getLogger(__name__)
+
+# As many as one run may start besides its own; the next run starts the next ones.
+CATCH_UP_LIMIT: Final = 50
+_SHOWN: Final = 10
+
+_State = Literal["listens", "paused", "missing", "unknown"]
+_DEAF: Final[dict[_State, str]] = {
+    "paused": "is paused, so Airflow drops the event",
+    "missing": "is not known to Airflow, which drops the event",
+}
+
+
+class Trainings:
+    """The trainings of one data set, as a task that publishes sees them.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        dag_id: The DAG that trains.
+        context: Of the task; its run may say which trainings are wanted (``catch_up``).
+    """
+
+    def __init__(self, spec: DatasetSpec, env: Environment, dag_id: str, context: Context) -> None:
+        from trainfeed.dataset import DatasetFolder, TrainingMarks
+
+        self._spec = spec
+        self._dag_id = dag_id
+        self._wish = context["params"].get("catch_up") or "missed"
+        self._task = context["ti"]
+        self._sender = context["dag_run"].run_id
+        self._marks = TrainingMarks(DatasetFolder(Path(env.root), spec.name))
+
+    def announce(self, interval: str, generation: str) -> tuple[dict[str, Any], dict[str, str]]:
+        """Decide which intervals get an event besides ``interval``, and write down what is sent.
+
+        Args:
+            interval: The one that the run published.
+            generation: Of its version.
+
+        Returns:
+            What is reported: ``dag``, ``state`` (listens, paused, missing, unknown), ``untrained``
+            (how many published intervals no training has seen, the run's own included),
+            ``caught_up`` (intervals that get an event besides), ``left`` (how many will get theirs
+            later). And interval → generation of those that get one.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        from trainfeed.dataset.layout import generation_name
+        from trainfeed.training.catch_up import missed
+
+        state = self._state()
+        untrained = missed(self._spec, self._marks, older=self._wish == "all")
+        own = [each for each in untrained if each.interval == interval]
+        others = [each for each in untrained if each.interval != interval]
+        chosen = self._chosen(state, others)
+        if state == "listens":
+            self._marks.announce([*own, *chosen], self._sender)
+        self._say(state, untrained, chosen, f"{interval}/{generation}")
+        report = {
+            "dag": self._dag_id,
+            "state": state,
+            "untrained": len(untrained),
+            "caught_up": [each.interval for each in chosen],
+            "left": len(others) - len(chosen),
+        }
+        return report, {each.interval: generation_name(each.generation) for each in chosen}
+
+    def _state(self) -> _State:
+        """Whether Airflow would start a run of the DAG for an event."""
+        try:
+            return "paused" if self._task.get_dag(self._dag_id).is_paused else "listens"
+        except AirflowRuntimeError as error:
+            detail = error.error.detail or {}
+            if detail.get("status_code") == HTTPStatus.NOT_FOUND:
+                return "missing"
+            logger.warning("Airflow does not say whether %s is paused: %s", self._dag_id, error)
+            return "unknown"
+
+    def _chosen(self, state: _State, others: list[Untrained]) -> list[Untrained]:
+        # An event that is dropped, or may be, is better sent by the next run.
+        if state != "listens" or self._wish == "none":
+            return []
+        return self._marks.lost(others, self._sender)[:CATCH_UP_LIMIT]
+
+    def _say(
+        self, state: _State, untrained: list[Untrained], chosen: list[Untrained], own: str
+    ) -> None:
+        if state in _DEAF:
+            logger.warning(
+                "%s %s: no training of %s starts; %d published intervals wait for one: %s; switch"
+                " %s on: the next run of build.%s starts them, and so does this one run again",
+                self._dag_id, _DEAF[state], own, len(untrained), _names(untrained),
+                self._dag_id, self._spec.name,
+            )  # fmt: skip
+        elif chosen:
+            logger.info(
+                "%s starts for %d more intervals, which no training has seen: %s",
+                self._dag_id, len(chosen), _names(chosen),
+            )  # fmt: skip
+
+
+def _names(versions: list[Untrained]) -> str:
+    names = [each.interval for each in versions]
+    more = len(names) - _SHOWN
+    return ", ".join([*names[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])

@@ -1,0 +1,147 @@
+"""Every DAG that ``make ui`` shows runs there: triggered now, without a date, and by a backfill.
+
+The places are those of ``make run`` and ``make ui`` themselves, in a folder of this test.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from examples.daily import places
+from examples.digits.images import read_digits
+from examples.digits.writer import write_days
+from services._home import REPOSITORY
+from services.airflow import AirflowStack
+from tests.e2e.ways import until
+from trainfeed.conversion import ShardManifest
+from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.scaffold import new_dataset
+from trainfeed.storage import Location
+
+RUN_S = 300.0
+# Data set, and three of its days: for a trigger now, a trigger without a date, a backfill.
+DAYS = {
+    "flights": ("2013-01-05", "2013-01-06", "2013-01-07"),
+    "digits": ("2024-01-01", "2024-01-02", "2024-01-03"),
+    "clicks": ("2026-01-01", "2026-01-02", "2026-01-03"),
+}
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """What ``make ui`` gives its Airflow, and beside the shipped data sets one of ``new``."""
+    data = tmp_path_factory.mktemp("every") / "data"
+    places.make_lookups()
+    made = places.embedded(data)
+    digits = read_digits(REPOSITORY / "data" / "scikit-learn")
+    write_days(digits, Location.parse(str(data / "logs" / "digits")), data / "digits.sqlite")
+    datasets = data / "datasets"
+    for name in ("flights", "digits"):
+        shutil.copytree(REPOSITORY / "include/datasets" / name, datasets / name)
+    new_dataset(datasets, "clicks")
+    return replace(made, environ={**made.environ, "TRAINFEED_DATASETS": str(datasets)})
+
+
+@pytest.fixture(scope="module")
+def client(place):
+    # Not below pytest's folder: PostgreSQL runs as another account, which may not pass there.
+    home = Path(tempfile.mkdtemp(prefix="trainfeed-e2e-"))
+    stack = AirflowStack(home, environ=place.environ)
+    try:
+        stack.start()
+        stack.wait()
+        stack.wait_for_dags([f"build.{name}" for name in DAYS])
+        for dag_id in stack.client.dags():
+            stack.client.unpause(dag_id)
+        yield stack.client
+    finally:
+        stack.stop()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def succeed(client, runs):
+    """Wait for the runs; every task of them has done its work."""
+    done = client.wait_for(runs, RUN_S)
+    for run in done:
+        tasks = client.task_instances(run.dag_id, run.run_id)
+        failed = [task for task in tasks if task.state == "failed"]
+        logs = "\n".join(client.log(run.dag_id, run.run_id, task)[-3000:] for task in failed)
+        assert run.state == "success", (run.run_id, logs)
+        # A run that has no task is green as well.
+        assert {task.state for task in tasks} == {"success"}, run.run_id
+    return done
+
+
+def version(place, name, day):
+    found = Version.resolve(DatasetFolder(place.root, name), day)
+    assert list(found.problems()) == []
+    return found
+
+
+def test_no_dag_is_shown_that_is_not_tried_here(client):
+    assert client.import_errors() == {}
+    shown = set(client.dags())
+    tried = {f"{kind}.{name}" for name in DAYS for kind in ("build", "train")}
+    assert shown == tried | {"convert", "housekeeping"}
+
+
+@pytest.mark.parametrize("name", DAYS)
+@pytest.mark.parametrize("when", ["now", "null"])
+def test_a_trigger_builds_the_interval_that_the_form_names(client, place, name, when):
+    day = DAYS[name][0 if when == "now" else 1]
+    # The form fills in the time of the click.
+    logical_date = datetime.now(UTC) if when == "now" else None
+    run = client.trigger(f"build.{name}", {"window_start": day}, logical_date=logical_date)
+    succeed(client, [run])
+    assert version(place, name, day).manifest.num_samples() > 50
+
+
+@pytest.mark.parametrize("name", DAYS)
+def test_a_backfill_builds_the_interval_and_its_training_runs(client, place, name):
+    day = DAYS[name][2]
+    start = datetime.fromisoformat(day).replace(tzinfo=UTC)
+    client.backfill(f"build.{name}", start, start)
+    runs = [run for run in client.dag_runs(f"build.{name}") if run.run_type == "backfill"]
+    assert len(runs) == 1
+    succeed(client, runs)
+    assert version(place, name, day).manifest.num_samples() > 50
+    train = f"train.{name}"
+    until(lambda: day in {run.partition_key for run in client.dag_runs(train)}, "the training")
+    wanted = [run for run in client.dag_runs(train) if run.partition_key == day]
+    succeed(client, wanted)
+    assert client.xcom(wanted[0], "train")["intervals"][-1] == day
+
+
+@pytest.mark.parametrize("when", ["now", "null"])
+def test_convert_converts_published_shards_below_the_folders_of_its_connection(client, place, when):
+    root = place.root / "clicks" / "versions" / "2026-01-01" / "g0001"
+    if not root.exists():
+        succeed(client, [client.trigger("build.clicks", {"window_start": "2026-01-01"})])
+    shards = ",".join(map(str, version(place, "clicks", "2026-01-01").shard_paths("train")))
+    form = {"input": shards, "output": when, "shards": 2, "prefix": "clicks", "seed": 3}
+    logical_date = datetime.now(UTC) if when == "now" else None
+    succeed(client, [client.trigger("convert", form, logical_date=logical_date)])
+    manifest = ShardManifest.load(place.root.parent / "files" / when, "clicks")
+    assert manifest.num_samples > 50
+
+
+@pytest.mark.parametrize("when", ["now", "null", "backfill"])
+def test_housekeeping_sweeps(client, when):
+    if when == "backfill":
+        today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        day = today - timedelta(days=2)
+        client.backfill("housekeeping", day, day)
+        (run,) = [r for r in client.dag_runs("housekeeping") if r.run_type == "backfill"]
+    else:
+        logical_date = datetime.now(UTC) if when == "now" else None
+        run = client.trigger("housekeeping", {}, logical_date=logical_date)
+    succeed(client, [run])
+    assert client.xcom(run, "sweep") == {"leftovers": 0, "bytes": 0}

@@ -1,0 +1,122 @@
+"""The random logs of tests/model on a real broker: its transactions, its cleaner, its deletions.
+
+In stretches of ten logs: one here, as many as TEST_MODEL_STRETCHES says every night.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+
+import numpy as np
+import pytest
+
+from tests.model.builds import Project, build_history
+from tests.model.histories import draw_history
+from tests.model.oracle import judge
+from tests.model.played_topic import PlayedTopic, playable
+from tests.model.promises import broken
+
+MAX_ENTRIES = 700
+STRETCHES = int(os.environ.get("TEST_MODEL_STRETCHES", "1"))
+
+
+def logs_of(history):
+    return [log for topic in history.incarnations for log in topic.partitions.values()]
+
+
+def has_transactions(history):
+    return any((log.entries.txn >= 0).any() for log in logs_of(history))
+
+
+def has_open_transactions(history):
+    return any(
+        log.at(attempt.now).last_stable < log.at(attempt.now).high_watermark
+        for log in logs_of(history)
+        for attempt in history.attempts
+    )
+
+
+def is_compacted(history):
+    return any((log.entries.compacted < np.iinfo(np.int64).max).any() for log in logs_of(history))
+
+
+def has_deletions(history):
+    return any(log.deletions for log in logs_of(history))
+
+
+def is_replaced(history):
+    return len(history.incarnations) > 1
+
+
+def is_plain(history):
+    return not has_transactions(history) and not is_compacted(history)
+
+
+WANTED = (
+    has_transactions, is_compacted, has_deletions, is_plain, has_open_transactions,
+    is_compacted, has_deletions, is_replaced, has_transactions, is_plain,
+)  # fmt: skip
+
+
+def is_small(history):
+    logs = logs_of(history)
+    entries = sum(len(log.entries) for log in logs)
+    markers = sum(int(log.entries.is_marker.sum()) for log in logs)
+    # The client library writes the present time in place of no stamp.
+    stamped = all((log.entries.stamps[~log.entries.is_marker] > 0).all() for log in logs)
+    return 20 < entries <= MAX_ENTRIES and markers <= 60 and stamped
+
+
+def draw(stretch):
+    """Yield ten histories, one for every thing that is wanted."""
+    seeds = count(stretch * 100_000)
+    for wanted in WANTED:
+        yield next(h for seed in seeds if is_small(h := draw_history(seed)) and wanted(h))
+
+
+@pytest.fixture
+def servers():
+    return os.environ["TEST_KAFKA_BOOTSTRAP_SERVERS"]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("stretch", range(STRETCHES))
+def test_every_committed_record_is_in_one_version_or_named(servers, tmp_path, stretch):
+    project = Project(tmp_path)
+    for history in draw(stretch):
+        topic = PlayedTopic(servers, playable(history), compact=is_compacted(history))
+        played = playable(history)
+        root = tmp_path / f"root-{history.seed}"
+        root.mkdir()
+        outcome = build_history(project, played, root, topic)
+        look_at_what_is_left(topic, played)
+        topic.drop()
+        counts, lines = judge(played, outcome)
+        allowed = len(played.edges)
+        assert broken(counts, needless=0, allowed=allowed) == [], (history.seed, lines)
+        if is_plain(history):
+            assert ranges(outcome) == ranges(simulated(project, played, tmp_path))
+
+
+def look_at_what_is_left(topic, history):
+    """Hold what a consumer of its own reads against the history, and note what was cleaned."""
+    for number, log in history.incarnations[-1].partitions.items():
+        entries = log.entries
+        expected = log.at(history.closing).offsets.tolist()
+        found = topic.survivors(number)
+        assert found.keys() <= set(expected)
+        assert all(entries.stamps[offset] == stamp for offset, stamp in found.items())
+        gone = [offset for offset in expected if offset not in found]
+        assert topic.compact or not gone
+        entries.compacted[gone] = 0
+
+
+def simulated(project, history, folder):
+    root = folder / f"simulated-{history.seed}"
+    root.mkdir()
+    return build_history(project, history, root)
+
+
+def ranges(outcome):
+    return {window: (built.ranges, built.gaps) for window, built in outcome.built.items()}

@@ -1,0 +1,276 @@
+"""Drives trainfeed's planning over a history: the same calls as stage ``plan``, and what they gave.
+
+Boundary files are real, in a folder of the history's own. Only the topic is simulated, and nothing
+is landed or published: what a version would hold is told by the ranges of its plan.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+
+from tests.model.simulated_topic import SimulatedTopic
+from trainfeed.build import _topic_inputs
+from trainfeed.build._account import Lateness
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder
+from trainfeed.errors import SourceReplacedError, TrainFeedError, WindowOpenError
+from trainfeed.spec import load_spec
+from trainfeed.window import Interval
+
+__all__ = ["Built", "Outcome", "Project", "Simulation", "Stop", "build_history"]
+
+_SPEC = """
+name: events
+description: random logs
+schedule: "@daily"
+start: 2024-01-01
+source:
+  kafka: {connection: kafka_default, topic: events, settle: 30m}
+preprocess: {function: "preprocess:events"}
+schema:
+  value: {dtype: float32}
+"""
+_TAKES_CLOCK = "clock_ms" in inspect.signature(_topic_inputs.open_topics).parameters
+_NAMED = re.compile(r"kafka:[^/ ]+/(\d+) offsets \[(\d+), (\d+)\)")
+
+
+class Project:
+    """A data set in a folder; every history gets a publication root of its own."""
+
+    def __init__(self, folder):
+        datasets = folder / "datasets"
+        (datasets / "events").mkdir(parents=True)
+        (datasets / "events" / "dataset.yaml").write_text(_SPEC)
+        (datasets / "events" / "preprocess.py").write_text("def events(record, lookups): ...\n")
+        self.folder = folder
+        self.datasets = datasets
+        self.spec = load_spec(datasets / "events")
+
+    def environment(self, root):
+        return Environment(
+            root=str(root), landing=str(root / "landing"), work=str(root / "work"), kafka={},
+            datasets=self.datasets,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Built:
+    """A version: ranges by partition, and what trainfeed counts in them.
+
+    Attributes:
+        starts: By partition the offset of the boundary at the window's start, and the log start
+            when it was found.
+        read: By partition the offsets of the records that are in the range.
+        empty_because: What the plan says of sources without a record, if it says that.
+    """
+
+    window: int
+    now: int
+    uuid: str
+    ranges: dict[int, tuple[int, int]]
+    starts: dict[int, tuple[int, int]]
+    read: dict[int, np.ndarray]
+    gaps: list[dict]
+    counted: dict[int, Lateness]
+    inputs: dict[str, object]
+    empty_because: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A build that was refused because of records that retention may have taken."""
+
+    window: int
+    now: int
+    uuid: str
+    message: str
+
+
+@dataclass
+class Outcome:
+    """Everything that the builds of a history gave.
+
+    Attributes:
+        waits: Builds that were told to come again.
+        unlike: Retries that planned something else than what was published.
+        errors: Any other failure: none is expected.
+    """
+
+    built: dict[int, Built] = field(default_factory=dict)
+    stops: list[Stop] = field(default_factory=list)
+    waits: int = 0
+    replaced: int = 0
+    unlike: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    work: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+
+class Simulation:
+    """Opens the simulated topic of a history as it is at a time, and reads it."""
+
+    def __init__(self, history):
+        self._history = history
+
+    def open(self, now):
+        return SimulatedTopic(self._history.incarnation(now), now, step=self._history.step)
+
+    @staticmethod
+    def read(topic, partition, start, end):
+        """Return offsets and stamps of the records that a range holds now."""
+        return topic.records(partition, start, end)
+
+
+def build_history(project, history, root, broker=None):
+    """Build all attempts of the history, then everything that is left, and return what came out.
+
+    Args:
+        project: The data set.
+        history: What to build, and when.
+        root: An empty folder.
+        broker: Serves the history's topic; a simulation of it by default.
+    """
+    outcome = Outcome()
+    build = _Builds(project, history, root, outcome, broker or Simulation(history))
+    # Nothing here is about durability, which would take most of the time.
+    with (
+        mock.patch.object(os, "fsync", new=_nothing),
+        mock.patch.object(_topic_inputs, "open_source", new=build.open_source),
+    ):
+        for attempt in history.attempts:
+            build.attempt(attempt.window, attempt.now)
+        for nth, window in enumerate(history.all_windows):
+            build.close(window, history.closing + nth)
+    return outcome
+
+
+class _Builds:
+    def __init__(self, project, history, root, outcome, broker):
+        self.topic = None
+        self._broker = broker
+        self._project = project
+        self._history = history
+        self._env = project.environment(root)
+        self._folder = DatasetFolder(Path(root), "events")
+        self._outcome = outcome
+
+    def open_source(self, *_):
+        """Return the topic of the build that is under way."""
+        return self.topic
+
+    def attempt(self, window, now, *, allow_gap=None):
+        """Build one window as a run does; what it raises is part of the outcome."""
+        topic = self.topic = self._broker.open(now)
+        published = self._outcome.built.get(window)
+        try:
+            built = self._plan(window, now, published, allow_gap)
+        except WindowOpenError:
+            self._outcome.waits += 1
+        except SourceReplacedError:
+            self._outcome.replaced += 1
+        except TrainFeedError as error:
+            self._fail(window, now, error, closing=allow_gap is not None)
+        else:
+            self._keep(window, published, built)
+        finally:
+            topic.close()
+        self._outcome.work["questions"] += getattr(topic, "num_questions", 0)
+        self._outcome.work["records"] += getattr(topic, "num_records", 0)
+        self._outcome.work["builds"] += 1
+
+    def close(self, window, now):
+        """Build a window that has no version yet, in the end with the gap that it takes."""
+        if window not in self._outcome.built:
+            self.attempt(window, now)
+        if window not in self._outcome.built:
+            self.attempt(window, now, allow_gap="it is gone")
+
+    def _plan(self, window, now, published, allow_gap):
+        start, end = self._history.interval(window)
+        interval = Interval(_time(start), _time(end), f"w{window:02d}")
+        clock = {"clock_ms": now} if _TAKES_CLOCK else {}
+        with _topic_inputs.open_topics(
+            self._project.spec, self._env, self._folder, interval, **clock
+        ) as windows:
+            source = _topic_inputs.TopicInputs(self._project.spec, self._env, windows)
+            current = _manifest(published)
+            if published is not None:
+                return self._again(source, current, published)
+            inputs, gaps = source.without_losses(None, allow_gap)
+            because = getattr(source, "empty_because", lambda _: {})(inputs)
+            return self._built(windows[0], window, now, inputs, {"gaps": gaps, "why": because})
+
+    def _again(self, source, current, published):
+        inputs = source.inputs(current)
+        if _topic_inputs.replaced_inputs(current, inputs):
+            raise SourceReplacedError("of another topic")
+        return {s: i.fingerprint() for s, i in inputs.items()} == {
+            s: i.fingerprint() for s, i in published.inputs.items()
+        }
+
+    def _built(self, opened, window, now, inputs, notes):
+        topic = opened.topic
+        ranges = {planned.partition: (planned.start, planned.end) for planned in inputs.values()}
+        starts = {p: (b.offset, b.log_start) for p, b in opened.start.partitions.items()}
+        read, counted = {}, {}
+        for partition, span in ranges.items():
+            read[partition], stamps = self._broker.read(topic, partition, *span)
+            counted[partition] = Lateness()
+            counted[partition].count(stamps, *self._history.interval(window))
+        return Built(
+            window=window,
+            now=getattr(topic, "now", now),
+            uuid=self._history.incarnation(now).uuid,
+            ranges=ranges,
+            starts=starts,
+            read=read,
+            gaps=notes["gaps"],
+            counted=counted,
+            inputs=dict(inputs),
+            empty_because=dict(notes["why"]),
+        )
+
+    def _keep(self, window, published, built):
+        if published is None:
+            self._outcome.built[window] = built
+        elif built is not True:
+            self._outcome.unlike.append(f"window {window} is planned otherwise by a retry")
+
+    def _fail(self, window, now, error, *, closing):
+        """Take down a stop that says what it misses; any other failure is none that is expected."""
+        message = f"{type(error).__name__}: {error}"
+        named = [tuple(map(int, match)) for match in _NAMED.findall(message)]
+        # An offset that nobody can name: of a topic that is gone, or of no record at all.
+        says = any(start < end for _, start, end in named) or any(
+            words in message for words in ("created anew", "EmptyUnprovenError")
+        )
+        if closing or not says:
+            self._outcome.errors.append(f"window {window}: {message}")
+        else:
+            uuid = self._history.incarnation(now).uuid
+            self._outcome.stops.append(Stop(window, now, uuid, message))
+
+
+def _nothing(_):
+    """Sync no file."""
+
+
+def _manifest(published):
+    """Return what of the published manifest planning looks at."""
+    if published is None:
+        return None
+    inputs = {source: planned.model_dump() for source, planned in published.inputs.items()}
+    return SimpleNamespace(inputs=inputs, gaps=published.gaps)
+
+
+def _time(milliseconds):
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -1,0 +1,264 @@
+"""Plays a history on a real broker: what the simulated one pretends, a producer and an admin do.
+
+Offsets have to come out as the history has them, markers included; every acknowledgement is held
+against it. What the cleaner takes away is the broker's own affair, and is found out by reading.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from itertools import count
+
+import numpy as np
+from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+
+from tests.model.histories import History
+from tests.model.partition_log import NEVER
+from trainfeed.sources import KafkaTopic
+
+__all__ = ["PlayedTopic", "playable"]
+
+_WAIT_S = 60
+_ANY_TIME = str((1 << 63) - 1)
+_COMPACT = {
+    "cleanup.policy": "compact,delete",
+    "retention.ms": "-1",
+    "segment.ms": "21600000",
+    "min.cleanable.dirty.ratio": "0.001",
+    "delete.retention.ms": "0",
+    "segment.index.bytes": "4096",
+}
+
+
+def playable(history):
+    """Return the history as a broker can play it: it cleans and makes segments by itself."""
+    topics = []
+    for topic in history.incarnations:
+        logs = {}
+        for number, log in topic.partitions.items():
+            entries = dataclasses.replace(log.entries, compacted=np.full(len(log.entries), NEVER))
+            logs[number] = dataclasses.replace(log, entries=entries, segments=np.array([0]))
+        topics.append(dataclasses.replace(topic, partitions=logs))
+    return dataclasses.replace(history, incarnations=tuple(topics), step=0)
+
+
+class PlayedTopic:
+    """The topic of a playable history on a broker, as far as it was played.
+
+    Args:
+        servers: Where the broker is.
+        history: What to play.
+        compact: Whether a cleaner is at work.
+    """
+
+    def __init__(self, servers, history: History, *, compact):
+        self._servers = servers
+        self._history = history
+        self._admin = AdminClient({"bootstrap.servers": servers})
+        self.compact = compact
+        self._incarnation = None
+        self._partitions = {}
+        self.plain = None
+        self.name = f"model-{uuid.uuid4().hex[:12]}"
+
+    def open(self, now):
+        """Play on until ``now`` and return the topic as trainfeed opens it."""
+        self.play(now)
+        return KafkaTopic({"bootstrap.servers": self._servers}, self.name)
+
+    @staticmethod
+    def read(topic, partition, start, end):
+        """Return offsets and stamps of the records that a range holds now."""
+        batches = list(topic.iter_batches(partition, start, end))
+        columns = (
+            [batch.column(name).to_numpy() for batch in batches] for name in ("offset", "timestamp")
+        )
+        return tuple(np.concatenate([*parts, np.empty(0, np.int64)]) for parts in columns)
+
+    def play(self, now):
+        """Let everything happen that happened by ``now``."""
+        for topic in self._history.incarnations:
+            if topic.created <= now:
+                self._become(topic)
+                self._play(topic, min(now, topic.deleted - 1))
+
+    def drop(self):
+        """Delete the topic."""
+        self._release()
+        self._wait(self._admin.delete_topics([self.name], operation_timeout=_WAIT_S))
+
+    def survivors(self, partition):
+        """Return offset → stamp of what an independent consumer reads of a partition now."""
+        consumer = Consumer({
+            "bootstrap.servers": self._servers, "group.id": "none", "enable.auto.commit": False,
+            "enable.partition.eof": True, "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+        })  # fmt: skip
+        low, _ = consumer.get_watermark_offsets(TopicPartition(self.name, partition), _WAIT_S)
+        consumer.assign([TopicPartition(self.name, partition, low)])
+        found = {}
+        while (message := consumer.poll(_WAIT_S)) is not None and message.error() is None:
+            found[message.offset()] = message.timestamp()[1]
+        assert message is not None, "the broker did not answer"
+        consumer.close()
+        return found
+
+    def end(self, partition):
+        """Return the high watermark."""
+        span = TopicPartition(self.name, partition)
+        answers = self._admin.list_offsets(
+            {span: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED
+        )
+        return answers[span].result(_WAIT_S).offset
+
+    def _become(self, topic):
+        if self._incarnation is topic or topic in getattr(self, "_past", ()):
+            return
+        if self._incarnation is not None:
+            self._past = (self._incarnation,)
+            self.drop()
+        self._incarnation = topic
+        settings = {"message.timestamp.after.max.ms": _ANY_TIME}
+        number = sum(log.created <= topic.created for log in topic.partitions.values())
+        new = NewTopic(self.name, number, 1, config=settings | (_COMPACT if self.compact else {}))
+        # One of that name may still be being deleted.
+        self.until(lambda: not self._admin.create_topics([new])[self.name].exception(_WAIT_S))
+        self.plain = self._producer({"enable.idempotence": True})
+        self._partitions = {}
+        self._until_there(number)
+
+    def _until_there(self, number):
+        def there():
+            topics = self._admin.list_topics(self.name, timeout=_WAIT_S).topics
+            return len(topics[self.name].partitions) == number
+
+        self.until(there)
+
+    @staticmethod
+    def until(condition):
+        end = time.monotonic() + _WAIT_S
+        while not condition():
+            assert time.monotonic() < end, "the broker did not get there in time"
+
+    def _play(self, topic, now):
+        for number, log in topic.partitions.items():
+            if log.created > now:
+                continue
+            if number not in self._partitions:
+                self._partitions[number] = _Partition(self, number, log)
+                if log.created > topic.created:
+                    self._add_partition(number)
+            self._partitions[number].play(now)
+
+    def _add_partition(self, number):
+        self._wait(self._admin.create_partitions([NewPartitions(self.name, number + 1)]))
+        self._until_there(number + 1)
+        # One that knows the topic with fewer partitions would refuse the new one for minutes.
+        self.plain = self._producer({"enable.idempotence": True})
+
+    def _producer(self, more):
+        return Producer({"bootstrap.servers": self._servers, "linger.ms": 0, **more})
+
+    def _delete(self, partition, first):
+        span = TopicPartition(self.name, partition, first)
+        self._wait(self._admin.delete_records([span]))
+
+    def _release(self):
+        for partition in self._partitions.values():
+            partition.release()
+
+    @staticmethod
+    def _wait(answers):
+        for answer in answers.values():
+            answer.result(_WAIT_S)
+
+
+class _Partition:
+    """One partition, played up to entry ``_next`` and deletion ``_num_deletions``."""
+
+    def __init__(self, topic, number, log):
+        self._topic = topic
+        self._number = number
+        self._log = log
+        self._next = self._num_deletions = 0
+        self._open = {}
+        self._free = []
+        self._names = count()
+        self._failures = []
+        self._last = None
+
+    def play(self, now):
+        for when, first in self._log.deletions[self._num_deletions :]:
+            if when <= now:
+                self._entries(when)
+                self._topic._delete(self._number, first)
+                self._num_deletions += 1
+        self._entries(now)
+
+    def release(self):
+        for producer in self._open.values():
+            producer.abort_transaction(_WAIT_S)
+        self._open = {}
+
+    def _entries(self, now):
+        end = int(np.searchsorted(self._log.entries.arrived, now, "right"))
+        for offset in range(self._next, end):
+            if self._log.entries.is_marker[offset]:
+                self._finish(offset)
+            else:
+                self._append(offset)
+        self._next = max(self._next, end)
+        self._flush(None)
+        assert not self._failures, [f"{o}: {e}, at {at}" for o, e, at in self._failures[:3]]
+
+    def _append(self, offset):
+        txn = int(self._log.entries.txn[offset])
+        producer = self._topic.plain if txn < 0 else self._begun(txn)
+        self._flush(producer)
+        producer.produce(
+            self._topic.name,
+            value=b"%d" % offset,
+            key=b"%d" % (offset % 7) if self._topic.compact else None,
+            partition=self._number,
+            timestamp=int(self._log.entries.stamps[offset]),
+            on_delivery=lambda error, message: self._delivered(error, message, offset),
+        )
+        producer.poll(0)
+
+    def _delivered(self, error, message, offset):
+        if error is not None or message.offset() != offset:
+            self._failures.append((offset, error, message.offset()))
+
+    def _flush(self, following):
+        """Let what was produced be appended before another producer appends."""
+        if self._last is not None and self._last is not following:
+            assert self._last.flush(_WAIT_S) == 0
+        self._last = following
+
+    def _begun(self, txn):
+        if txn not in self._open:
+            self._open[txn] = self._free.pop() if self._free else self._transactional()
+            self._open[txn].begin_transaction()
+        return self._open[txn]
+
+    def _transactional(self):
+        name = f"{self._topic.name}-{self._number}-{next(self._names)}"
+        producer = self._topic._producer(
+            {"transactional.id": name, "transaction.timeout.ms": 900_000}
+        )
+        producer.init_transactions(_WAIT_S)
+        return producer
+
+    def _finish(self, offset):
+        self._flush(None)
+        producer = self._open.pop(int(self._log.entries.txn[offset]))
+        if self._log.entries.committed[offset]:
+            producer.commit_transaction(_WAIT_S)
+        else:
+            producer.abort_transaction(_WAIT_S)
+        self._free.append(producer)
+        # The coordinator has answered; the marker is written when it gets to that.
+        self._topic.until(lambda: self._topic.end(self._number) == offset + 1)

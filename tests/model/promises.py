@@ -1,0 +1,27 @@
+"""What the counts of many random logs have to be."""
+
+from __future__ import annotations
+
+__all__ = ["broken"]
+
+# In none of them, whatever the seeds.
+_NEVER = ("lost", "doubled", "unnamed", "torn", "miscounted", "unlike", "errors", "unbuilt")
+
+
+def broken(counts, *, needless, allowed):
+    """Return one line for every promise that the counts break.
+
+    Args:
+        counts: What ``run`` gave over many seeds.
+        needless: Needless stops in nightly order.
+        allowed: How many of these the rule before had over the same seeds.
+    """
+    lines = [f"{counts[name]} {name}, expected none" for name in _NEVER if counts[name]]
+    if counts["empty_wrong"] * 1000 > counts["versions"]:
+        lines.append(f"{counts['empty_wrong']} of {counts['versions']} versions wrongly empty")
+    # One in 20,000 logs: in fewer logs none.
+    if counts["logs_silent"] > counts["logs"] // 20_000:
+        lines.append(f"retention took records in silence in {counts['logs_silent']} logs")
+    if needless > allowed:
+        lines.append(f"{needless} needless stops in nightly order, {allowed} before")
+    return lines

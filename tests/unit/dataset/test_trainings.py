@@ -1,0 +1,156 @@
+"""Which published versions a training has seen, as files tell."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, trainings
+from trainfeed.errors import FormatError
+
+FIRST, SECOND, THIRD = (Untrained(f"2024-03-0{n}", 1) for n in (1, 2, 3))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return DatasetFolder(tmp_path, "clicks")
+
+
+@pytest.fixture
+def marks(folder):
+    return TrainingMarks(folder)
+
+
+def publish(folder, *versions):
+    for version in versions:
+        path = folder.version(version.interval, version.generation)
+        path.mkdir(parents=True)
+        (path / "MANIFEST.json").touch()
+
+
+def begin_and_publish(folder, marks, *versions):
+    marks.begin(versions[0].interval)
+    publish(folder, *versions)
+
+
+def test_what_no_training_has_seen_is_untrained_in_order(folder, marks):
+    begin_and_publish(folder, marks, THIRD, FIRST, SECOND)
+    marks.see(SECOND.interval)
+    assert marks.untrained() == [FIRST, THIRD]
+
+
+def test_a_rebuild_is_a_version_that_no_training_has_seen(folder, marks):
+    begin_and_publish(folder, marks, FIRST)
+    marks.see(FIRST.interval)
+    again = Untrained(FIRST.interval, 2)
+    publish(folder, again)
+    assert marks.untrained() == [again]
+    marks.see(FIRST.interval)
+    assert marks.untrained() == []
+
+
+def test_a_withdrawn_version_is_none_to_train_on(folder, marks):
+    begin_and_publish(folder, marks, FIRST)
+    path = folder.version(FIRST.interval, 1)
+    path.rename(path.with_suffix(".withdrawn"))
+    assert marks.untrained() == []
+
+
+def test_versions_older_than_the_training_are_trained_on_only_when_asked(folder, marks):
+    publish(folder, FIRST)
+    marks.begin(SECOND.interval)
+    publish(folder, SECOND)
+    marks.begin(THIRD.interval)
+    assert marks.untrained() == [SECOND]
+    assert marks.untrained(older=True) == [FIRST, SECOND]
+
+
+def test_a_rebuild_of_an_older_version_is_not_older(folder, marks):
+    publish(folder, FIRST)
+    marks.begin(SECOND.interval)
+    publish(folder, Untrained(FIRST.interval, 2))
+    assert marks.untrained() == [Untrained(FIRST.interval, 2)]
+
+
+def test_an_interval_that_is_built_again_asks_for_its_training(folder, marks):
+    publish(folder, FIRST, SECOND)
+    marks.begin(SECOND.interval)
+    assert marks.untrained() == [SECOND]
+
+
+def test_a_training_that_was_taken_away_and_comes_back_begins_anew(folder, marks):
+    marks.begin(FIRST.interval)
+    marks.end()
+    publish(folder, FIRST)
+    marks.begin(SECOND.interval)
+    assert marks.untrained() == []
+
+
+def test_a_data_set_without_a_training_has_no_marks_to_end(marks):
+    marks.end()
+
+
+def test_seeing_what_is_not_published_marks_nothing(folder, marks):
+    marks.see(FIRST.interval)
+    begin_and_publish(folder, marks, FIRST)
+    assert marks.untrained() == [FIRST]
+
+
+def test_a_job_from_before_there_were_marks_counts(folder, marks):
+    begin_and_publish(folder, marks, FIRST, SECOND)
+    for version, generation in ((FIRST, "g0001"), (SECOND, "g0000")):
+        home = folder.training(version.interval, "job")
+        home.mkdir(parents=True)
+        read = {"interval": version.interval, "generation": generation}
+        (home / "job.json").write_text(json.dumps({"versions": [read]}))
+    assert marks.untrained() == [SECOND]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"versions": 1}', '{"versions": [1]}'])
+def test_a_damaged_job_file_is_no_training(folder, marks, text):
+    begin_and_publish(folder, marks, FIRST)
+    home = folder.training(FIRST.interval, "job")
+    home.mkdir(parents=True)
+    (home / "job.json").write_text(text)
+    assert marks.untrained() == [FIRST]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"versions": 1}'])
+def test_damage_of_the_file_of_older_versions_is_named(folder, marks, text):
+    begin_and_publish(folder, marks, FIRST)
+    (folder.training_marks / "since.json").write_text(text)
+    with pytest.raises(FormatError, match=r"in .*/training/_marks/since\.json"):
+        marks.untrained()
+
+
+def test_what_another_run_has_announced_is_not_lost_for_an_hour(folder, marks, monkeypatch):
+    begin_and_publish(folder, marks, FIRST, SECOND)
+    marks.announce([FIRST], "run 1")
+    assert marks.lost([FIRST, SECOND], "run 2") == [SECOND]
+    monkeypatch.setattr(trainings, "ANNOUNCED_FOR", timedelta(0))
+    assert marks.lost([FIRST, SECOND], "run 2") == [FIRST, SECOND]
+
+
+def test_a_further_try_of_the_same_run_announces_again(folder, marks):
+    begin_and_publish(folder, marks, FIRST)
+    marks.announce([FIRST], "run 1")
+    assert marks.lost([FIRST], "run 1") == [FIRST]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"at": "yesterday"}', '{"at": 7}', '{"by": "x"}'])
+def test_a_damaged_announcement_is_none(folder, marks, text):
+    begin_and_publish(folder, marks, FIRST)
+    marks.announce([FIRST], "run 1")
+    (file,) = folder.training_marks.glob("*.announced")
+    file.write_text(text)
+    assert marks.lost([FIRST], "run 2") == [FIRST]
+
+
+def test_a_training_that_starts_takes_its_announcement_away(folder, marks):
+    begin_and_publish(folder, marks, FIRST)
+    marks.announce([FIRST], "run 1")
+    marks.see(FIRST.interval)
+    names = {path.name for path in folder.training_marks.iterdir()}
+    assert names == {"since.json", "2024-03-01.g0001.seen"}
