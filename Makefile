@@ -18,11 +18,12 @@ PYTEST ?=
 ORIGINAL := TEST_RECORDIO_ORIGINAL=$(CURDIR)/data/recordio-original
 WITH_SERVICES := $(BIN)python -m services run kafka hdfs cephfs --
 DAYS ?= 3
+BLOCKS ?= 20
 # Airflow makes its home where it is imported.
 DOCUMENT := AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_dags.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check check \
-	unit integration documents e2e test peers services services-stop services-status clean
+	unit model integration documents e2e test nightly nightly-model nightly-kafka peers services services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -112,8 +113,15 @@ documents: setup-dev data data/scikit-learn/.done ## The commands of README.md a
 	$(BIN)python -m pytest tests/docs $(PYTEST)
 e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, through a real Airflow on real services
 	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
-test: unit data/recordio-original/.done ## Everything; says what could not run here, and why
+model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
+	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
+test: unit model data/recordio-original/.done ## Everything; says what could not run here, and why
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e tests/docs $(PYTEST)
+nightly: nightly-model nightly-kafka ## What takes hours: both of these
+nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
+	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
+nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretches of ten
+	TEST_MODEL_STRETCHES=20 $(BIN)python -m services run kafka -- $(BIN)python -m pytest tests/integration/kafka/test_model_logs.py $(PYTEST)
 peers: .venv/bin/uv ## Adapters and TFRecord data sets with the real frameworks, in an environment of their own (several GB)
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
 	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt

@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         folder, *rest = item.path.relative_to(ROOT).parts
-        if folder in {"unit", "dags"}:
+        if folder in {"unit", "model", "dags"}:
             item.add_marker("unit")
         elif folder == "integration":
             item.add_marker(pytest.mark.integration(rest[0]))

@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.model.promises import broken
-from tests.model.runs import run
+from tests.model.runs import run, shown
 
 ROOT = Path(__file__).parents[2]
 BASELINE = Path(__file__).parent / "baseline.json"
@@ -28,6 +28,9 @@ def main():
     seeds.add_argument("first", type=int)
     seeds.add_argument("end", type=int)
     seeds.set_defaults(call=_seeds)
+    show = commands.add_parser("show", help="print one log and what became of it")
+    show.add_argument("seed", type=int)
+    show.set_defaults(call=_show)
     nightly = commands.add_parser("nightly", help="run blocks of seeds that are not done yet")
     nightly.add_argument("--blocks", type=int, default=20)
     nightly.add_argument("--size", type=int, default=5000)
@@ -42,6 +45,11 @@ def _seeds(options):
     report = run(range(options.first, options.end))
     found = {"seconds": round(time.perf_counter() - started, 1), **report.to_json()}
     sys.stdout.write(json.dumps(found, indent=1) + "\n")
+    return 0
+
+
+def _show(options):
+    sys.stdout.write("\n".join(shown(options.seed)) + "\n")
     return 0
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from tests.model.lives import draw_life
-from tests.model.partition_log import NEVER, Entries, PartitionLog
+from tests.model.partition_log import NEVER, Entries
 from tests.model.simulated_topic import Incarnation
 from tests.model.streams import DAY, HOUR, MINUTE, Windows, draw_entries
 
@@ -44,6 +44,8 @@ class History:
         closing: When all that is left is built: nothing arrives, and nothing is open any more.
         step: Milliseconds that a question to the broker takes.
         skew: How far ahead of a boundary stamps may be.
+        harsh: Whether producers with a wrong clock may write as long, and as much, as all others:
+            which of two streams is right, no rule can tell.
     """
 
     seed: int
@@ -56,12 +58,17 @@ class History:
     closing: int
     step: int
     skew: int
+    harsh: bool
 
     def interval(self, window):
         """Return start and end of a window."""
         if window == PAST:
             return 0, self.edges[self.begin]
         return self.edges[window], self.edges[window + 1]
+
+    def days(self, time):
+        """Return a time in windows since the first one began."""
+        return (time - self.windows.first) / self.windows.length
 
     @property
     def all_windows(self):
@@ -80,7 +87,8 @@ def draw_history(seed, order=None):
     order = order or str(rng.choice(ORDERS, p=[0.4, 0.15, 0.2, 0.15, 0.1]))
     length = DAY if rng.random() < 0.85 else HOUR
     windows = Windows(START, length, int(rng.integers(3, 8)))
-    incarnations = _incarnations(rng, windows)
+    harsh = bool(rng.random() < 0.15)
+    incarnations = _incarnations(rng, windows, harsh=harsh)
     if len(incarnations) == 1 and order in {"random", "newest", "oldest"} and rng.random() < 0.3:
         incarnations = (_loaded_later(rng, incarnations[0], windows),)
     arrivals = [log.entries.arrived for i in incarnations for log in i.partitions.values()]
@@ -100,28 +108,33 @@ def draw_history(seed, order=None):
         closing=closing,
         step=int(rng.choice([0, 1, 20], p=[0.8, 0.1, 0.1])),
         skew=DAY,
+        harsh=harsh,
     )
 
 
-def _incarnations(rng, windows):
+def _incarnations(rng, windows, *, harsh):
     count = int(rng.choice([1, 2, 3, 4], p=[0.4, 0.3, 0.2, 0.1]))
-    bulk = int(rng.integers(20_000, 60_000)) if rng.random() < 0.02 else 0
+    stream = {
+        "bulk": int(rng.integers(20_000, 60_000)) if rng.random() < 0.02 else 0,
+        "harsh": harsh,
+    }
     replaced = int(rng.integers(windows.first, windows.end)) if rng.random() < 0.05 else NEVER
     lives = {"first": (windows.first - HOUR, replaced), "second": (replaced, NEVER)}
     return tuple(
-        Incarnation(uuid, _partitions(rng, windows, count, life, bulk), *life)
+        Incarnation(uuid, _partitions(rng, windows, count, life, stream), *life)
         for uuid, life in lives.items()
         if life[0] < NEVER
     )
 
 
-def _partitions(rng, windows, count, life, bulk):
+def _partitions(rng, windows, count, life, stream):
     partitions, born = {}, life[0]
     for number in range(count):
         # Partitions are added in the order of their numbers.
         if number and rng.random() < 0.25:
             born = int(rng.integers(born, windows.end))
-        entries = draw_entries(rng, windows, (born, life[1]), bulk=0 if number else bulk)
+        entries = draw_entries(rng, windows, (born, life[1]), **stream)
+        stream = stream | {"bulk": 0}
         partitions[number] = draw_life(rng, entries, windows, born)
     return partitions
 
@@ -195,22 +208,31 @@ def _closing(incarnations, windows, last):
 
 
 def describe(history):
-    """Return what somebody wants to know of a history at a glance."""
+    """Return what a person wants to know of a history at a glance; times in windows."""
     return {
         "seed": history.seed,
         "order": history.order,
-        "windows": history.windows.count,
-        "partitions": {t.uuid: {p: _describe(log) for p, log in t.partitions.items()}
-                       for t in history.incarnations},
-    }  # fmt: skip
+        "harsh": history.harsh,
+        "windows": [history.begin, history.windows.count],
+        "topics": [
+            {
+                "uuid": topic.uuid,
+                "created": round(history.days(topic.created), 3),
+                "partitions": {p: _describe(history, log) for p, log in topic.partitions.items()},
+            }
+            for topic in history.incarnations
+        ],
+    }
 
 
-def _describe(log: PartitionLog):
+def _describe(history, log):
     entries = log.entries
     return {
         "entries": len(entries),
-        "main": int(entries.is_main.sum()),
+        "regular": int(entries.is_main.sum()),
         "unstamped": int((entries.stamps < 0).sum()),
+        "transactions": int(entries.is_marker.sum()),
         "compacted": int((entries.compacted < NEVER).sum()),
-        "deletions": log.deletions,
+        "deleted": [(round(history.days(when), 3), first) for when, first in log.deletions],
+        "segments": len(log.segments),
     }

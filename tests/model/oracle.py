@@ -22,10 +22,11 @@ def judge(history, outcome):
     Records that were committed and never compacted (``records``) are each one of
         once, doubled: in so many versions;
         silent: deleted, of a window that was then built without a word;
-        unnamed: the same, but the build had stopped, and its gap does not hold them;
+        unnamed: the same, but the build had stopped, and no gap of any version holds them;
         named: deleted, and named by a version's gap;
         gone: of a topic that was deleted before they were built; ``gone_silent`` of them are of a
-            window that was then built from the next topic without a word;
+            window that was then built from the next topic, without a stop, although builds had
+            seen the deleted one;
         lost: in no version, and nothing says so.
     ``outside`` of those that are there once are in the version of all the past, though they are
     of the first window or later.
@@ -36,7 +37,7 @@ def judge(history, outcome):
     """
     counts, lines = Counter(), []
     for built in outcome.built.values():
-        counts += _judge_version(history, built, lines)
+        counts += _judge_version(history, outcome, built, lines)
     for topic in history.incarnations:
         for partition, log in topic.partitions.items():
             counts += _judge_partition(history, outcome, topic, partition, log, lines)
@@ -55,9 +56,10 @@ def _topic(history, uuid):
     return next(topic for topic in history.incarnations if topic.uuid == uuid)
 
 
-def _judge_version(history, built, lines):
+def _judge_version(history, outcome, built, lines):
     """Look at emptiness and at what was counted."""
     counts, empty = Counter(), []
+    frozen = _frozen(history, outcome)
     for partition, log in _topic(history, built.uuid).partitions.items():
         there = _there(log, built.now)
         at = np.arange(len(there))
@@ -68,6 +70,7 @@ def _judge_version(history, built, lines):
             lines.append(f"torn: window {built.window}/{partition}: [{start}, {end}) not all read")
             counts["torn"] += 1
         own = there & _is_of(log.entries, history.interval(built.window))
+        own &= log.entries.arrived <= frozen[built.window]
         empty.append((bool(own.any()), not read.any()))
         if partition in built.ranges:
             counts += _judge_counters(history, built, partition, log.entries.stamps[read], lines)
@@ -80,6 +83,19 @@ def _judge_version(history, built, lines):
     return counts + Counter(
         versions=1, parts=len(empty), empty_parts=empty_parts, empty_wrong=int(wrong)
     )
+
+
+def _frozen(history, outcome):
+    """Return for each window since when its end, or a later boundary, has been fixed.
+
+    What arrives later is late, as the boundaries of builds in any order cannot be moved any more.
+    """
+    found, earliest = {}, history.closing
+    for window in sorted(outcome.built, reverse=True):
+        looks = [outcome.built[window], *(s for s in outcome.stops if s.window == window)]
+        earliest = min(earliest, *(look.now for look in looks))
+        found[window] = earliest
+    return found
 
 
 def _there(log, now):
@@ -130,14 +146,14 @@ def _judge_partition(history, outcome, topic, partition, log, lines):
         "once": held & (cover == 1),
         "doubled": held & (cover > 1),
         "silent": silent,
-        "unnamed": unnamed & ~silent,
+        "unnamed": unnamed & ~silent & ~named,
     }
-    rest = missing & ~silent & ~unnamed
+    rest = missing & ~silent & ~kinds["unnamed"]
     kinds["named"] = rest & named
     rest &= ~named
     is_gone = topic.deleted < NEVER
     kinds["gone"] = rest if is_gone else rest & False
-    kinds["gone_silent"] = kinds["gone"] & _rebuilt(history, outcome, topic, partition, entries)
+    kinds["gone_silent"] = kinds["gone"] & _rebuilt(history, outcome, topic, entries)
     kinds["lost"] = rest & False if is_gone else rest
     kinds["outside"] = kinds["once"] & _outside(history, versions, partition, entries)
     for kind in ("doubled", "silent", "unnamed", "gone_silent", "lost"):
@@ -177,13 +193,14 @@ def _outside(history, versions, partition, entries):
     return found & entries.is_main & (entries.stamps >= begins) & (entries.nominal >= begins)
 
 
-def _rebuilt(history, outcome, topic, partition, entries):
-    """Return which records are of a window whose version, without a gap, is of another topic."""
+def _rebuilt(history, outcome, topic, entries):
+    """Return which records are of a window that was built from another topic without a stop."""
     found = np.zeros(len(entries), bool)
+    was_seen = any(b.uuid == topic.uuid for b in [*outcome.built.values(), *outcome.stops])
+    stopped = {stop.window for stop in outcome.stops if stop.uuid != topic.uuid}
     for built in outcome.built.values():
-        if built.uuid != topic.uuid and partition not in map(_partition, built.gaps):
-            low, high = history.interval(built.window)
-            found |= _in(entries.nominal, low, high)
+        if was_seen and built.uuid != topic.uuid and built.window not in stopped:
+            found |= _in(entries.nominal, *history.interval(built.window))
     return found
 
 

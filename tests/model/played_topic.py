@@ -22,11 +22,12 @@ from trainfeed.sources import KafkaTopic
 __all__ = ["PlayedTopic", "playable"]
 
 _WAIT_S = 60
+_CLEANER_S = 20
 _ANY_TIME = str((1 << 63) - 1)
 _COMPACT = {
     "cleanup.policy": "compact,delete",
     "retention.ms": "-1",
-    "segment.ms": "21600000",
+    "segment.ms": "3600000",
     "min.cleanable.dirty.ratio": "0.001",
     "delete.retention.ms": "0",
     "segment.index.bytes": "4096",
@@ -84,6 +85,21 @@ class PlayedTopic:
             if topic.created <= now:
                 self._become(topic)
                 self._play(topic, min(now, topic.deleted - 1))
+
+    def wait_for_cleaner(self):
+        """Return when the cleaner has taken something away from every partition with two segments.
+
+        What it does not take within its interval, it never will.
+        """
+        end = time.monotonic() + _CLEANER_S
+        while time.monotonic() < end and not all(
+            self._is_cleaned(*item) for item in self._incarnation.partitions.items()
+        ):
+            pass
+
+    def _is_cleaned(self, number, log):
+        visible = log.entries.is_record[log.log_start(NEVER) :].sum()
+        return number not in self._partitions or len(self.survivors(number)) < visible
 
     def drop(self):
         """Delete the topic."""
@@ -227,6 +243,9 @@ class _Partition:
             on_delivery=lambda error, message: self._delivered(error, message, offset),
         )
         producer.poll(0)
+        if self._topic.compact:
+            # A segment ends between two batches, and only where it has ended is it cleaned.
+            self._flush(None)
 
     def _delivered(self, error, message, offset):
         if error is not None or message.offset() != offset:

@@ -19,6 +19,8 @@ def broken(counts, *, needless, allowed):
     lines = [f"{counts[name]} {name}, expected none" for name in _NEVER if counts[name]]
     if counts["empty_wrong"] * 1000 > counts["versions"]:
         lines.append(f"{counts['empty_wrong']} of {counts['versions']} versions wrongly empty")
+    if counts["harsh_empty_wrong"] * 50 > counts["harsh_versions"]:
+        lines.append(f"{counts['harsh_empty_wrong']} of {counts['harsh_versions']} harsh versions")
     # One in 20,000 logs: in fewer logs none.
     if counts["logs_silent"] > counts["logs"] // 20_000:
         lines.append(f"retention took records in silence in {counts['logs_silent']} logs")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.model.builds import Project, build_history
-from tests.model.histories import draw_history
+from tests.model.histories import describe, draw_history
 from tests.model.oracle import judge
 
-__all__ = ["Report", "run", "run_one"]
+__all__ = ["Report", "run", "shown"]
 
 # What is also counted once per log in which it happens.
 _PER_LOG = ("lost", "doubled", "silent", "unnamed", "miscounted", "errors", "gone_silent")
@@ -22,7 +24,10 @@ _MEMORY = Path("/dev/shm")
 
 @dataclass
 class Report:
-    """Counts of many logs, and for each log in which something should not be, the lines."""
+    """Counts of many logs, and for each log in which something should not be, the lines.
+
+    Versions of harsh histories are counted apart.
+    """
 
     counts: Counter = field(default_factory=Counter)
     orders: dict[str, Counter] = field(default_factory=dict)
@@ -36,6 +41,9 @@ class Report:
     def add(self, history, counts, lines):
         """Take in one log."""
         counts = counts + Counter({f"logs_{n}": 1 for n in _PER_LOG if counts[n]}) + Counter(logs=1)
+        if history.harsh:
+            names = {name: f"harsh_{name}" for name in ("versions", "empty_wrong")}
+            counts = Counter({names.get(name, name): n for name, n in counts.items()})
         self.counts += counts
         self.orders.setdefault(history.order, Counter()).update(counts)
         if lines:
@@ -53,21 +61,40 @@ class Report:
 def run(seeds):
     """Return the report of these seeds."""
     report = Report()
-    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
-        project = Project(Path(folder))
+    with _project() as project:
         for seed in seeds:
-            report.add(*run_one(project, seed))
+            history, outcome = _built(project, seed)
+            counts, lines = judge(history, outcome)
+            work = Counter({f"asked_{name}": number for name, number in outcome.work.items()})
+            report.add(history, counts + work, lines)
     return report
 
 
-def run_one(project, seed, order=None):
-    """Return the history of a seed, its counts and its lines."""
-    history = draw_history(seed, order)
+def shown(seed):
+    """Yield lines that tell a person what a seed's log is, and what was built from it."""
+    with _project() as project:
+        history, outcome = _built(project, seed)
+    yield json.dumps(describe(history))
+    for window, built in sorted(outcome.built.items()):
+        gaps = [(gap["source"], gap["start"], gap["end"]) for gap in built.gaps]
+        yield f"window {window}, built at {history.days(built.now):.3f} from {built.uuid}:"
+        yield f"    {built.ranges}, gaps {gaps}, empty because {built.empty_because}"
+    for stop in outcome.stops:
+        yield f"window {stop.window}, stopped at {history.days(stop.now):.3f}: {stop.message}"
+    yield from judge(history, outcome)[1]
+
+
+@contextmanager
+def _project():
+    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
+        yield Project(Path(folder))
+
+
+def _built(project, seed):
+    history = draw_history(seed)
     root = project.folder / f"root-{seed}"
     root.mkdir()
     try:
-        outcome = build_history(project, history, root)
+        return history, build_history(project, history, root)
     finally:
         shutil.rmtree(root)
-    counts, lines = judge(history, outcome)
-    return history, counts + Counter({f"asked_{k}": v for k, v in outcome.work.items()}), lines

@@ -52,7 +52,7 @@ class _Part:
     is_main: bool
 
 
-def draw_entries(rng, windows, life, *, bulk):
+def draw_entries(rng, windows, life, *, bulk, harsh):
     """Return the entries of a partition.
 
     Args:
@@ -60,9 +60,10 @@ def draw_entries(rng, windows, life, *, bulk):
         windows: When records arrive.
         life: When the partition was created and deleted: records arrive in between.
         bulk: At least so many records in a stretch without believable stamps; 0 for none.
+        harsh: Whether a burst may take as long as a window, and go on among all other records.
     """
     main = _regular(rng, windows)
-    parts = [main, *_bursts(rng, windows), *_strays(rng, windows, len(main.nominal))]
+    parts = [main, *_bursts(rng, windows, harsh=harsh), *_strays(rng, windows, len(main.nominal))]
     if bulk:
         parts.append(_stretch(rng, windows, bulk))
     nominal = np.concatenate([part.nominal for part in parts])
@@ -106,11 +107,12 @@ def _regular(rng, windows):
     return _Part(nominal, nominal - (rng.exponential(jitter, len(nominal))).astype(int), True)
 
 
-def _bursts(rng, windows):
+def _bursts(rng, windows, *, harsh):
     """Yield producers with a wrong clock: 1 to 5,000 records in a row or among the others."""
+    spreads = [1, SECOND, MINUTE, *([HOUR, windows.length] if harsh else [])]
     for _ in range(rng.choice([0, 1, 2, 3], p=[0.4, 0.3, 0.2, 0.1])):
         size = int(10 ** rng.uniform(0, 3.7))
-        spread = int(rng.choice([1, SECOND, MINUTE, HOUR, windows.length]))
+        spread = int(rng.choice(spreads))
         at = rng.integers(windows.first, windows.end - spread)
         nominal = np.sort(at + rng.integers(0, spread, size))
         kind = rng.choice(_AHEAD if rng.random() < 0.8 else _BEHIND)

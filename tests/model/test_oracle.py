@@ -25,7 +25,7 @@ WINDOWS = Windows(DAY, DAY, 2)
 def history_of(log):
     topic = Incarnation("first", {0: log}, 0, NEVER)
     edges = tuple(WINDOWS.start(i) for i in range(3))
-    return History(0, "nightly", WINDOWS, (topic,), (), 0, edges, CLOSING, 0, DAY)
+    return History(0, "nightly", WINDOWS, (topic,), (), 0, edges, CLOSING, 0, DAY, False)
 
 
 def two_days():

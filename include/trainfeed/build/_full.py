@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from trainfeed.build._kept import lands
 from trainfeed.build._plan_file import Plan
-from trainfeed.build._space import landed_bytes, lands, space
+from trainfeed.build._space import landed_bytes, space
 from trainfeed.config import Environment
 from trainfeed.errors import QuotaExceededError
 from trainfeed.spec import DatasetSpec

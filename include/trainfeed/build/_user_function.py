@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,8 @@ from trainfeed.spec import DatasetSpec
 __all__ = ["UserFunction"]
 
 _MOST_CHARS: Final = 500
+_FORKED: Final = "forked, and the child returned from it"
+_FORK_REMEDY: Final = "end the child with os._exit inside the function, or start a subprocess"
 
 
 class UserFunction:
@@ -44,6 +47,8 @@ class UserFunction:
         self._names = list(spec.fields)
         self._name = f"{entry} of data set {spec.name!r}"
         self._kept = kept(spec)
+        self._folder = spec.folder
+        self._process = os.getpid()
 
     def call(self, record: Record) -> list[Mapping[str, Any]] | Filtered:
         """Return the samples of a record, at least one, or why it is not wanted.
@@ -60,6 +65,8 @@ class UserFunction:
             message = self._raised(error)
             remedy = "fix the function, or raise Reject for broken records"
             raise self.mistake(record, message, remedy) from error
+        if os.getpid() != self._process:
+            raise self.mistake(record, _FORKED, _FORK_REMEDY)
         # What nearly all return needs no look at abstract classes.
         if type(result) is dict or isinstance(result, Mapping):
             return [result]
@@ -82,6 +89,8 @@ class UserFunction:
             message = self._raised(error)
             remedy = "fix the function, or reject broken records in _rejected"
             raise self.batch_mistake(batch, None, message, remedy) from error
+        if os.getpid() != self._process:
+            raise self.batch_mistake(batch, None, _FORKED, _FORK_REMEDY)
         try:
             return judge(returned, self._names, batch.num_rows)
         except WrongBatchError as error:
@@ -106,16 +115,22 @@ class UserFunction:
 
     def _raised(self, error: BaseException) -> str:
         """Return what the function raised, cut when it is long, and in which line of its code."""
-        folder = Path(self._function.__code__.co_filename).parent
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if Path(frame.filename).parent == folder]
+        own = [frame for frame in frames if Path(frame.filename).parent == self._folder]
         line = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
-        return f"raised {type(error).__name__}: {plain(str(error), _MOST_CHARS)}{line}"
+        return f"raised {type(error).__name__}: {_text_of(error)}{line}"
 
     def _error(self, what: str, remedy: str) -> PreprocessError:
         return PreprocessError(
             f"{self._name} {what}; {self._kept}; {remedy}, then build the interval again"
         )
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return plain(str(error), _MOST_CHARS)
+    except BaseException as again:  # noqa: BLE001 - the code of a user, which may do anything
+        return f"(its text cannot be shown: __str__ raised {type(again).__name__})"
 
 
 def _held(value: bytes | None) -> str:

@@ -13,14 +13,14 @@ import signal
 import sys
 import traceback
 from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
 from trainfeed.build._family import adopt_orphans
 from trainfeed.build._jobs import Desk, Job
 from trainfeed.build._worker_protocol import NOWHERE, STACK_SIGNAL, Place
-from trainfeed.errors import TrainFeedError
+from trainfeed.errors import PreprocessError, TrainFeedError
 
 __all__ = ["main"]
 
@@ -50,6 +50,7 @@ def main(channel: int, progress: int, parent: int) -> None:
     libc = ctypes.CDLL(None)
     libc.mallopt(_M_MMAP_THRESHOLD, _HUGE_BYTES)
     libc.mallopt(_M_TRIM_THRESHOLD, _HUGE_BYTES)
+    own = os.getpid()
     connection = Connection(channel)
     desk = Desk(Place(progress), on_piece=lambda index: connection.send(("piece", index)))
     while True:
@@ -61,7 +62,13 @@ def main(channel: int, progress: int, parent: int) -> None:
             libc.malloc_trim(0)
             continue
         connection.send(("started", None))
-        connection.send(_report(job, desk))
+        desk.place.take()
+        report = _report(job, desk)
+        if os.getpid() != own:
+            _end_as_child(desk, report)
+        # What a child says that came back from the function counts more than what was made.
+        told = desk.place.take()
+        connection.send(("error", PreprocessError(told)) if told else report)
 
 
 def _end_with(parent: int) -> None:
@@ -69,6 +76,12 @@ def _end_with(parent: int) -> None:
     # It may have died before the call above.
     if os.getppid() != parent:
         sys.exit(f"the parent {parent} is gone")
+
+
+def _end_as_child(desk: Desk, report: tuple[str, Any]) -> NoReturn:
+    """End a forked child that came back from the function: the channel belongs to its parent."""
+    desk.place.leave(str(report[1]))
+    os._exit(1)
 
 
 def _report(job: Job, desk: Desk) -> tuple[str, Any]:

@@ -12,8 +12,11 @@ __all__ = ["LAST_REPORTS", "NOWHERE", "PROGRESS_BYTES", "STACK_SIGNAL", "Place"]
 STACK_SIGNAL: Final = signal.SIGUSR1
 # What the report begins with that ends a job.
 LAST_REPORTS: Final = ("done", "error", "bug")
-PROGRESS_BYTES: Final = 32
 NOWHERE: Final = -1
+
+_NUMBERS: Final = 4
+_TEXT_BYTES: Final = 4096 - 8 * _NUMBERS
+PROGRESS_BYTES: Final = 8 * _NUMBERS + _TEXT_BYTES
 
 
 class Place:
@@ -25,11 +28,24 @@ class Place:
 
     def __init__(self, file: int) -> None:
         self._memory = mmap.mmap(file, PROGRESS_BYTES)
-        self._view = memoryview(self._memory).cast("q")
+        whole = memoryview(self._memory)
+        self._view = whole[: 8 * _NUMBERS].cast("q")
+        self._text = whole[8 * _NUMBERS :]
 
     def begin(self, index: int) -> None:
         """Say which range of the plan comes now."""
         self._view[0], self._view[1], self._view[2], self._view[3] = index, *[NOWHERE] * 3
+
+    def leave(self, text: str) -> None:
+        """Leave a text, cut to about 4 KB, that ends the job: a forked child has no other way."""
+        data = text.encode()[: _TEXT_BYTES - 1]
+        self._text[: len(data) + 1] = data + b"\0"
+
+    def take(self) -> str:
+        """Return the text that was left, and drop it; empty when there is none."""
+        data, _, _ = bytes(self._text).partition(b"\0")
+        self._text[:1] = b"\0"
+        return data.decode(errors="replace")
 
     def batch(self, source: str, first: int, last: int) -> None:  # noqa: ARG002 - the range says it
         """Say that records of offsets ``first`` to ``last`` come now."""
@@ -47,4 +63,5 @@ class Place:
     def close(self) -> None:
         """Release the memory."""
         self._view.release()
+        self._text.release()
         self._memory.close()

@@ -25,6 +25,7 @@ from trainfeed.cli import (
     _look,
     _new,
     _prune,
+    _quarantine,
     _version_look,
 )
 from trainfeed.cli._output import error_console, print_message, printable, program

@@ -68,6 +68,40 @@ def test_what_it_raises_or_returns_is_told_with_the_record(misbehave, what, word
     told(caught, words, AT)
 
 
+UNPRINTABLE = """
+class Unprintable(Exception):
+    def __str__(self):
+        raise KeyError("no text")
+"""
+
+
+def test_an_exception_that_cannot_be_printed_is_told_with_the_record(misbehave):
+    with pytest.raises(PreprocessError) as caught:
+        misbehave("raise Unprintable", head=UNPRINTABLE)
+    told(caught, "raised Unprintable: (its text cannot be shown: __str__ raised KeyError)", AT)
+
+
+def test_a_forked_child_that_returns_is_told_with_the_record(misbehave):
+    with pytest.raises(PreprocessError) as caught:
+        misbehave("child = os.fork()\n        child and os.waitpid(child, 0)")
+    told(caught, "forked, and the child returned from it", AT, "os._exit")
+
+
+def test_a_forked_child_that_raises_is_told_with_the_record(misbehave):
+    what = "child = os.fork()\n        if not child: 1 / 0\n        os.waitpid(child, 0)"
+    with pytest.raises(PreprocessError) as caught:
+        misbehave(what)
+    told(caught, "raised ZeroDivisionError", AT)
+
+
+def test_a_forked_child_that_ends_in_the_function_is_no_fault(project):
+    project.record({0: [batch([event(i, START_MS + i) for i in range(20)])]})
+    fork = "child = os.fork()\n        child or os._exit(0)\n        os.waitpid(child, 0)"
+    code = f"import os\n\n\ndef clicks(record, lookups):\n{FIFTH}{fork}{GOOD}"
+    (project.env.datasets / "clicks" / "preprocess.py").write_text(code)
+    assert project.build()["samples"] == 20
+
+
 def test_a_function_that_leaves_its_process_is_told_with_status_and_record(misbehave):
     with pytest.raises(PreprocessError) as caught:
         misbehave("print('last words', flush=True); os._exit(7)")
