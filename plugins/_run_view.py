@@ -47,6 +47,7 @@ def _parts(facts: RunFacts, trainings: Sequence[Training], note: str) -> Iterabl
         yield section("What a build would do", _lines(facts.plan.get("lines")))
     if facts.version:
         yield from _version(facts.version)
+        yield _announced(facts.publish.get("training"))
     elif facts.publish:
         # Of a run before there was such a report, or whose version cannot be read any more.
         yield section("Version", pairs(dict(sorted(facts.publish.items()))))
@@ -74,6 +75,8 @@ def _outcome(facts: RunFacts) -> tuple[str, str]:
         return ("failed", "bad") if facts.state == "failed" else ("will be tried again", "bad")
     if facts.plan.get("dry_run"):
         return "dry run", ""
+    if facts.plan.get("verdict") == "skipped":
+        return "left out", ""
     if facts.publish:
         verdict = str(facts.publish.get("verdict", "built"))
         return {"built": "published"}.get(verdict, verdict), "good"
@@ -86,6 +89,8 @@ def _sentence(facts: RunFacts) -> str:
         return _failed(facts)
     if facts.plan.get("dry_run"):
         return "Nothing was written, and no training starts."
+    if facts.plan.get("verdict") == "skipped":
+        return "The interval is left out, as the specification says; nothing was built."
     if facts.publish:
         return _published(facts)
     if facts.job:
@@ -103,14 +108,22 @@ def _failed(facts: RunFacts) -> str:
 
 def _published(facts: RunFacts) -> str:
     generation = facts.publish.get("generation")
-    empty = facts.version.get("version", {}).get("empty_because")
-    because = f" The version is empty: {empty}" if empty else ""
+    because = _empty(facts.version.get("version", {}))
     if facts.publish.get("verdict") != "identical":
         return f"{generation} is published; readers get it.{because}"
     return (
         f"{generation} was published before from the same inputs, code and lookups, so nothing"
         f" was read or built.{because}"
     )
+
+
+def _empty(version: Mapping[str, Any]) -> str:
+    """Return why a version has no samples; nothing when it has some."""
+    reasons = version.get("empty_because")
+    if isinstance(reasons, Mapping):
+        said = "; ".join(f"{source}: {reason}" for source, reason in reasons.items())
+        return f" The version is empty: {said}."
+    return " The version is empty: its source has no records." if version.get("empty") else ""
 
 
 def _progress(stage: Stage) -> str:
@@ -153,12 +166,19 @@ def _version(found: Mapping[str, Any]) -> Iterable[str]:
     yield section("Version", counts(found.get("counts", {}), splits=splits, **size))
     yield from account({**found, "counts": {}})
     yield section("Sources", _sources(found), _more(totals, "sources", found))
+    yield section("Records stamped outside of the interval", _late(found.get("late") or {}))
     yield section("Gaps that were allowed", _lines(found.get("gaps")))
     yield section("Versions of this interval", _generations(found.get("generations", [])))
     yield section("Statistics", _statistics(found), _more(totals, "statistics", found))
     names = ("path", "start", "end", "content_digest", "fingerprint", "code", "plan")
     details = pairs({name.replace("_", " "): version.get(name) for name in names})
     yield f"<details><summary>Digests and places</summary>{details}</details>"
+
+
+def _late(found: Mapping[str, Any]) -> str:
+    names = ("late", "future", "unstamped", "ahead", "refused", "max_lateness_ms")
+    counted = {name.replace("_", " "): found.get(name) for name in names if found.get(name)}
+    return pairs(counted)
 
 
 def _sources(found: Mapping[str, Any]) -> str:
@@ -203,6 +223,22 @@ def _more(totals: Mapping[str, Any], kind: str, found: Mapping[str, Any]) -> str
 
 def _lines(lines: Any) -> str:
     return f"<pre>{text(chr(10).join(map(str, lines)))}</pre>" if lines else ""
+
+
+def _announced(found: Any) -> str:
+    """Return what became of the events that start trainings, where there is something to say."""
+    if not isinstance(found, Mapping):
+        return ""
+    lines = []
+    if found.get("state") in {"paused", "missing"}:
+        lines.append(
+            f"{found.get('dag')} is {found['state']}, so no training starts;"
+            f" {found.get('untrained')} published intervals wait for one. Once it is switched on, the"
+            " next run of this DAG starts them."
+        )
+    if caught_up := found.get("caught_up"):
+        lines.append(f"Trainings that were missed are started too: {', '.join(caught_up)}.")
+    return section("Trainings", *(f"<p>{text(line)}</p>" for line in lines))
 
 
 def _training(training: Training) -> str:

@@ -337,3 +337,32 @@ def test_a_report_of_another_shape_breaks_no_page_and_runs_nothing(look, reports
 def test_a_page_is_bounded_whatever_a_report_holds(look, run):
     run([], [failed(error="E", message="x" * 1_000_000)])
     assert len(look()) < 40_000
+
+
+def test_an_interval_that_is_left_out_says_so(look, reports):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    note = "the folder was waited for until 2026-01-04"
+    reports["build.clicks", BUILD_RUN, "plan", "plan"] = {
+        **PLAN,
+        "verdict": "skipped",
+        "note": note,
+    }
+    page = look()
+    assert "left out" in page
+    assert note in page
+
+
+def test_an_empty_version_says_why(look, reports):
+    of_version = {"empty": True, "empty_because": {"logs:a": "no folder came"}}
+    reports[VERSION_KEY] = {**VERSION, "version": of_version}
+    assert "The version is empty: logs:a: no folder came." in look()
+
+
+def test_trainings_that_do_not_start_are_named(look, reports):
+    reports[VERSION_KEY] = VERSION
+    key = ("build.clicks", BUILD_RUN, "publish", "return_value")
+    told = {"dag": "train.clicks", "state": "paused", "untrained": 3, "caught_up": ["2026-01-01"]}
+    reports[key] = {**reports[key], "training": told}
+    page = look()
+    assert "train.clicks is paused, so no training starts; 3 published intervals wait" in page
+    assert "are started too: 2026-01-01." in page

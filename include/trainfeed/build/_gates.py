@@ -79,7 +79,7 @@ def because(result: Mapping[str, Any], counts: Counts) -> str:
                 f" {counts.filtered} filtered"
             )
         case "late":
-            return f"of {counts.read} records, stamped before the interval"
+            return f"of {counts.read} records, stamped outside of the interval"
         case "null_ratio":
             return f"{field['nulls']} of {field['count']} samples lack it"
         case _:

@@ -37,7 +37,7 @@ BROKEN = [
     ),
     (
         {"check": "late", "max": 0},
-        "late is 1, allowed: max 0 (of 100 records, stamped before the interval)",
+        "late is 1, allowed: max 0 (of 100 records, stamped outside of the interval)",
     ),
 ]
 KEPT = [

@@ -385,7 +385,8 @@ def test_what_a_function_says_of_a_record_does_nothing_to_the_terminal(cli, proj
     run_in_the_function(project, f"raise ValueError({HOSTILE!r})")
     status, _, message = cli("build", "clicks", "--interval", "2024-03-01")
     assert status == 1
-    assert f"raised ValueError: {SPELT_OUT} at kafka:clicks/0 offset 0" in message
+    assert f"raised ValueError: {SPELT_OUT} (preprocess.py:" in message
+    assert ") at kafka:clicks/0 offset 0; the record: " in message
     assert HOSTILE not in message
 
 
