@@ -61,10 +61,11 @@ class Watch:
         print_, waits = self._fingerprint(run)
         self.runs[key] = run
         before, since_s = self._seen.get(key, (print_, now_s))
-        if known is None or before != print_ or waits:
+        if known is None or waits:
             since_s = now_s
-        self._seen[key] = print_, since_s
+        # Also where the change came between two looks that are far apart.
         self.still_s[key] = max(self.still_s.get(key, 0.0), now_s - since_s)
+        self._seen[key] = print_, since_s if before == print_ else now_s
 
     def _fingerprint(self, run: DagRun) -> tuple[object, bool]:
         """What a change of shows progress; and whether the run is right to stand still."""
