@@ -154,8 +154,8 @@ class Schedule:
         """
         if "/" in text:
             raise WindowError(
-                f"expected one interval, got the range {text[:80]!r}; a backfill is for a range, and"
-                " so is trainfeed build"
+                f"expected one interval, got the range {text[:80]!r}; a backfill is for a range,"
+                " and so is trainfeed build"
             )
         time = parse_time(text)
         if time.strftime(self._name_format) == text:
