@@ -150,8 +150,13 @@ class Schedule:
         """The interval with the name ``text``, or that starts at the ISO 8601 time ``text``.
 
         Raises:
-            WindowError: There is none.
+            WindowError: There is none, or ``text`` is a range.
         """
+        if "/" in text:
+            raise WindowError(
+                f"expected one interval, got the range {text[:80]!r}; a backfill is for a range,"
+                " and so is trainfeed build"
+            )
         time = parse_time(text)
         if time.strftime(self._name_format) == text:
             return self.interval_named(text)

@@ -173,6 +173,11 @@ def test_a_date_that_does_not_exist_is_refused_as_such(name: str) -> None:
         days().interval_named(name)
 
 
+def test_a_run_is_of_one_interval_and_a_range_is_for_a_backfill() -> None:
+    with pytest.raises(WindowError, match=r"got the range .*; a backfill is for a range"):
+        days().interval_at("2013-01-01/2013-01-03")
+
+
 def test_a_name_between_the_ticks_is_refused() -> None:
     weekly = Schedule("@weekly", datetime(2013, 1, 6, tzinfo=UTC))
     with pytest.raises(WindowError, match="2013-01-08T00:00:00Z is no tick"):
