@@ -1,4 +1,4 @@
-"""What the tab *Data set* says about trainings that nobody would start.
+"""What the tab *Data set* says about trainings that would not start.
 
 Airflow drops the events of a paused DAG without a word, and this is where a person looks.
 """

@@ -22,7 +22,7 @@ from trainfeed.errors import (
 __all__ = ["PublishedInputs", "is_away"]
 
 # A connection that is not defined, a wrong password and a folder that may not be read are settings
-# of this deployment: they stay errors, because somebody has to change them.
+# of this deployment: they stay errors until they are changed.
 _AWAY: Final = (SourceUnreachableError, TopicNotFoundError)
 
 

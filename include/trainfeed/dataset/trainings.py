@@ -1,12 +1,12 @@
 """Which published versions a training has seen: none may be lost on the way to it.
 
-A scheduler drops an event when nobody listens, and says nothing. So what has started is written
-down here, beside the jobs, and whoever publishes next finds the versions that nothing has started
-for. Files of ``<root>/<data set>/training/_marks``, each whole or absent::
+A scheduler drops an event that nothing consumes, and says nothing. So a training that starts is
+written down here, beside the jobs, and the next publication finds the versions that no training has
+started for. Files of ``<root>/<data set>/training/_marks``, each whole or absent::
 
-    since.json                     versions from before the training: nobody asked for theirs
+    since.json                     versions from before the data set had a training
     <interval>.<gNNNN>.seen        a training of the interval has started when this was its version
-    <interval>.<gNNNN>.announced   an event was sent for it, by whom and when
+    <interval>.<gNNNN>.announced   an event was sent for it: when, and by which run
 
 A mark is a hint that saves runs: a job is named after its content and never runs twice, so a mark
 that is missing costs one more event and nothing else.
@@ -67,8 +67,7 @@ class TrainingMarks:
         a training has seen them.
 
         Args:
-            interval: The one that is about to be published: whoever builds it asks for its
-                training.
+            interval: The one that is about to be published: building it asks for its training.
 
         Raises:
             StorageError: The publication root refused or failed.
@@ -143,7 +142,7 @@ class TrainingMarks:
         ]
 
     def lost(self, versions: Collection[Untrained], by: str) -> list[Untrained]:
-        """Return those of ``versions`` that nobody else has announced within the last hour.
+        """Return those of ``versions`` that no other run has announced within the last hour.
 
         Args:
             versions: What no training has seen.

@@ -1,7 +1,7 @@
 """What it means that a rank has ended otherwise than well: try again, or change the code.
 
-A rank that is killed has done nothing wrong: memory ran out, a machine went down, somebody
-stopped it. A rank that ends by itself has: its own code raised, or crashed.
+A rank that is killed has done nothing wrong: memory ran out, a machine went down, an
+operator stopped it. A rank that ends by itself has: its own code raised, or crashed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TAIL_BYTES: Final = 2000
 # What others send. Their meaning ends a sentence that begins with the name of the signal.
 _FROM_OUTSIDE: Final = {
     signal.SIGKILL: "killed; as a rule the kernel's, because memory ran out ('dmesg' names the"
-    " process), or that of whoever runs the machine or its containers",
+    " process), or that of the operator of the machine or container",
     signal.SIGTERM: "asked to end, by an operator, a container manager or a machine going down",
     signal.SIGINT: "interrupted, as by Ctrl-C",
     signal.SIGHUP: "its terminal was closed",
@@ -35,7 +35,7 @@ _FROM_INSIDE: Final = {
     signal.SIGFPE: "native code calculated what cannot be, as a division by zero",
     signal.SIGILL: "native code that was built for another processor",
     signal.SIGBUS: "mapped memory lost what is behind it: a full /dev/shm, or a file that was cut",
-    signal.SIGPIPE: "it wrote to what nobody reads any more",
+    signal.SIGPIPE: "it wrote to a pipe that nothing reads any more",
     signal.SIGXFSZ: "its limit of file size was reached",
 }
 
