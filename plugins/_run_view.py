@@ -87,10 +87,8 @@ def _sentence(facts: RunFacts) -> str:
     """Return what happened, in a sentence or two."""
     if facts.failures:
         return _failed(facts)
-    if facts.plan.get("dry_run"):
-        return "Nothing was written, and no training starts."
-    if facts.plan.get("verdict") == "skipped":
-        return "The interval is left out, as the specification says; nothing was built."
+    if planned := _only_planned(facts):
+        return planned
     if facts.publish:
         return _published(facts)
     if facts.job:
@@ -98,6 +96,15 @@ def _sentence(facts: RunFacts) -> str:
     if at := [stage for stage in facts.stages if stage.state not in _QUIET]:
         return f"At task {at[-1].task_id}: {_progress(at[-1])}."
     return "No task left a report." if facts.state in _ENDED else "No task has started yet."
+
+
+def _only_planned(facts: RunFacts) -> str:
+    """Return what happened when the plan was all there was to do."""
+    if facts.plan.get("dry_run"):
+        return "Nothing was written, and no training starts."
+    if facts.plan.get("verdict") == "skipped":
+        return "The interval is left out, as the specification says; nothing was built."
+    return ""
 
 
 def _failed(facts: RunFacts) -> str:
@@ -233,8 +240,8 @@ def _announced(found: Any) -> str:
     if found.get("state") in {"paused", "missing"}:
         lines.append(
             f"{found.get('dag')} is {found['state']}, so no training starts;"
-            f" {found.get('untrained')} published intervals wait for one. Once it is switched on, the"
-            " next run of this DAG starts them."
+            f" {found.get('untrained')} published intervals wait for one. Once it is switched on,"
+            " the next run of this DAG starts them."
         )
     if caught_up := found.get("caught_up"):
         lines.append(f"Trainings that were missed are started too: {', '.join(caught_up)}.")
