@@ -7,9 +7,10 @@ a hole, in whatever order and at whatever time they are built.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -135,11 +136,11 @@ def is_proved(
     if known is None or boundary.is_proved(partition):
         return True
     paths = folder.boundaries(topic.identity.topic, topic.identity.uuid)
-    shown = _shown_earlier(paths, boundary.at, partition)
-    if shown(known.log_start) is not None:
+    earlier = _Earlier(paths, boundary.at)
+    if earlier.shown(partition, known.log_start) is not None:
         return True
     is_first = _is_first_topic(paths, boundary.at)
-    floor = next((b.offset(partition) for b in _earlier(paths, boundary.at)), None)
+    floor = next((each.offset(partition) for each in earlier), None)
     proof = prove(
         View(topic, partition, milliseconds(datetime.now(UTC))),
         offset=known.offset,
@@ -155,20 +156,20 @@ def is_proved(
 def last_proved(folder: DatasetFolder, topic: Topic, at: datetime, partition: int) -> int:
     """Return the offset of the last proved boundary before ``at``; 0 when there is none."""
     paths = folder.boundaries(topic.identity.topic, topic.identity.uuid)
-    proved = (each for each in _earlier(paths, at) if each.is_proved(partition))
+    proved = (each for each in _Earlier(paths, at) if each.is_proved(partition))
     return next((each.offset(partition) for each in proved), 0)
 
 
 def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int | None) -> Boundary:
     clock_ms = milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms
     lower, upper = _neighbours(folder, at)
-    is_first = _is_first_topic(folder, at)
+    earlier, is_first = _Earlier(folder, at), _is_first_topic(folder, at)
     known = {
         partition: Known(
             floor=lower.offset(partition) if lower else None,
             # A partition that a later boundary does not have, came after that one was found.
             ceiling=upper.offset(partition) if upper else None,
-            earlier=_shown_earlier(folder, at, partition),
+            earlier=partial(earlier.shown, partition),
             is_first_topic=is_first,
         )
         for partition in topic.partitions()
@@ -195,28 +196,37 @@ def _is_first_topic(folder: Path, at: datetime) -> bool:
     return any(_read(path).found_ms <= milliseconds(at) for _, path in _known(folder))
 
 
-def _earlier(folder: Path, at: datetime) -> Iterator[Boundary]:
-    """Yield the boundaries before ``at`` that are written down, the last one first."""
-    paths = dict(_known(folder))
-    for moment in sorted((moment for moment in paths if moment < at), reverse=True):
-        yield _read(paths[moment])
+class _Earlier:
+    """The boundaries before a time that are written down, the last one first; each is read once.
 
+    Args:
+        folder: The folder of boundary files of the topic.
+        at: Aware UTC time.
+    """
 
-def _shown_earlier(folder: Path, at: datetime, partition: int) -> Callable[[int], Proof | None]:
-    """Return what tells what the boundaries before ``at`` show of a log start; see ``Known``."""
+    def __init__(self, folder: Path, at: datetime) -> None:
+        self._at = at
+        paths = {moment: path for moment, path in _known(folder) if moment < at}
+        self._paths = [paths[moment] for moment in sorted(paths, reverse=True)]
+        self._read: list[Boundary] = []
 
-    def shown(log_start: int) -> Proof | None:
-        for boundary in _earlier(folder, at):
+    def __iter__(self) -> Iterator[Boundary]:
+        for index, path in enumerate(self._paths):
+            if index == len(self._read):
+                self._read.append(_read(path))
+            yield self._read[index]
+
+    def shown(self, partition: int, log_start: int) -> Proof | None:
+        """Return what they show of a log start; see ``Known``."""
+        for boundary in self:
             known = boundary.partitions.get(partition)
             if known is None or known.log_end < log_start:
                 return None
             if known.offset >= log_start and boundary.is_proved(partition):
                 return "earlier_boundary"
-            if boundary.found_ms <= milliseconds(at):
+            if boundary.found_ms <= milliseconds(self._at):
                 return "appended_before"
         return None
-
-    return shown
 
 
 def _require_settled(topic: Topic, boundary: Boundary) -> None:
