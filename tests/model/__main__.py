@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.model.histories import order_of
 from tests.model.promises import broken
 from tests.model.runs import run, shown
 
@@ -31,6 +32,9 @@ def main():
     show = commands.add_parser("show", help="print one log and what became of it")
     show.add_argument("seed", type=int)
     show.set_defaults(call=_show)
+    needless = commands.add_parser("needless", help="count needless stops in blocks of 500 seeds")
+    needless.add_argument("--blocks", type=int, default=10)
+    needless.set_defaults(call=_needless)
     nightly = commands.add_parser("nightly", help="run blocks of seeds that are not done yet")
     nightly.add_argument("--blocks", type=int, default=20)
     nightly.add_argument("--size", type=int, default=5000)
@@ -45,6 +49,17 @@ def _seeds(options):
     report = run(range(options.first, options.end))
     found = {"seconds": round(time.perf_counter() - started, 1), **report.to_json()}
     sys.stdout.write(json.dumps(found, indent=1) + "\n")
+    return 0
+
+
+def _needless(options):
+    found = []
+    for first in range(0, options.blocks * 500, 500):
+        nights = [seed for seed in range(first, first + 500) if order_of(seed) == "nightly"]
+        found.append(run(nights).needless)
+        sys.stderr.write(f"{first}: {found[-1]}\n")
+    result = {"logs": 500 * options.blocks, "needless_nightly": sum(found), "by_500": found}
+    sys.stdout.write(json.dumps(result) + "\n")
     return 0
 
 
