@@ -192,3 +192,52 @@ def test_neighbouring_days_share_records_exactly_once_whatever_the_stamps():
         backward.append(ceiling)
     assert forward == sorted(forward) == backward[::-1]
     assert (forward[0], forward[-1]) == (0, 6000)
+
+
+def test_each_test_of_the_index_is_written_down():
+    topic = MemoryTopic(by_the_minute(3000))
+    assert find(topic, START + 9 * DAY).evidence.index_test == "passed"
+    blind = MemoryTopic(by_the_minute(3000), hint=-1)
+    assert find(blind, START + DAY).offset == 1440
+    assert find(blind, START + DAY).evidence.index_test == "contradicted"
+    assert find(blind, START + 9 * DAY).offset == 3000
+    assert find(blind, START + 9 * DAY).evidence.method == "exact"
+
+
+def test_an_open_transaction_at_the_boundary_is_not_settled():
+    """KA-10: what it hides may come before the boundary."""
+    topic = MemoryTopic(by_the_minute(1000), log_end=900, high_watermark=1000)
+    assert not find(topic, START + DAY).is_settled
+    assert find(topic, START + 600 * MINUTE).is_settled
+    # The boundary of a later time was found when nothing was open.
+    assert find(topic, START + DAY, ceiling=900).is_settled
+
+
+@pytest.mark.parametrize(
+    ("stamps", "proof"),
+    [
+        (by_the_minute(3000, first=10, at=START + 1), "minutes"),
+        (by_the_minute(20, first=1440, at=START + DAY), "exact_stamp"),
+        (by_the_minute(20, first=1440, at=START + DAY + 1), None),
+        # Late records behind those of the day are none of the time before it.
+        (by_the_minute(9, first=1440, at=START + DAY + 1) | by_the_minute(40, first=1449), None),
+        (by_the_minute(2, first=10, at=START + 5) | by_the_minute(90, first=12, at=START + DAY + 1),
+         None),
+    ],
+)  # fmt: skip
+def test_what_retention_left_is_proof_or_not(stamps, proof):
+    assert find(MemoryTopic(stamps), START + DAY).evidence.proof == proof
+
+
+def test_dense_records_that_are_left_are_proof():
+    """A thousand of them share a minute."""
+    stamps = {7 + i: START + DAY - 10 * MINUTE + 60 * i + 7 for i in range(20_000)}
+    assert find(MemoryTopic(stamps), START + DAY).evidence.proof == "minutes"
+
+
+@pytest.mark.parametrize(("answer", "proof"), [("earlier_boundary",) * 2, (None, None)])
+def test_an_earlier_boundary_is_proof(answer, proof):
+    asked = []
+    topic = MemoryTopic(by_the_minute(20, first=1440, at=START + DAY + 1))
+    known = find(topic, START + DAY, earlier=lambda start: asked.append(start) or answer)
+    assert (known.evidence.proof, asked) == (proof, [1440])
