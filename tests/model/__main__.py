@@ -14,12 +14,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.model.histories import order_of
-from tests.model.promises import broken
+from tests.model.promises import allowed, broken
 from tests.model.runs import run, shown
 
 ROOT = Path(__file__).parents[2]
-BASELINE = Path(__file__).parent / "baseline.json"
 
 
 def main():
@@ -32,9 +30,6 @@ def main():
     show = commands.add_parser("show", help="print one log and what became of it")
     show.add_argument("seed", type=int)
     show.set_defaults(call=_show)
-    needless = commands.add_parser("needless", help="count needless stops in blocks of 500 seeds")
-    needless.add_argument("--blocks", type=int, default=10)
-    needless.set_defaults(call=_needless)
     nightly = commands.add_parser("nightly", help="run blocks of seeds that are not done yet")
     nightly.add_argument("--blocks", type=int, default=20)
     nightly.add_argument("--size", type=int, default=5000)
@@ -52,17 +47,6 @@ def _seeds(options):
     return 0
 
 
-def _needless(options):
-    found = []
-    for first in range(0, options.blocks * 500, 500):
-        nights = [seed for seed in range(first, first + 500) if order_of(seed) == "nightly"]
-        found.append(run(nights).needless)
-        sys.stderr.write(f"{first}: {found[-1]}\n")
-    result = {"logs": 500 * options.blocks, "needless_nightly": sum(found), "by_500": found}
-    sys.stdout.write(json.dumps(result) + "\n")
-    return 0
-
-
 def _show(options):
     sys.stdout.write("\n".join(shown(options.seed)) + "\n")
     return 0
@@ -76,7 +60,7 @@ def _nightly(options):
     total = sum((Counter(block["counts"]) for block in done), Counter())
     needless = sum(block["needless_nightly"] for block in done)
     seconds = sum(block["seconds"] for block in done)
-    lines = broken(total, needless=needless, allowed=_allowed(options.blocks * options.size))
+    lines = broken(total, needless=needless, most_needless=allowed(options.blocks * options.size))
     summary = {"seconds": seconds, "counts": dict(sorted(total.items())),
                "needless_nightly": needless, "broken": lines}  # fmt: skip
     sys.stdout.write(json.dumps(summary, indent=1) + "\n")
@@ -105,12 +89,6 @@ def _code_digest():
     folders = (ROOT / "include" / "trainfeed", Path(__file__).parent)
     files = sorted(path for folder in folders for path in folder.rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-
-
-def _allowed(logs):
-    """Return the needless stops of the rule before, over so many logs at its rate."""
-    before = json.loads(BASELINE.read_text())
-    return before["needless_nightly"] * logs // before["logs"]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from tests.model.partition_log import NEVER, Entries
 from tests.model.simulated_topic import Incarnation
 from tests.model.streams import DAY, HOUR, MINUTE, Windows, draw_entries
 
-__all__ = ["ORDERS", "PAST", "Attempt", "History", "describe", "draw_history", "order_of"]
+__all__ = ["ORDERS", "PAST", "Attempt", "History", "describe", "draw_history"]
 
 # The window of everything before the first one.
 PAST = -1
@@ -81,19 +81,10 @@ class History:
         return next(topic for topic in self.incarnations if now < topic.deleted)
 
 
-def order_of(seed):
-    """Return the order of a seed's builds, without drawing the rest."""
-    return _order(np.random.default_rng(seed))
-
-
-def _order(rng):
-    return str(rng.choice(ORDERS, p=[0.4, 0.15, 0.2, 0.15, 0.1]))
-
-
 def draw_history(seed):
     """Return the history of a seed."""
     rng = np.random.default_rng(seed)
-    order = _order(rng)
+    order = str(rng.choice(ORDERS, p=[0.4, 0.15, 0.2, 0.15, 0.1]))
     length = DAY if rng.random() < 0.85 else HOUR
     windows = Windows(START, length, int(rng.integers(3, 8)))
     harsh = bool(rng.random() < 0.15)
