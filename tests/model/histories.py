@@ -81,10 +81,10 @@ class History:
         return next(topic for topic in self.incarnations if now < topic.deleted)
 
 
-def draw_history(seed, order=None):
+def draw_history(seed):
     """Return the history of a seed."""
     rng = np.random.default_rng(seed)
-    order = order or str(rng.choice(ORDERS, p=[0.4, 0.15, 0.2, 0.15, 0.1]))
+    order = str(rng.choice(ORDERS, p=[0.4, 0.15, 0.2, 0.15, 0.1]))
     length = DAY if rng.random() < 0.85 else HOUR
     windows = Windows(START, length, int(rng.integers(3, 8)))
     harsh = bool(rng.random() < 0.15)
