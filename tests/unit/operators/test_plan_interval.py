@@ -228,11 +228,12 @@ def test_another_error_has_its_own_outcome(stage, make_context):
         execute(make_context(**DAY))
 
 
-def test_a_wrong_specification_fails_with_its_message(clicks, make_context):
+def test_a_wrong_specification_fails_with_its_message(clicks, make_context, caplog):
     text = (clicks / "dataset.yaml").read_text()
     (clicks / "dataset.yaml").write_text(text.replace("schema:", "shema:"))
-    with pytest.raises(AirflowFailException, match=r"dataset\.yaml:7: shema"):
+    with pytest.raises(AirflowFailException, match=r"dataset\.yaml:1: schema: .*stands above"):
         execute(make_context(**DAY))
+    assert "dataset.yaml:7: shema: unknown field" in caplog.text
 
 
 def test_a_missing_connection_fails_with_its_name(clicks, make_context, monkeypatch):
