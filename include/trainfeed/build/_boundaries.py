@@ -7,72 +7,29 @@ a hole, in whatever order and at whatever time they are built.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from trainfeed.dataset import DatasetFolder, canonical
-from trainfeed.errors import IngestError, TransactionOpenError
-from trainfeed.sources import (
-    Evidence,
-    Known,
-    PartitionBoundary,
-    Proof,
-    Topic,
-    View,
-    find_boundaries,
-    prove,
+from trainfeed.build._boundary_file import (
+    Boundary,
+    boundary_files,
+    milliseconds,
+    read_boundary,
+    to_json,
 )
+from trainfeed.build._boundary_proof import Earlier, is_first_topic
+from trainfeed.dataset import DatasetFolder, canonical
+from trainfeed.errors import TransactionOpenError
+from trainfeed.sources import Known, Topic, find_boundaries
 from trainfeed.storage import posix
 
-__all__ = [
-    "Boundary",
-    "is_proved",
-    "known_boundaries",
-    "last_proved",
-    "milliseconds",
-    "resolve_boundary",
-    "transaction_open",
-]
+__all__ = ["resolve_boundary", "transaction_open"]
 
 # Finding one takes some thousand records of every partition.
 _LOCK_TIMEOUT_S: Final = 600.0
-
-
-@dataclass(frozen=True)
-class Boundary:
-    """Where every partition of a topic stood at ``at``.
-
-    Attributes:
-        at: Aware UTC time.
-        partitions: By partition number. A partition that came later is not in it: it began at 0.
-        found_ms: When it was found, milliseconds since 1970.
-    """
-
-    at: datetime
-    partitions: dict[int, PartitionBoundary]
-    found_ms: int
-
-    def offset(self, partition: int) -> int:
-        """Return the first offset at or after the boundary."""
-        known = self.partitions.get(partition)
-        return known.offset if known is not None else 0
-
-    def is_proved(self, partition: int) -> bool:
-        """Return whether it shows by itself that retention had deleted nothing before it.
-
-        A partition that came later began at 0. Files without evidence are proved where the log
-        began at 0, or where the record at the boundary is stamped exactly at its time.
-        """
-        known = self.partitions.get(partition)
-        if known is None:
-            return True
-        if known.evidence is not None:
-            return known.evidence.proof is not None
-        # Old files say nothing of a topic that was created anew.
-        return known.log_start == 0 or known.record_timestamp_ms == milliseconds(self.at)
 
 
 def resolve_boundary(
@@ -107,68 +64,20 @@ def resolve_boundary(
             if not path.exists():
                 found = _find(path.parent, topic, at, skew_ms, clock_ms)
                 _require_settled(topic, found)
-                posix.create_exclusive(path, canonical.dumps(_to_json(topic, found)))
-    return _read(path)
-
-
-def known_boundaries(folder: DatasetFolder, topic: str, topic_uuid: str) -> list[Boundary]:
-    """Return all boundaries of a topic that are written down, in order of time."""
-    paths = dict(_known(folder.boundaries(topic, topic_uuid)))
-    return [_read(paths[at]) for at in sorted(paths)]
-
-
-def is_proved(
-    folder: DatasetFolder, topic: Topic, boundary: Boundary, partition: int, log_start: int
-) -> bool:
-    """Return whether retention had deleted nothing before a boundary when it was found.
-
-    What its own file does not show, an earlier boundary may, or records that are still there.
-
-    Args:
-        folder: The data set, which keeps boundary files.
-        topic: The open topic.
-        boundary: The boundary.
-        partition: Number of the partition.
-        log_start: First offset of the partition that can be read now.
-    """
-    known = boundary.partitions.get(partition)
-    if known is None or boundary.is_proved(partition):
-        return True
-    paths = folder.boundaries(topic.identity.topic, topic.identity.uuid)
-    shown = _shown_earlier(paths, boundary.at, partition)
-    if shown(known.log_start) is not None:
-        return True
-    is_first = _is_first_topic(paths, boundary.at)
-    floor = next((b.offset(partition) for b in _earlier(paths, boundary.at)), None)
-    proof = prove(
-        View(topic, partition, milliseconds(datetime.now(UTC))),
-        offset=known.offset,
-        at_ms=milliseconds(boundary.at),
-        # Of what is left, with what an old file of a log that began at 0 says.
-        log_start=max(log_start, known.log_start),
-        stamp_ms=known.record_timestamp_ms,
-        known=Known(floor=floor, is_first_topic=is_first),
-    )
-    return proof is not None
-
-
-def last_proved(folder: DatasetFolder, topic: Topic, at: datetime, partition: int) -> int:
-    """Return the offset of the last proved boundary before ``at``; 0 when there is none."""
-    paths = folder.boundaries(topic.identity.topic, topic.identity.uuid)
-    proved = (each for each in _earlier(paths, at) if each.is_proved(partition))
-    return next((each.offset(partition) for each in proved), 0)
+                posix.create_exclusive(path, canonical.dumps(to_json(topic.identity, found)))
+    return read_boundary(path)
 
 
 def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int | None) -> Boundary:
     clock_ms = milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms
     lower, upper = _neighbours(folder, at)
-    is_first = _is_first_topic(folder, at)
+    earlier, is_first = Earlier(folder, at), is_first_topic(folder, at)
     known = {
         partition: Known(
             floor=lower.offset(partition) if lower else None,
             # A partition that a later boundary does not have, came after that one was found.
             ceiling=upper.offset(partition) if upper else None,
-            earlier=_shown_earlier(folder, at, partition),
+            earlier=partial(earlier.shown, partition),
             is_first_topic=is_first,
         )
         for partition in topic.partitions()
@@ -181,42 +90,6 @@ def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int 
         known=known,
     )
     return Boundary(at, found, clock_ms)
-
-
-def _is_first_topic(folder: Path, at: datetime) -> bool:
-    """Return whether no other topic of that name held the records of ``at``, as far as is known.
-
-    Boundaries of another topic id were written here: the topic was created anew. It was there
-    since its first boundary was found, at the latest.
-    """
-    others = (path for path in folder.parent.iterdir() if path != folder and path.is_dir())
-    if not any(True for path in others for _ in _known(path)):
-        return True
-    return any(_read(path).found_ms <= milliseconds(at) for _, path in _known(folder))
-
-
-def _earlier(folder: Path, at: datetime) -> Iterator[Boundary]:
-    """Yield the boundaries before ``at`` that are written down, the last one first."""
-    paths = dict(_known(folder))
-    for moment in sorted((moment for moment in paths if moment < at), reverse=True):
-        yield _read(paths[moment])
-
-
-def _shown_earlier(folder: Path, at: datetime, partition: int) -> Callable[[int], Proof | None]:
-    """Return what tells what the boundaries before ``at`` show of a log start; see ``Known``."""
-
-    def shown(log_start: int) -> Proof | None:
-        for boundary in _earlier(folder, at):
-            known = boundary.partitions.get(partition)
-            if known is None or known.log_end < log_start:
-                return None
-            if known.offset >= log_start and boundary.is_proved(partition):
-                return "earlier_boundary"
-            if boundary.found_ms <= milliseconds(at):
-                return "appended_before"
-        return None
-
-    return shown
 
 
 def _require_settled(topic: Topic, boundary: Boundary) -> None:
@@ -249,58 +122,10 @@ def transaction_open(places: Collection[str]) -> TransactionOpenError:
 
 def _neighbours(folder: Path, at: datetime) -> tuple[Boundary | None, Boundary | None]:
     """Return the nearest known boundaries below and above ``at``."""
-    paths = dict(_known(folder))
+    paths = dict(boundary_files(folder))
     before = max((moment for moment in paths if moment < at), default=None)
     after = min((moment for moment in paths if moment > at), default=None)
     return (
-        _read(paths[before]) if before else None,
-        _read(paths[after]) if after else None,
+        read_boundary(paths[before]) if before else None,
+        read_boundary(paths[after]) if after else None,
     )
-
-
-def _known(folder: Path) -> Iterator[tuple[datetime, Path]]:
-    for path in folder.glob("*Z.json"):
-        yield datetime.strptime(path.stem, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC), path
-
-
-def _to_json(topic: Topic, boundary: Boundary) -> dict[str, Any]:
-    return {
-        "at": f"{boundary.at:%Y-%m-%dT%H:%M:%SZ}",
-        "found_at": f"{_utc(boundary.found_ms):%Y-%m-%dT%H:%M:%SZ}",
-        "topic": topic.identity.topic,
-        "topic_uuid": topic.identity.uuid,
-        "cluster": topic.identity.cluster,
-        "partitions": {str(p): asdict(b) for p, b in boundary.partitions.items()},
-    }
-
-
-def _read(path: Path) -> Boundary:
-    value = canonical.loads(path.read_bytes(), path=str(path))
-    try:
-        at, found_at = (
-            datetime.strptime(value[name], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-            for name in ("at", "found_at")
-        )
-        partitions = {int(p): _partition(b) for p, b in value["partitions"].items()}
-    except (KeyError, TypeError, ValueError) as error:
-        raise IngestError(
-            f"boundary file {path} is damaged ({error}); restore or remove it"
-        ) from error
-    # Of the file's seconds the last moment: what was found is not older than the file says.
-    found_ms = milliseconds(found_at) + 999
-    return Boundary(at, partitions, found_ms)
-
-
-def _partition(value: dict[str, Any]) -> PartitionBoundary:
-    evidence = value.get("evidence")
-    known = None if evidence is None else Evidence.from_json(evidence)
-    return PartitionBoundary(**{**value, "evidence": known})
-
-
-def _utc(time_ms: int) -> datetime:
-    return datetime.fromtimestamp(time_ms // 1000, UTC)
-
-
-def milliseconds(at: datetime) -> int:
-    """Return an aware time as milliseconds since 1970."""
-    return int(at.timestamp() * 1000)

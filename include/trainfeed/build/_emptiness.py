@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from trainfeed.build._boundaries import milliseconds
+from trainfeed.build._boundary_file import milliseconds
 from trainfeed.build._planned import Planned, PlannedInput, first_few
 from trainfeed.build._topic_window import TopicWindow
 from trainfeed.errors import EmptyUnprovenError

@@ -9,14 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.build._boundaries import (
-    Boundary,
-    is_proved,
-    last_proved,
-    milliseconds,
-    resolve_boundary,
-    transaction_open,
-)
+from trainfeed.build._boundaries import resolve_boundary, transaction_open
+from trainfeed.build._boundary_file import Boundary, milliseconds
+from trainfeed.build._boundary_proof import is_proved, last_proved
 from trainfeed.build._emptiness import reasons, require_empty_proved
 from trainfeed.build._landing import is_landed
 from trainfeed.build._losses import Loss, without

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainfeed.build._boundaries import Boundary
+from trainfeed.build._boundary_file import Boundary
 from trainfeed.build._planned import PlannedInput
 from trainfeed.dataset.identity import kafka_source
 from trainfeed.errors import IngestError

@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, Literal
 
-from trainfeed.build._boundaries import Boundary, known_boundaries, milliseconds
+from trainfeed.build._boundary_file import Boundary, known_boundaries, milliseconds
 from trainfeed.build._topic_inputs import open_source, topics_of
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder

@@ -1,0 +1,117 @@
+"""Boundary files: where the partitions of a topic stood at a point in time, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from trainfeed.dataset import DatasetFolder, canonical
+from trainfeed.errors import IngestError
+from trainfeed.sources import Evidence, PartitionBoundary, TopicIdentity
+
+__all__ = [
+    "Boundary",
+    "boundary_files",
+    "known_boundaries",
+    "milliseconds",
+    "read_boundary",
+    "to_json",
+]
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Where every partition of a topic stood at ``at``.
+
+    Attributes:
+        at: Aware UTC time.
+        partitions: By partition number. A partition that came later is not in it: it began at 0.
+        found_ms: When it was found, milliseconds since 1970.
+    """
+
+    at: datetime
+    partitions: dict[int, PartitionBoundary]
+    found_ms: int
+
+    def offset(self, partition: int) -> int:
+        """Return the first offset at or after the boundary."""
+        known = self.partitions.get(partition)
+        return known.offset if known is not None else 0
+
+    def is_proved(self, partition: int) -> bool:
+        """Return whether it shows by itself that retention had deleted nothing before it.
+
+        A partition that came later began at 0. Files without evidence are proved where the log
+        began at 0, or where the record at the boundary is stamped exactly at its time.
+        """
+        known = self.partitions.get(partition)
+        if known is None:
+            return True
+        if known.evidence is not None:
+            return known.evidence.proof is not None
+        # Old files say nothing of a topic that was created anew.
+        return known.log_start == 0 or known.record_timestamp_ms == milliseconds(self.at)
+
+
+def known_boundaries(folder: DatasetFolder, topic: str, topic_uuid: str) -> list[Boundary]:
+    """Return all boundaries of a topic that are written down, in order of time."""
+    paths = dict(boundary_files(folder.boundaries(topic, topic_uuid)))
+    return [read_boundary(paths[at]) for at in sorted(paths)]
+
+
+def boundary_files(folder: Path) -> Iterator[tuple[datetime, Path]]:
+    """Yield time and path of every boundary file in the folder of a topic."""
+    for path in folder.glob("*Z.json"):
+        yield datetime.strptime(path.stem, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC), path
+
+
+def to_json(topic: TopicIdentity, boundary: Boundary) -> dict[str, Any]:
+    """Return what the file of a boundary holds."""
+    return {
+        "at": f"{boundary.at:%Y-%m-%dT%H:%M:%SZ}",
+        "found_at": f"{_utc(boundary.found_ms):%Y-%m-%dT%H:%M:%SZ}",
+        "topic": topic.topic,
+        "topic_uuid": topic.uuid,
+        "cluster": topic.cluster,
+        "partitions": {str(p): asdict(b) for p, b in boundary.partitions.items()},
+    }
+
+
+def read_boundary(path: Path) -> Boundary:
+    """Read a boundary file, also one without evidence.
+
+    Raises:
+        IngestError: It is damaged.
+    """
+    value = canonical.loads(path.read_bytes(), path=str(path))
+    try:
+        at, found_at = (
+            datetime.strptime(value[name], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+            for name in ("at", "found_at")
+        )
+        partitions = {int(p): _partition(b) for p, b in value["partitions"].items()}
+    except (KeyError, TypeError, ValueError) as error:
+        raise IngestError(
+            f"boundary file {path} is damaged ({error}); restore or remove it"
+        ) from error
+    # Of the file's seconds the last moment: what was found is not older than the file says.
+    found_ms = milliseconds(found_at) + 999
+    return Boundary(at, partitions, found_ms)
+
+
+def _partition(value: dict[str, Any]) -> PartitionBoundary:
+    evidence = value.get("evidence")
+    known = None if evidence is None else Evidence.from_json(evidence)
+    return PartitionBoundary(**{**value, "evidence": known})
+
+
+def _utc(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms // 1000, UTC)
+
+
+def milliseconds(at: datetime) -> int:
+    """Return an aware time as milliseconds since 1970."""
+    return int(at.timestamp() * 1000)
