@@ -26,22 +26,32 @@ _DELETED: Final = "deleted"
 _UNPROVEN: Final = "unproven"
 
 
-def reasons(windows: Sequence[TopicWindow], inputs: Mapping[str, Planned]) -> dict[str, str]:
+def reasons(
+    windows: Sequence[TopicWindow], inputs: Mapping[str, Planned], allowed: str | None = None
+) -> dict[str, str]:
     """Return per source why nothing is read of it.
 
     Args:
         windows: The topics.
         inputs: What is read, without what was lost.
+        allowed: Why an interval may be empty that nothing shows to be, or None.
 
     Returns:
         Nothing while any source has offsets to read. Else ``no_offset``, ``log_end``,
-        ``later_record``, ``deleted`` (by retention, and accepted) or ``unproven``.
+        ``later_record``, ``deleted`` (by retention, and accepted) or ``unproven``, with the reason
+        for which that is allowed.
     """
     if any(planned.start < planned.end for planned in inputs.values()):
         return {}
-    return {
+    found = {
         source: _DELETED if whole.start < whole.end else _reason(window, whole.partition)
         for window, source, whole in _wholes(windows)
+    }
+    if allowed is None:
+        return found
+    return {
+        source: f"{why}, allowed: {allowed}" if why == _UNPROVEN else why
+        for source, why in found.items()
     }
 
 

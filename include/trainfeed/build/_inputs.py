@@ -55,11 +55,12 @@ class Inputs(KnownInputs, Protocol):
             allow_gap: Why further loss is accepted, or None to refuse any.
         """
 
-    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
+    def empty_because(self, inputs: Mapping[str, Planned], allow_gap: str | None) -> dict[str, str]:
         """Return per source why nothing is read of it: a function of what is planned alone.
 
         Args:
             inputs: What ``without_losses`` returned.
+            allow_gap: As given to it.
 
         Returns:
             Nothing while anything is read.

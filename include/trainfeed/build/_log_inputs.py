@@ -151,7 +151,11 @@ class LogInputs:
         path = expand_path(self._logs.path, self._interval)
         return inputs, require_whole(self._folder, self._interval, path, inputs, allow_gap)
 
-    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
+    def empty_because(
+        self,
+        inputs: Mapping[str, Planned],
+        allow_gap: str | None,  # noqa: ARG002 - what is missing of a folder is decided by its rule
+    ) -> dict[str, str]:
         """Return why nothing is read: nothing while any file has bytes.
 
         ``no_bytes`` per file, ``no_files`` for a complete folder without files, and for one that

@@ -95,7 +95,7 @@ class Planner:
             "rebuild": rebuild,
             "gaps": gaps,
             "marker": source.marker,
-            "empty_because": source.empty_because(inputs),
+            "empty_because": source.empty_because(inputs, allow_gap),
         }
         return save_plan(self._folder, plan.model_copy(update=update))
 

@@ -112,9 +112,9 @@ class TopicInputs:
             require_empty_proved(self._windows, kept)
         return kept, gaps
 
-    def empty_because(self, inputs: Mapping[str, Planned]) -> dict[str, str]:
+    def empty_because(self, inputs: Mapping[str, Planned], allow_gap: str | None) -> dict[str, str]:
         """Return per source why nothing is read of it; none while anything is read."""
-        return reasons(self._windows, inputs)
+        return reasons(self._windows, inputs, allow_gap)
 
     def _losses(self, inputs: Mapping[str, PlannedInput]) -> Iterator[Loss]:
         for window in self._windows:

@@ -68,7 +68,7 @@ class Nightly:
             inputs = TopicInputs(self.spec, self.env, windows)
             kept, gaps = inputs.without_losses(None, None)
             ranges = {planned.partition: (planned.start, planned.end) for planned in kept.values()}
-            return ranges, gaps, inputs.empty_because(kept)
+            return ranges, gaps, inputs.empty_because(kept, None)
 
     def ranges(self, days):
         return [self.plan(number)[0][0] for number in days]

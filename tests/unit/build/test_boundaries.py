@@ -91,7 +91,7 @@ def planned(project, monkeypatch):
             inputs = TopicInputs(project.spec, project.env, windows)
             kept, gaps = inputs.without_losses(current, allow_gap)
             ranges = {source: (each.start, each.end) for source, each in kept.items()}
-            return ranges, gaps, inputs.empty_because(kept)
+            return ranges, gaps, inputs.empty_because(kept, allow_gap)
 
     return plan
 
@@ -262,7 +262,7 @@ def test_an_empty_interval_that_nothing_shows_is_refused(project, planned):
         path.write_text(json.dumps(value))
     with pytest.raises(EmptyUnprovenError, match=r"kafka:clicks/0: both boundaries are offset 48"):
         planned(topic, 1)
-    assert planned(topic, 1, allow_gap=WHY)[2] == {"kafka:clicks/0": "unproven"}
+    assert planned(topic, 1, allow_gap=WHY)[2] == {"kafka:clicks/0": f"unproven, allowed: {WHY}"}
 
 
 def read_days(planned, topic, numbers):
