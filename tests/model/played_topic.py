@@ -12,7 +12,14 @@ import uuid
 from itertools import count
 
 import numpy as np
-from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from tests.model.histories import History
@@ -60,7 +67,8 @@ class PlayedTopic:
         self._history = history
         self._admin = AdminClient({"bootstrap.servers": servers})
         self.compact = compact
-        self._incarnation = None
+        self._incarnation = self._seen = None
+        self._past = ()
         self._partitions = {}
         self.plain = None
         self.name = f"model-{uuid.uuid4().hex[:12]}"
@@ -115,10 +123,14 @@ class PlayedTopic:
         })  # fmt: skip
         low, _ = consumer.get_watermark_offsets(TopicPartition(self.name, partition), _WAIT_S)
         consumer.assign([TopicPartition(self.name, partition, low)])
-        found = {}
-        while (message := consumer.poll(_WAIT_S)) is not None and message.error() is None:
-            found[message.offset()] = message.timestamp()[1]
-        assert message is not None, "the broker did not answer"
+        found, is_end = {}, False
+        while not is_end:
+            message = consumer.poll(_WAIT_S)
+            assert message is not None, "the broker did not answer"
+            if message.error() is None:
+                found[message.offset()] = message.timestamp()[1]
+            # Right after a topic was replaced a client may be told that it does not know it.
+            is_end = message.error() and message.error().code() == KafkaError._PARTITION_EOF
         consumer.close()
         return found
 
@@ -131,10 +143,11 @@ class PlayedTopic:
         return answers[span].result(_WAIT_S).offset
 
     def _become(self, topic):
-        if self._incarnation is topic or topic in getattr(self, "_past", ()):
+        if self._incarnation is topic or topic in self._past:
             return
         if self._incarnation is not None:
             self._past = (self._incarnation,)
+            self._seen = self._topic_id()
             self.drop()
         self._incarnation = topic
         settings = {"message.timestamp.after.max.ms": _ANY_TIME}
@@ -142,9 +155,16 @@ class PlayedTopic:
         new = NewTopic(self.name, number, 1, config=settings | (_COMPACT if self.compact else {}))
         # One of that name may still be being deleted.
         self.until(lambda: not self._admin.create_topics([new])[self.name].exception(_WAIT_S))
+        # The broker may still show, and fill, the topic that is being deleted.
+        self.until(lambda: self._topic_id() not in {None, self._seen})
+        self._until_there(number)
         self.plain = self._producer({"enable.idempotence": True})
         self._partitions = {}
-        self._until_there(number)
+
+    def _topic_id(self):
+        """Return the id that the broker shows for the name, or None."""
+        answer = self._admin.describe_topics(TopicCollection([self.name]))[self.name]
+        return None if answer.exception(_WAIT_S) else str(answer.result().topic_id)
 
     def _until_there(self, number):
         def there():

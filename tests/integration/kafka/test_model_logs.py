@@ -55,7 +55,7 @@ def is_plain(history):
 
 def is_loaded_and_compacted(history):
     """Whether the cleaner can be waited for: nothing is built while the log grows."""
-    is_late = history.order in {"newest", "oldest"} and not is_replaced(history)
+    is_late = history.order in {"newest", "oldest"}
     return is_late and is_compacted(history)
 
 
@@ -71,6 +71,9 @@ def is_small(history):
     markers = sum(int(log.entries.is_marker.sum()) for log in logs)
     # The client library writes the present time in place of no stamp.
     stamped = all((log.entries.stamps[~log.entries.is_marker] > 0).all() for log in logs)
+    if is_replaced(history) and has_transactions(history):
+        # Not understood yet: in the second topic of a name, committed records stayed invisible.
+        return False
     return 20 < entries <= MAX_ENTRIES and markers <= 60 and stamped
 
 
