@@ -6,6 +6,7 @@ the interval) is there as links to the real files; whatever is written lands bes
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,8 +46,8 @@ def shadowed(
         shadow = DatasetFolder(Path(root), dataset)
         init_root(shadow.root)
         with map_errors(real.path):
-            for name in ("boundaries", "code"):
-                _link_files(real.path / name, shadow.path / name)
+            _link_files(real.path / "boundaries", shadow.path / "boundaries")
+            _copy_files(real.path / "code", shadow.path / "code")
             if published:
                 plans = Path("plans") / interval
                 _link_files(real.path / plans, shadow.path / plans)
@@ -62,6 +63,13 @@ def _link_files(source: Path, target: Path) -> None:
         link = target / path.relative_to(source)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(path)
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    """Copy the texts of code: a link would not be read, and a folder of links be written to."""
+    for path in source.glob("*.json"):
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target / path.name)
 
 
 def _link_folder(source: Path, target: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from trainfeed.build import PlanRef
 from trainfeed.build._stage import run_stage
+from trainfeed.build.dry_run import dry_run
 from trainfeed.build.plan import plan
 from trainfeed.errors import CodeChangedError, ConflictError, QuotaExceededError
 
@@ -26,6 +27,15 @@ def test_a_conflict_shows_what_changed_in_the_code(project):
     assert '-        raise Reject("no_value", "expected a value")' in rest
     assert '+        raise Reject("no_number", "expected a value")' in rest
     assert not any(len(word) == 64 for word in str(refused.value).split())
+
+
+def test_a_dry_run_shows_what_changed_in_the_code_and_keeps_no_text(project):
+    project.build()
+    kept = sorted((project.folder.path / "code").iterdir())
+    project.edit('raise Reject("no_value"', 'raise Reject("no_number"', "preprocess.py")
+    with pytest.raises(ConflictError, match=r"preprocess\.py as published"):
+        dry_run(project.spec, project.interval("2024-03-01"), project.env)
+    assert sorted((project.folder.path / "code").iterdir()) == kept
 
 
 def test_a_conflict_names_new_files_and_values_of_the_specification(project):
