@@ -74,6 +74,7 @@ TASK_MODULES: Sequence[str] = (
     "trainfeed.build.plan",
     "trainfeed.build.preprocess",
     "trainfeed.build.publish",
+    "trainfeed.build.version_report",
     "trainfeed.build.workers",
     "trainfeed.training.catch_up",
     "trainfeed.training.launch",

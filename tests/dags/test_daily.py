@@ -23,7 +23,7 @@ printf '%s' "$AIRFLOW_ARGS" > {out}/args
 
 
 @pytest.fixture(params=[places.embedded_environ, places.real_environ])
-def environ(request, tmp_path, monkeypatch):
+def environ(request, tmp_path, monkeypatch, socket_enabled):
     monkeypatch.setenv("TRAINFEED_SERVICES_HOME", str(tmp_path / "services"))
     environ = request.param(tmp_path / "data")
     for name, value in environ.items():

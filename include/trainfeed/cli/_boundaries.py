@@ -15,7 +15,11 @@ from trainfeed.window import format_time
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Where intervals begin and end in topics.", no_args_is_help=True)
+app = typer.Typer(
+    help="Where intervals begin and end in topics.",
+    epilog="Example: trainfeed boundaries check flights",
+    no_args_is_help=True,
+)
 
 _COLUMNS = ("topic", "at", "verdict", "partition", "stored", "found", "records between")
 _WARNING = (
@@ -29,7 +33,7 @@ def _group() -> None:
     """Where intervals begin and end in topics."""
 
 
-@app.command("check")
+@app.command("check", epilog="Example: trainfeed boundaries check flights --json")
 def check(
     name: Annotated[str, typer.Argument(help="The data set.")],
     *,

@@ -33,6 +33,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     help="The records that builds turned down: of versions, and of builds that failed.",
+    epilog="Example: trainfeed quarantine ls flights/2013-01-01",
     no_args_is_help=True,
 )
 

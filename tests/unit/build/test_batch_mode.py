@@ -159,7 +159,8 @@ def test_anything_but_a_record_batch_of_the_schema_is_refused(project, returned)
 def test_a_function_that_raises_names_the_batch(project):
     as_batches(project, "def clicks(batch, lookups):\n    raise KeyError('x')\n")
     with pytest.raises(
-        PreprocessError, match=r"raised KeyError: 'x' in the batch of kafka:clicks/"
+        PreprocessError,
+        match=r"raised KeyError: 'x' \(preprocess\.py:2\) in the batch of kafka:clicks/",
     ):
         project.build()
 

@@ -38,7 +38,7 @@ def grow_old(project, age=2 * OLD):
 
 def unpublished(project):
     """What is there of builds beyond versions, plans, boundaries and complete landing files."""
-    kept = {"versions", "plans", "boundaries"}
+    kept = {"versions", "plans", "boundaries", "code", "SCHEDULE.json"}
     found = {path for path in files(project) if path.name.endswith(".tmp")}
     for place in (project.folder.path, Path(project.env.work)):
         found |= {

@@ -289,7 +289,7 @@ def test_a_verdict_counts_for_the_gates_that_it_was_reached_with(project):
     where = planned(project)
     with pytest.raises(GateError, match="count is"):
         check(*where)
-    with pytest.raises(GateError, match="was made anew and has not passed check since"):
+    with pytest.raises(GateError, match="was made again and has not passed check since"):
         publish(*where)
 
 

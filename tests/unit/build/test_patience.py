@@ -51,7 +51,9 @@ def test_a_server_that_comes_back_within_seconds_costs_no_try(project, pauses, m
 
 
 @pytest.mark.parametrize("scheme", ["webhdfs", "hdfs"])
-def test_a_server_that_stays_away_is_given_up_after_a_quarter_of_a_minute(project, pauses, scheme):
+def test_a_server_that_stays_away_is_given_up_after_a_quarter_of_a_minute(
+    project, pauses, scheme, socket_enabled
+):
     ref = planned(project)
     ingest(project.spec, project.env, ref, 0)
     with socket.socket() as unused:

@@ -107,7 +107,7 @@ def test_a_published_version_is_intact_and_a_flipped_byte_is_named(project):
 def test_changed_code_needs_a_reason_and_makes_the_next_generation(project):
     project.build()
     project.edit('"label": n', '"label": n + 1', "preprocess.py")
-    with pytest.raises(ConflictError, match=r"code: .*--rebuild WHY"):
+    with pytest.raises(ConflictError, match=r"inputs: the code; .*--rebuild WHY"):
         project.build()
     assert [p.name for p in project.folder.interval("2024-03-01").glob("g*")] == ["g0001"]
     report = project.build(rebuild="labels start at 1")

@@ -102,7 +102,7 @@ def test_a_topic_that_was_made_again_is_still_a_replaced_one(project):
 @pytest.mark.parametrize(
     ("file", "old", "new", "what"),
     [
-        ("preprocess.py", '"label": n', '"label": n + 1', "code"),
+        ("preprocess.py", '"label": n', '"label": n + 1', "the code"),
         ("dataset.yaml", "seed: 7", "seed: 8", "spec.seed: 7 → 8"),
     ],
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.test_commands import cli
+from tests.unit.cli.conftest import cli
 from trainfeed.dataset.root import ROOT_MARKER
 
 __all__ = ["cli"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.test_commands import cli
+from tests.unit.cli.conftest import cli
 from tests.unit.processes import LIMIT_S, until
 from trainfeed.readers import open_dataset
 

@@ -19,7 +19,8 @@ def nothing_left():
         thread.join(30)
     assert set(threading.enumerate()) <= threads
     assert not multiprocessing.active_children()
-    assert descriptors() == fds
+    # What an earlier test had let go may be collected meanwhile.
+    assert descriptors().items() <= fds.items()
 
 
 def descriptors():
