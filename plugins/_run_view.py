@@ -14,6 +14,14 @@ from plugins._run_facts import Failure, RunFacts, Stage, Training
 __all__ = ["page"]
 
 _KINDS: Final = {"success": "good", "failed": "bad", "running": "busy", "up_for_retry": "bad"}
+# What Airflow calls by names of its own.
+_STATES: Final = {
+    "upstream_failed": "not run",
+    "skipped": "not needed",
+    "up_for_retry": "failed, will be tried again",
+    "up_for_reschedule": "waiting",
+    "deferred": "waiting",
+}
 _REFRESH_S: Final = 10
 _QUIET: Final = frozenset({"success", "waiting", "scheduled", "queued", "removed"})
 _ENDED: Final = frozenset({"success", "failed"})
@@ -127,7 +135,7 @@ def _published(facts: RunFacts) -> str:
 def _empty(version: Mapping[str, Any]) -> str:
     """Return why a version has no samples; nothing when it has some."""
     reasons = version.get("empty_because")
-    if isinstance(reasons, Mapping):
+    if reasons and isinstance(reasons, Mapping):
         said = "; ".join(f"{source}: {reason}" for source, reason in reasons.items())
         return f" The version is empty: {said}."
     return " The version is empty: its source has no records." if version.get("empty") else ""
@@ -143,7 +151,8 @@ def _steps(stages: Sequence[Stage]) -> str:
         count = sum(stage.states.values())
         done = stage.states.get("success", 0)
         number = f" {done}/{count}" if count > 1 else ""
-        shown = f"{stage.task_id}{number}: {stage.state.replace('_', ' ')}"
+        state = _STATES.get(stage.state, stage.state.replace("_", " "))
+        shown = f"{stage.task_id}{number}: {state}"
         marks.append(badge(shown, _KINDS.get(stage.state, "")))
     return f'<div class="steps">{"".join(marks)}</div>' if marks else ""
 
@@ -161,9 +170,13 @@ def _failure(failure: Failure) -> str:
     if not isinstance(report, Mapping) or not report:
         return section(title, kind, message(told.get("message", "")))
     # The tables below say what stands between the first line and what to do.
-    remedy = f"<p>{text('; '.join(said[-2:]))}</p>"
+    remedy = f"<p>{text(' '.join(map(_as_sentence, said[-2:])))}</p>"
     whole = f"<details><summary>The whole message</summary>{message(told['message'])}</details>"
     return section(title, kind, message(said[0]), remedy) + "".join(account(report)) + whole
+
+
+def _as_sentence(line: str) -> str:
+    return f"{line[:1].upper()}{line[1:].removesuffix('.')}." if line else ""
 
 
 def _version(found: Mapping[str, Any]) -> Iterable[str]:
