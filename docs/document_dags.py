@@ -98,7 +98,8 @@ def _parameter(name: str, param: Any) -> str:
     kinds = param.schema["type"]
     kind = kinds if isinstance(kinds, str) else " or ".join(reversed(kinds))
     form = f" ({param.schema['format']})" if "format" in param.schema else ""
-    what = f"**{param.schema['title']}.** {param.description or ''}".rstrip()
+    said = param.description or param.schema.get("description_md", "")
+    what = f"**{param.schema['title']}.** {said}".rstrip()
     return f"| `{name}` | {kind}{form} | {what} |"
 
 

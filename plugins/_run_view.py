@@ -68,9 +68,8 @@ def _parts(facts: RunFacts, trainings: Sequence[Training], note: str) -> Iterabl
 
 def _head(facts: RunFacts) -> str:
     name = facts.dag_id.partition(".")[2]
-    interval = (
-        facts.publish.get("interval") or facts.plan.get("interval") or facts.job.get("interval", "")
-    )
+    trained_on = facts.job.get("intervals") or [""]
+    interval = facts.publish.get("interval") or facts.plan.get("interval") or trained_on[-1]
     title = f"{name} / {interval}" if interval else name
     note = facts.plan.get("note") or facts.publish.get("note")
     return f"<h1>{text(title)} {badge(*_outcome(facts))}</h1><p>{text(_sentence(facts))}</p>" + (
