@@ -38,25 +38,25 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
             False,
             type="boolean",
             title="Dry run",
-            description_md="Only say what would be read, built and published, with sizes: in the"
-            " tab *Data set* of the run, and in the log of the task `plan`. Nothing is written; the"
+            description="Only say what would be read, built and published, with sizes: in the"
+            " tab Data set of the run, and in the log of the task plan. Nothing is written; the"
             " other tasks are skipped, no training starts.",
         ),
         "rebuild": Param(
             None,
             **_REASON,
             title="Rebuild: why",
-            description_md="Build a new generation even if one is published. The reason is"
-            " recorded, for example: `label was off by one`. Another run with the same reason"
+            description="Build a new generation even if one is published. The reason is"
+            " recorded, for example: label was off by one. Another run with the same reason"
             " builds nothing, so clearing a task is safe.",
         ),
         "allow_gap": Param(
             None,
             **_REASON,
             title="Allow a gap: why",
-            description_md="Build even though the source no longer has all records of the interval."
-            " The reason and the missing positions are recorded, for example: `broker lost a disk"
-            " on 3 May`.",
+            description="Build even though the source no longer has all records of the interval."
+            " The reason and the missing positions are recorded, for example: broker lost a disk on"
+            " 3 May.",
         ),
     }
     return params if spec.train is None else {**params, "catch_up": _catch_up_param(spec)}
@@ -68,10 +68,10 @@ def _catch_up_param(spec: DatasetSpec) -> Param:
         type="string",
         enum=["missed", "all", "none"],
         title="Catch up trainings",
-        description_md="Which trainings start besides that of this interval, at most"
-        f" {CATCH_UP_LIMIT} per run. `missed`: of published intervals that no training has seen,"
-        f" for instance because `train.{spec.name}` was paused. `all`: also of those that are older"
-        " than the training in dataset.yaml. `none`: no other.",
+        description="Which trainings start besides that of this interval, at most"
+        f" {CATCH_UP_LIMIT} per run. 'missed': of published intervals that no training has seen,"
+        f" for instance because train.{spec.name} was paused. 'all': also of those that are older"
+        " than the training in dataset.yaml. 'none': no other.",
     )
 
 
@@ -107,7 +107,7 @@ def window_param(spec: DatasetSpec, *, unset: str) -> Param:
         **rule,
         examples=examples,
         title="Window start",
-        description_md=f"Start of the interval, UTC: a tick of the schedule `{spec.schedule}`, from"
+        description=f"Start of the interval, UTC: a tick of the schedule {spec.schedule}, from"
         f" {names[0]}{last}, such as {examples[-1]}. Leave it empty in a backfill, where the dates"
         f" of the backfill decide. {unset}",
     )

@@ -98,8 +98,7 @@ def _parameter(name: str, param: Any) -> str:
     kinds = param.schema["type"]
     kind = kinds if isinstance(kinds, str) else " or ".join(reversed(kinds))
     form = f" ({param.schema['format']})" if "format" in param.schema else ""
-    said = param.description or param.schema.get("description_md", "")
-    what = f"**{param.schema['title']}.** {said}".rstrip()
+    what = f"**{param.schema['title']}.** {param.description or ''}".rstrip()
     return f"| `{name}` | {kind}{form} | {what} |"
 
 

@@ -236,8 +236,8 @@ def test_the_trigger_form_explains_every_parameter(add, load):
     for name in params:
         param = params.get_param(name)
         assert param.schema["title"]
-        assert param.description is None, "the form would show it in place of the one below"
-        assert param.schema["description_md"].endswith(".")
+        assert param.description.endswith(".")
+        assert "`" not in param.description, "the form shows it as it stands"
 
 
 def test_without_a_training_there_is_none_to_catch_up(add, load):
@@ -257,10 +257,7 @@ def test_the_window_of_a_daily_set_with_an_end_is_one_of_its_ticks(add, load):
     assert param.schema["type"] == ["null", "string"]
     assert param.schema["enum"] == [None, "2026-01-01", "2026-01-02", "2026-01-03"]
     assert param.schema["values_display"] == {"null": "none: the date decides"}
-    assert (
-        "a tick of the schedule `@daily`, from 2026-01-01 to 2026-01-03,"
-        in param.schema["description_md"]
-    )
+    assert "a tick of the schedule `@daily`, from 2026-01-01 to 2026-01-03," in param.description
 
 
 def test_a_weekly_set_lists_its_own_days_only(add, load):
@@ -282,7 +279,7 @@ def test_the_window_of_an_hourly_set_is_a_date_and_time(add, load):
     param = form(add, load, **HOURLY).get_param("window_start")
     assert param.schema["format"] == "date-time"
     assert param.schema["examples"][1] == "2026-01-01T01:00:00Z"
-    assert "from 2026-01-01T00, such as" in param.schema["description_md"]
+    assert "from 2026-01-01T00, such as" in param.description
 
 
 ODD = {'"@daily"': '"*/20 */7 * * 1-5"', "end: 2026-01-03\n": ""}

@@ -402,5 +402,7 @@ def test_trainings_that_do_not_start_are_named(look, reports):
     told = {"dag": "train.clicks", "state": "paused", "untrained": 3, "caught_up": ["2026-01-01"]}
     reports[key] = {**reports[key], "training": told}
     page = look()
-    assert "train.clicks is paused, so no training starts; 3 published intervals wait" in page
+    assert "train.clicks was paused when this run ended, so it started no training." in page
+    assert "Published intervals that waited for one: 3." in page
     assert "are started too: 2026-01-01." in page
+    assert page.index("are started too") < page.index("<h2>Version</h2>")
