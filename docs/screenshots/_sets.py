@@ -70,7 +70,8 @@ _TRAIN: Final = '''\
 
 
 def main(job):
-    return {"samples": sum(1 for _ in job.open("train")())}
+    blocks = job.open("train").iter_arrays()
+    return {"samples": sum(len(block["label"]) for block in blocks)}
 '''
 
 

@@ -174,14 +174,22 @@ class Walk:
 
 def main(folder: Path, names: Sequence[str]) -> int:
     """Walk; returns how many steps did not do what they should have."""
+    walked = _chosen(names)
     folder.mkdir(parents=True, exist_ok=True)
-    walked = [each for each in SETS if not names or each.name in names]
     home = Path(tempfile.mkdtemp(prefix="trainfeed-walk-"))
     home.chmod(0o711)  # the database runs as another account
     try:
         return _walk(folder, walked, home)
     finally:
         shutil.rmtree(home)
+
+
+def _chosen(names: Sequence[str]) -> list[WalkedSet]:
+    """Return the data sets of the names, in their order; all when there is none."""
+    known = {each.name: each for each in SETS}
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f"expected some of {', '.join(known)}, got {', '.join(unknown)}")
+    return [known[name] for name in names or known]
 
 
 def _walk(folder: Path, walked: Sequence[WalkedSet], home: Path) -> int:
