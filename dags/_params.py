@@ -24,7 +24,9 @@ _LAST_ENDED: Final = (
     " fails where the schedule has no such interval."
 )
 _EXAMPLES: Final = 3
-# Who is refused gets the whole list in the message.
+# What the list shows for "no window start".
+_BY_DATE: Final = "none: the date decides"
+# A run that is refused gets the whole list in the message.
 _LISTED: Final = 100
 
 
@@ -36,24 +38,25 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
             False,
             type="boolean",
             title="Dry run",
-            description="Only say what would be read, built and published, with sizes, in the log"
-            " of the task `plan`. Nothing is written; the other tasks are skipped, no training"
-            " starts.",
+            description="Only say what would be read, built and published, with sizes: in the"
+            " tab Data set of the run, and in the log of the task plan. Nothing is written; the"
+            " other tasks are skipped, no training starts.",
         ),
         "rebuild": Param(
             None,
             **_REASON,
             title="Rebuild: why",
-            description="Make a further generation of the interval, although it has one. The"
-            " reason is recorded, for example: `label was off by one`. A reason counts once, so"
-            " that tasks may be cleared.",
+            description="Build a new generation even if one is published. The reason is"
+            " recorded, for example: label was off by one. Another run with the same reason"
+            " builds nothing, so clearing a task is safe.",
         ),
         "allow_gap": Param(
             None,
             **_REASON,
             title="Allow a gap: why",
-            description="Build although the source has deleted records of the interval. The reason"
-            " and the missing positions are recorded, for example: `broker lost a disk on 3 May`.",
+            description="Build even though the source no longer has all records of the interval."
+            " The reason and the missing positions are recorded, for example: broker lost a disk on"
+            " 3 May.",
         ),
     }
     return params if spec.train is None else {**params, "catch_up": _catch_up_param(spec)}
@@ -65,10 +68,10 @@ def _catch_up_param(spec: DatasetSpec) -> Param:
         type="string",
         enum=["missed", "all", "none"],
         title="Catch up trainings",
-        description=f"Which trainings start besides that of this interval, at most {CATCH_UP_LIMIT}"
-        " per run. `missed`: of published intervals that no training has seen, for instance because"
-        f" `train.{spec.name}` was paused. `all`: also of those that are older than the training in"
-        " dataset.yaml. `none`: no other.",
+        description="Which trainings start besides that of this interval, at most"
+        f" {CATCH_UP_LIMIT} per run. 'missed': of published intervals that no training has seen,"
+        f" for instance because train.{spec.name} was paused. 'all': also of those that are older"
+        " than the training in dataset.yaml. 'none': no other.",
     )
 
 
@@ -94,7 +97,7 @@ def window_param(spec: DatasetSpec, *, unset: str) -> Param:
         examples = [f"{interval.start:%Y-%m-%dT%H:%M:%SZ}" for interval in ticks[:_EXAMPLES]]
     elif schedule.last is not None and len(names) <= _LISTED:
         # A format would make the form ask for a date, and show no list.
-        rule = {"enum": [None, *names]}
+        rule = {"enum": [None, *names], "values_display": {"null": _BY_DATE}}
     last = ""
     if schedule.last is not None:
         last = f" to {schedule.interval_starting(schedule.last).name}"
@@ -104,7 +107,7 @@ def window_param(spec: DatasetSpec, *, unset: str) -> Param:
         **rule,
         examples=examples,
         title="Window start",
-        description=f"Start of the interval, UTC: a tick of the schedule `{spec.schedule}`, from"
+        description=f"Start of the interval, UTC: a tick of the schedule {spec.schedule}, from"
         f" {names[0]}{last}, such as {examples[-1]}. Leave it empty in a backfill, where the dates"
         f" of the backfill decide. {unset}",
     )

@@ -39,7 +39,7 @@ def _gates(gates: Iterable[Mapping[str, Any]]) -> str:
             gate.get("because", ""),
             Html(badge("holds", "good") if gate.get("passed") else _broken(gate)),
         )
-        for gate in gates
+        for gate in sorted(gates, key=lambda gate: bool(gate.get("passed")))
     ]
     return table(("gate", "value", "allowed", "out of", ""), rows)
 

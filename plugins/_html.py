@@ -7,7 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-__all__ = ["Html", "badge", "code", "document", "message", "pairs", "section", "table", "text"]
+__all__ = [
+    "STATE_KINDS",
+    "Html",
+    "badge",
+    "code",
+    "document",
+    "message",
+    "pairs",
+    "section",
+    "table",
+    "text",
+]
+
+# The colour of a state of Airflow.
+STATE_KINDS: Final = {"success": "good", "failed": "bad", "running": "busy", "up_for_retry": "bad"}
 
 _MOST_CHARS: Final = 8_000
 # Fewer fit on a phone.

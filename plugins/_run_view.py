@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any, Final
-from urllib.parse import quote
 
 from plugins._account_view import account, counts
-from plugins._html import Html, badge, document, message, pairs, section, table, text
+from plugins._html import (
+    STATE_KINDS,
+    Html,
+    badge,
+    document,
+    message,
+    pairs,
+    section,
+    table,
+    text,
+)
 from plugins._run_facts import Failure, RunFacts, Stage, Training
+from plugins._training_view import announced, started, training_job
 
 __all__ = ["page"]
 
-_KINDS: Final = {"success": "good", "failed": "bad", "running": "busy", "up_for_retry": "bad"}
+# What Airflow calls by names of its own.
+_STATES: Final = {
+    "upstream_failed": "not run",
+    "skipped": "not needed",
+    "up_for_retry": "failed, will be tried again",
+    "up_for_reschedule": "waiting",
+    "deferred": "waiting",
+}
 _REFRESH_S: Final = 10
 _QUIET: Final = frozenset({"success", "waiting", "scheduled", "queued", "removed"})
 _ENDED: Final = frozenset({"success", "failed"})
@@ -42,27 +58,26 @@ def _parts(facts: RunFacts, trainings: Sequence[Training], note: str) -> Iterabl
     yield _head(facts)
     yield note
     yield _steps(facts.stages)
+    yield section("Trainings", announced(facts.publish.get("training")), started(trainings))
     yield from map(_failure, facts.failures)
     if facts.plan.get("dry_run"):
         yield section("What a build would do", _lines(facts.plan.get("lines")))
     if facts.version:
         yield from _version(facts.version)
-        yield _announced(facts.publish.get("training"))
     elif facts.publish:
         # Of a run before there was such a report, or whose version cannot be read any more.
         yield section("Version", pairs(dict(sorted(facts.publish.items()))))
     elif facts.check.get("report") and not facts.failures:
         yield from account(facts.check["report"])
-    yield from (_training(training) for training in trainings)
+    yield from map(training_job, trainings)
     if facts.job:
         yield section("Training job", pairs(facts.job))
 
 
 def _head(facts: RunFacts) -> str:
     name = facts.dag_id.partition(".")[2]
-    interval = (
-        facts.publish.get("interval") or facts.plan.get("interval") or facts.job.get("interval", "")
-    )
+    trained_on = facts.job.get("intervals") or [""]
+    interval = facts.publish.get("interval") or facts.plan.get("interval") or trained_on[-1]
     title = f"{name} / {interval}" if interval else name
     note = facts.plan.get("note") or facts.publish.get("note")
     return f"<h1>{text(title)} {badge(*_outcome(facts))}</h1><p>{text(_sentence(facts))}</p>" + (
@@ -80,7 +95,7 @@ def _outcome(facts: RunFacts) -> tuple[str, str]:
     if facts.publish:
         verdict = str(facts.publish.get("verdict", "built"))
         return {"built": "published"}.get(verdict, verdict), "good"
-    return facts.state or "unknown", _KINDS.get(facts.state, "")
+    return facts.state or "unknown", STATE_KINDS.get(facts.state, "")
 
 
 def _sentence(facts: RunFacts) -> str:
@@ -127,7 +142,7 @@ def _published(facts: RunFacts) -> str:
 def _empty(version: Mapping[str, Any]) -> str:
     """Return why a version has no samples; nothing when it has some."""
     reasons = version.get("empty_because")
-    if isinstance(reasons, Mapping):
+    if reasons and isinstance(reasons, Mapping):
         said = "; ".join(f"{source}: {reason}" for source, reason in reasons.items())
         return f" The version is empty: {said}."
     return " The version is empty: its source has no records." if version.get("empty") else ""
@@ -143,8 +158,9 @@ def _steps(stages: Sequence[Stage]) -> str:
         count = sum(stage.states.values())
         done = stage.states.get("success", 0)
         number = f" {done}/{count}" if count > 1 else ""
-        shown = f"{stage.task_id}{number}: {stage.state.replace('_', ' ')}"
-        marks.append(badge(shown, _KINDS.get(stage.state, "")))
+        state = _STATES.get(stage.state, stage.state.replace("_", " "))
+        shown = f"{stage.task_id}{number}: {state}"
+        marks.append(badge(shown, STATE_KINDS.get(stage.state, "")))
     return f'<div class="steps">{"".join(marks)}</div>' if marks else ""
 
 
@@ -161,9 +177,13 @@ def _failure(failure: Failure) -> str:
     if not isinstance(report, Mapping) or not report:
         return section(title, kind, message(told.get("message", "")))
     # The tables below say what stands between the first line and what to do.
-    remedy = f"<p>{text('; '.join(said[-2:]))}</p>"
+    remedy = f"<p>{text(' '.join(map(_as_sentence, said[-2:])))}</p>"
     whole = f"<details><summary>The whole message</summary>{message(told['message'])}</details>"
     return section(title, kind, message(said[0]), remedy) + "".join(account(report)) + whole
+
+
+def _as_sentence(line: str) -> str:
+    return f"{line[:1].upper()}{line[1:].removesuffix('.')}." if line else ""
 
 
 def _version(found: Mapping[str, Any]) -> Iterable[str]:
@@ -230,33 +250,3 @@ def _more(totals: Mapping[str, Any], kind: str, found: Mapping[str, Any]) -> str
 
 def _lines(lines: Any) -> str:
     return f"<pre>{text(chr(10).join(map(str, lines)))}</pre>" if lines else ""
-
-
-def _announced(found: Any) -> str:
-    """Return what became of the events that start trainings, where there is something to say."""
-    if not isinstance(found, Mapping):
-        return ""
-    lines = []
-    if found.get("state") in {"paused", "missing"}:
-        lines.append(
-            f"{found.get('dag')} is {found['state']}, so no training starts;"
-            f" {found.get('untrained')} published intervals wait for one. Once it is switched on,"
-            " the next run of this DAG starts them."
-        )
-    if caught_up := found.get("caught_up"):
-        lines.append(f"Trainings that were missed are started too: {', '.join(caught_up)}.")
-    return section("Trainings", *(f"<p>{text(line)}</p>" for line in lines))
-
-
-def _training(training: Training) -> str:
-    """Return a run that the interval started, with the way to its page."""
-    state = badge(training.state, _KINDS.get(training.state, ""))
-    link = f'<a href="{escape(_address(training))}">Page of this run</a>'
-    shown = {"run": training.run_id, **dict(training.job)}
-    return section("Training job", f"<p>{state} {link}</p>", pairs(shown))
-
-
-def _address(training: Training) -> str:
-    """The page of another run, from the page of a run."""
-    run, dag = quote(training.run_id, safe=""), quote(training.dag_id, safe="")
-    return f"../../{dag}/runs/{run}"

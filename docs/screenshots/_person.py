@@ -26,7 +26,7 @@ _OPEN: Final = "//*[@data-part='content' and @data-state='open']"
 
 
 class Person:
-    """Somebody at a browser, logged in as ``admin``.
+    """A browser, logged in as ``admin``.
 
     Args:
         browser: The browser.
@@ -39,7 +39,7 @@ class Person:
         self._shots = 0
 
     def log_in(self, dag_id: str) -> None:
-        """Be asked who is there, and say it."""
+        """Open a page of a DAG, and log in on the way."""
         self._browser.open(f"{self._stack.url}/dags/{dag_id}")
         self._browser.type("//input[@name='username']", "admin")
         self._browser.type("//input[@name='password']", admin_password(self._stack.home))
@@ -99,6 +99,12 @@ class Person:
         phone.find("//h1")
         self._shots += 1
         phone.shoot(self._folder / f"{self._shots:02}-{shot}.png")
+
+    def look_at_links(self, run: DagRun, shot: str) -> None:
+        """Open the details of the last task, with its links."""
+        self._browser.open(f"{self._page(run)}/tasks/publish/details")
+        self._browser.find("//*[contains(text(), 'Extra Links')]")
+        self.shoot(shot)
 
     def look_at_log(self, run: DagRun, task: str, shot: str) -> None:
         """Open the log of a task."""

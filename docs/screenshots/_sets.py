@@ -1,6 +1,6 @@
 """The four data sets of the walk: flights, digits, one of log files and one of a topic.
 
-Each has three good days, one whose records its gates refuse until somebody repairs something, and
+Each has three good days, one whose records its gates refuse until a file is repaired, and
 one that is built while its training is paused.
 """
 
@@ -70,7 +70,8 @@ _TRAIN: Final = '''\
 
 
 def main(job):
-    return {"samples": sum(1 for _ in job.reader("train")())}
+    blocks = job.open("train").iter_arrays()
+    return {"samples": sum(len(block["label"]) for block in blocks)}
 '''
 
 

@@ -59,6 +59,7 @@ class Browser:
         }
         wanted = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}}
         self._session = self._ask("POST", "/session", wanted)["sessionId"]
+        self._resize()
         return self
 
     def __exit__(
@@ -71,6 +72,13 @@ class Browser:
         self._driver.terminate()
         self._driver.communicate()
         shutil.rmtree(self._profile, ignore_errors=True)
+
+    def _resize(self) -> None:
+        """Give the page its size: a window is never narrower than 500 pixels, and has a frame."""
+        width, height = self._size
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
+        self._call("POST", "/goog/cdp/execute", command)
 
     def open(self, url: str) -> None:
         """Go to a page."""

@@ -1,8 +1,9 @@
 """Walk through the pages of a real Airflow: `python docs/screenshots/walk.py FOLDER [NAME …]`.
 
-For each of four data sets a browser triggers a day by the form, looks at a dry run, backfills two
-days, meets a gate that refuses a day, repairs it, and pauses and unpauses the training. Screenshots
-of every step go to FOLDER; the exit status is 1 when a step did not do what it should have.
+For each of four data sets a browser looks at a dry run, triggers a day by the form, backfills two
+days, meets a gate that refuses a day, repairs it, and pauses and unpauses the training. What a page
+shows is compared with what the API says. Screenshots of every step go to FOLDER; the exit status is
+1 when a step did not do what it should have.
 `python -m services run kafka -- python docs/screenshots/walk.py FOLDER` has one topic on a broker.
 """
 
@@ -23,6 +24,7 @@ HERE: Final = Path(__file__).resolve().parent
 REPOSITORY: Final = HERE.parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "include")]
 
+from docs.screenshots._evidence import Evidence, require  # noqa: E402
 from docs.screenshots._person import Person  # noqa: E402
 from docs.screenshots._sets import SETS, WalkedSet, make_places  # noqa: E402
 from docs.screenshots.browser import Browser  # noqa: E402
@@ -33,7 +35,9 @@ from services.airflow_client import DagRun  # noqa: E402
 RUN_S: Final = 600.0
 START_S: Final = 600.0
 POLL_S: Final = 0.5
-HEIGHT: Final = 1250
+WIDTH: Final = 1400
+HEIGHT: Final = 1150
+PHONE: Final = 400
 
 
 class Walk:
@@ -53,6 +57,7 @@ class Walk:
         self._person, self._phone, self._stack = person, phone, stack
         self._set, self._folder = walked, datasets / walked.name
         self._build, self._train = f"build.{walked.name}", f"train.{walked.name}"
+        self._evidence = Evidence(stack.client)
 
     @property
     def name(self) -> str:
@@ -65,16 +70,22 @@ class Walk:
 
     def dry_run(self) -> None:
         """See what a build would do; nothing is published."""
-        run = self._run(lambda: self._person.trigger(self._build, self._set.days[0], dry_run=True))
-        self._look(run, "dry-run", expects="Nothing was written", state="success")
+        day = self._set.days[0]
+        run = self._run(lambda: self._person.trigger(self._build, day, dry_run=True))
+        self._look(run, "dry-run", expects="Nothing was written")
+        self._evidence.triggered_by_the_form(run, day)
+        self._evidence.only_planned(run, day)
 
     def trigger(self) -> None:
         """Build one day by the form, and look at what came of it and of its training."""
         day, shot = self._set.days[0], f"{self._set.name}-trigger-form"
         run = self._run(lambda: self._person.trigger(self._build, day, shot=shot))
         self._trained(day)
-        self._look(run, "published", expects="g0001 is published", state="success")
+        self._look(run, "published", expects="g0001 is published")
         self._person.look_at_phone(self._phone, run, f"{self._set.name}-published-phone")
+        self._person.look_at_links(run, f"{self._set.name}-links")
+        self._evidence.triggered_by_the_form(run, day)
+        self._evidence.published(run, day)
 
     def backfill(self) -> None:
         """Build two days by the form."""
@@ -82,15 +93,19 @@ class Walk:
         shot = f"{self._set.name}-backfill-form"
         runs = self._runs(lambda: self._person.backfill(self._build, first, last, shot=shot), 2)
         self._person.look_at_dag(self._build, f"{self._set.name}-backfill")
-        for run in runs:
-            _require(run.state == "success", f"{run.run_id} is {run.state}")
+        for run, day in zip(sorted(runs, key=lambda run: run.run_id), (first, last), strict=True):
+            require(run.run_type == "backfill", f"expected a backfill, got {run.run_type}")
+            self._evidence.published(run, day)
+        for day in (first, last):
+            self._trained(day)
 
     def refuse(self) -> None:
         """Meet a gate: the page says why, and the log begins with it."""
         if self._set.spoil is not None:
             self._edit(*self._set.spoil)
         run = self._run(lambda: self._person.trigger(self._build, self._set.days[3]))
-        self._look(run, "refused", expects="trainfeed quarantine show", state="failed")
+        self._evidence.refused(run)
+        self._look(run, "refused", expects="trainfeed quarantine show")
         self._person.look_at_phone(self._phone, run, f"{self._set.name}-refused-phone")
         self._person.look_at_log(run, "check", f"{self._set.name}-refused-log")
 
@@ -98,20 +113,24 @@ class Walk:
         """Repair what the message names, and build the day."""
         self._edit(*self._set.repair)
         run = self._run(lambda: self._person.trigger(self._build, self._set.days[3]))
-        self._look(run, "repaired", expects="g0001 is published", state="success")
+        self._look(run, "repaired", expects="g0001 is published")
+        self._evidence.published(run, self._set.days[3])
+        self._trained(self._set.days[3])
 
     def pause(self) -> None:
         """Build while the training is paused; once it goes on, the training is caught up on."""
-        day = self._set.days[4]
-        self._person.toggle(self._train)
-        self._wait(lambda: self._stack.client.dags()[self._train], "the training is not paused")
+        before, day = self._set.days[3:]
+        self._switch(paused=True)
         run = self._run(lambda: self._person.trigger(self._build, day))
-        self._look(run, "training-paused", expects="g0001 is published", state="success")
-        self._person.toggle(self._train)
-        self._wait(lambda: not self._stack.client.dags()[self._train], "it stays paused")
-        run = self._run(lambda: self._person.trigger(self._build, day))
-        self._look(run, "identical", expects="published before", state="success")
+        self._look(run, "training-paused", expects=f"{self._train} is paused")
+        report = self._evidence.published(run, day)["training"]
+        require(report["state"] == "paused", f"expected a paused training, got {report}")
+        self._switch(paused=False)
+        run = self._run(lambda: self._person.trigger(self._build, before))
         self._trained(day)
+        self._look(run, "identical", expects=f"Trainings that were missed are started too: {day}")
+        report = self._evidence.published(run, before, "identical")["training"]
+        require(report["caught_up"] == [day], f"expected {day} to be caught up, got {report}")
         self._person.look_at_dag(self._train, f"{self._set.name}-training-caught-up")
 
     def _run(self, start: Callable[[], None]) -> DagRun:
@@ -128,46 +147,49 @@ class Walk:
         self._wait(lambda: len(new()) >= count, f"the form made no {count} runs of {self._build}")
         return client.wait_for(new(), RUN_S)
 
+    def _switch(self, *, paused: bool) -> None:
+        self._person.toggle(self._train)
+        otherwise = f"expected {self._train} to be {'paused' if paused else 'on'}"
+        self._wait(lambda: self._stack.client.dags()[self._train] is paused, otherwise)
+
     def _trained(self, day: str) -> None:
-        def runs() -> Sequence[DagRun]:
-            found = self._stack.client.dag_runs(self._train)
-            return [run for run in found if run.partition_key == day and run.ended]
+        otherwise = f"no training of {self._set.name}/{day} has ended"
+        self._wait(lambda: self._evidence.trained(self._train, day), otherwise)
 
-        self._wait(lambda: bool(runs()), f"no training of {self._set.name}/{day} has ended")
-        _require(runs()[-1].state == "success", f"the training of {day} failed")
-
-    def _look(self, run: DagRun, name: str, *, expects: str, state: str) -> None:
+    def _look(self, run: DagRun, name: str, *, expects: str) -> None:
         self._person.look_at_run(run, f"{self._set.name}-{name}", expects=expects)
-        _require(run.state == state, f"expected {run.run_id} to be {state}, got {run.state}")
 
     def _edit(self, file: str, old: str, new: str) -> None:
         path = self._folder / file
         text = path.read_text()
-        _require(old in text, f"{path} has no {old!r}")
+        require(old in text, f"{path} has no {old!r}")
         path.write_text(text.replace(old, new))
 
     def _wait(self, holds: Callable[[], bool], otherwise: str) -> None:
         deadline_s = time.monotonic() + RUN_S
         while not holds():
-            _require(time.monotonic() < deadline_s, otherwise)
+            require(time.monotonic() < deadline_s, otherwise)
             threading.Event().wait(POLL_S)
-
-
-def _require(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise AssertionError(otherwise)
 
 
 def main(folder: Path, names: Sequence[str]) -> int:
     """Walk; returns how many steps did not do what they should have."""
+    walked = _chosen(names)
     folder.mkdir(parents=True, exist_ok=True)
-    walked = [each for each in SETS if not names or each.name in names]
     home = Path(tempfile.mkdtemp(prefix="trainfeed-walk-"))
     home.chmod(0o711)  # the database runs as another account
     try:
         return _walk(folder, walked, home)
     finally:
         shutil.rmtree(home)
+
+
+def _chosen(names: Sequence[str]) -> list[WalkedSet]:
+    """Return the data sets of the names, in their order; all when there is none."""
+    known = {each.name: each for each in SETS}
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f"expected some of {', '.join(known)}, got {', '.join(unknown)}")
+    return [known[name] for name in names or known]
 
 
 def _walk(folder: Path, walked: Sequence[WalkedSet], home: Path) -> int:
@@ -179,7 +201,10 @@ def _walk(folder: Path, walked: Sequence[WalkedSet], home: Path) -> int:
         stack.wait(START_S)
         dags = [f"{kind}.{each.name}" for each in walked for kind in ("build", "train")]
         stack.wait_for_dags(dags, START_S)
-        with Browser(height=HEIGHT) as browser, Browser(width=500, height=HEIGHT) as phone:
+        with (
+            Browser(width=WIDTH, height=HEIGHT) as browser,
+            Browser(width=PHONE, height=HEIGHT) as phone,
+        ):
             person = Person(browser, stack, folder)
             person.log_in(dags[0])
             Person(phone, stack, folder).log_in(dags[0])

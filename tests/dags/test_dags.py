@@ -237,6 +237,7 @@ def test_the_trigger_form_explains_every_parameter(add, load):
         param = params.get_param(name)
         assert param.schema["title"]
         assert param.description.endswith(".")
+        assert "`" not in param.description, "the form shows it as it stands"
 
 
 def test_without_a_training_there_is_none_to_catch_up(add, load):
@@ -255,6 +256,7 @@ def test_the_window_of_a_daily_set_with_an_end_is_one_of_its_ticks(add, load):
     param = form(add, load).get_param("window_start")
     assert param.schema["type"] == ["null", "string"]
     assert param.schema["enum"] == [None, "2026-01-01", "2026-01-02", "2026-01-03"]
+    assert param.schema["values_display"] == {"null": "none: the date decides"}
     assert "a tick of the schedule `@daily`, from 2026-01-01 to 2026-01-03," in param.description
 
 

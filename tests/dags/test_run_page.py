@@ -261,6 +261,35 @@ def test_a_failed_run_says_which_task_failed_and_why(look, reports, run):
     assert "<h2>Version</h2>" not in page
 
 
+def test_what_to_do_about_a_failed_gate_is_said_in_sentences(look, reports, run):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    message = f"{MESSAGE}\nnothing was published\nfix the source"
+    run([], [failed(error="GateError", message=message, report=ACCOUNT)])
+    assert "<p>Nothing was published. Fix the source.</p>" in look()
+
+
+def test_a_broken_gate_stands_above_those_that_hold(look, reports, run):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    gates = [{"check": "count", "value": 7, "passed": True}, *ACCOUNT["gates"]]
+    run([], [failed(error="GateError", message=MESSAGE, report={**ACCOUNT, "gates": gates})])
+    page = look()
+    assert page.index(">broken<") < page.index(">holds<")
+
+
+def test_a_task_that_was_not_started_has_not_run(look, run):
+    run([Stage("check", {"failed": 1}), Stage("publish", {"upstream_failed": 1})])
+    page = look()
+    assert "publish: not run" in page
+    assert "upstream" not in page
+
+
+def test_the_page_of_a_training_names_its_interval(client, log_in, reports):
+    key = ("train.clicks", TRAIN_RUN, "train", "return_value")
+    reports[key] = {"job": "clicks-1", "intervals": ["2026-01-01", "2026-01-02"]}
+    page = client.get(address("train.clicks", TRAIN_RUN), headers=log_in("viewer")).text
+    assert "<h1>clicks / 2026-01-02 " in page
+
+
 def test_a_task_that_was_killed_is_named_without_a_message(look, reports, run):
     del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
     run([Stage("preprocess", {"failed": 1, "success": 2})], [failed("preprocess")])
@@ -358,11 +387,22 @@ def test_an_empty_version_says_why(look, reports):
     assert "The version is empty: logs:a: no folder came." in look()
 
 
+@pytest.mark.parametrize("reasons", [None, {}])
+def test_a_version_with_samples_is_not_called_empty(look, reports, reasons):
+    of_version = {"empty": False, "empty_because": reasons}
+    reports[VERSION_KEY] = {**VERSION, "version": of_version}
+    page = look()
+    assert "g0001 is published; readers get it.</p>" in page
+    assert "is empty" not in page
+
+
 def test_trainings_that_do_not_start_are_named(look, reports):
     reports[VERSION_KEY] = VERSION
     key = ("build.clicks", BUILD_RUN, "publish", "return_value")
     told = {"dag": "train.clicks", "state": "paused", "untrained": 3, "caught_up": ["2026-01-01"]}
     reports[key] = {**reports[key], "training": told}
     page = look()
-    assert "train.clicks is paused, so no training starts; 3 published intervals wait" in page
+    assert "train.clicks was paused when this run ended, so it started no training." in page
+    assert "Published intervals that waited for one: 3." in page
     assert "are started too: 2026-01-01." in page
+    assert page.index("are started too") < page.index("<h2>Version</h2>")

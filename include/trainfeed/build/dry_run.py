@@ -169,9 +169,9 @@ def _read_line(part: Mapping[str, Any], *, lands: bool) -> str:
     count = part["end"] - part["start"]
     line = f"would read     {part['source']}"
     if part["unit"] == "bytes":
-        line = f"{line}: {_size(count)} in {part['pieces']} pieces"
+        line = f"{line}: {_size(count)} in {_counted(part['pieces'], 'piece')}"
     else:
-        line = f"{line} [{part['start']}, {part['end']}): {count} offsets"
+        line = f"{line} [{part['start']}, {part['end']}): {_counted(count, 'offset')}"
     if not lands or not count:
         return line
     if part["landed_pieces"] == part["pieces"]:
@@ -180,18 +180,18 @@ def _read_line(part: Mapping[str, Any], *, lands: bool) -> str:
 
 
 def _total_line(report: Mapping[str, Any]) -> str:
-    line = f"would read     {report['sources']} sources in all"
+    line = f"would read     {_counted(report['sources'], 'source')} in all"
     if report["offsets"]:
-        line += f", {report['offsets']} offsets"
+        line += f", {_counted(report['offsets'], 'offset')}"
     if report["read_bytes"] is None:
         return line
     return f"{line}, about {_size(report['read_bytes'])} of it from the source"
 
 
 def _publish_line(publishes: Mapping[str, Any]) -> str:
-    size = "size unknown, there is no version of about this size to go by"
+    size = "size unknown, no version of about this size is there to estimate it from"
     if publishes["estimated_from"] is not None:
-        size = f"about {_size(publishes['bytes'])}, going by {publishes['estimated_from']}"
+        size = f"about {_size(publishes['bytes'])}, estimated from {publishes['estimated_from']}"
     line = f"would publish  {publishes['version']}: {size}"
     if publishes["supersedes"] is not None:
         line += f"; supersedes generation {publishes['supersedes']['generation']}"
@@ -205,6 +205,10 @@ def _space_line(place: Mapping[str, Any]) -> str:
     if None not in {place["needed_bytes"], place["free_bytes"]}:
         verdict = ": too little" if place["needed_bytes"] > place["free_bytes"] else ""
     return f"space          {place['place']} {place['uri']}: needs {needed}, {free} free{verdict}"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _size(num_bytes: float) -> str:

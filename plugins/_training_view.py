@@ -1,0 +1,52 @@
+"""The trainings that a run started, or did not, as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any, Final
+from urllib.parse import quote
+
+from plugins._html import STATE_KINDS, badge, pairs, section, text
+from plugins._run_facts import Training
+
+__all__ = ["announced", "started", "training_job"]
+
+# Why no training starts for a version that is published.
+_DEAF: Final = {"paused": "was paused", "missing": "did not exist"}
+
+
+def announced(found: Any) -> str:
+    """Return what became of the events that start trainings, where there is something to say."""
+    if not isinstance(found, Mapping):
+        return ""
+    lines = []
+    if found.get("state") in _DEAF:
+        lines.append(
+            f"{found.get('dag')} {_DEAF[found['state']]} when this run ended, so it started no"
+            f" training. Published intervals that waited for one: {found.get('untrained')}. Once"
+            f" {found.get('dag')} is switched on, the next run of this DAG starts them."
+        )
+    if caught_up := found.get("caught_up"):
+        lines.append(f"Trainings that were missed are started too: {', '.join(caught_up)}.")
+    return "".join(f"<p>{text(line)}</p>" for line in lines)
+
+
+def started(trainings: Sequence[Training]) -> str:
+    """Return in one line whether the trainings of the interval succeeded."""
+    states = " ".join(badge(each.state, STATE_KINDS.get(each.state, "")) for each in trainings)
+    return f"<p>Of this interval, newest first: {states}</p>" if states else ""
+
+
+def training_job(training: Training) -> str:
+    """Return a run that the interval started, with the way to its page."""
+    state = badge(training.state, STATE_KINDS.get(training.state, ""))
+    link = f'<a href="{escape(_address(training))}">Page of this run</a>'
+    shown = {"run": training.run_id, **dict(training.job)}
+    return section("Training job", f"<p>{state} {link}</p>", pairs(shown))
+
+
+def _address(training: Training) -> str:
+    """The page of another run, from the page of a run."""
+    run, dag = quote(training.run_id, safe=""), quote(training.dag_id, safe="")
+    return f"../../{dag}/runs/{run}"
