@@ -143,7 +143,7 @@ def _refuse(stage: Stage, problems: list[str]) -> None:
     if problems:
         raise SourceReplacedError(
             f"log files of {stage.plan.dataset}/{stage.plan.interval['name']} are not those that"
-            f" were planned: {first_few(problems)}; nothing was published; start the run anew to"
+            f" were planned: {first_few(problems)}; nothing was published; run the build again to"
             " build from what is there now"
         )
 

@@ -43,7 +43,7 @@ def load_lookups(spec: DatasetSpec, planned: Mapping[str, str]) -> dict[str, pa.
         if planned.get(name) != digest:
             raise CodeChangedError(
                 f"lookup {name!r} ({_path(spec, name)}) changed since the plan was made; nothing"
-                " was published; start the run anew"
+                " was published; run the build again"
             )
     return {name: _read(_path(spec, name)) for name in sorted(spec.lookups)}
 

@@ -142,7 +142,7 @@ def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
         return _parse(_read(path), path)
     except NotFoundError as error:
         raise NotFoundError(
-            f"plan {path} is missing; nothing was changed; start the run anew"
+            f"plan {path} is missing; nothing was changed; run the build again"
         ) from error
 
 

@@ -140,7 +140,7 @@ def require_space(spec: DatasetSpec, plan: Plan, env: Environment) -> None:
             raise QuotaExceededError(
                 f"expected about {needed} bytes of space in {place['uri']} ({place['place']}),"
                 f" going by the newest version of {plan.dataset!r}, got {free} bytes free;"
-                " nothing was read or written but the plan; make room, then start the run anew"
+                " nothing was read or written but the plan; make room, then run the build again"
             )
 
 

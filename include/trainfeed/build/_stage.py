@@ -111,7 +111,7 @@ class Stage:
         if self.folder.is_removed(self.plan.interval["name"], self.plan.generation):
             raise ConflictError(
                 f"{self.version_path} was published by this plan and has been removed; its number"
-                " is never used again; start the run anew"
+                " is never used again; run the build again"
             )
         if not (self.version_path / "MANIFEST.json").is_file():
             return None
@@ -120,7 +120,7 @@ class Stage:
             raise ConflictError(
                 f"{self.version_path} was published by plan {manifest.plan} while plan"
                 f" {self.plan.plan_id} was at work; the published version stays, nothing of this"
-                " run is visible; start the run anew"
+                " run is visible; run the build again"
             )
         return Version(self.version_path, manifest, digest)
 
@@ -152,7 +152,7 @@ def unit_of(units: Sequence[_Unit], unit: int) -> _Unit:
     if not 0 <= unit < len(units):
         raise CodeChangedError(
             f"the plan has {len(units)} tasks of this stage, none with number {unit}: it was made"
-            " anew while this run was at work; landing files are kept; start the run anew"
+            " anew while this run was at work; landing files are kept; run the build again"
         )
     return units[unit]
 

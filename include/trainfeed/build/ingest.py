@@ -122,6 +122,6 @@ def _check_identity(topic: Topic, planned: PlannedInput) -> None:
         raise SourceReplacedError(
             f"topic {planned.topic!r} was replaced since the plan was made: planned"
             f" {planned.topic_uuid} in cluster {planned.cluster}, found {found.uuid} in cluster"
-            f" {found.cluster}; landed ranges and published versions are kept; start the run anew"
+            f" {found.cluster}; landed ranges and published versions are kept; run the build again"
             " to build from the new topic"
         )

@@ -75,7 +75,9 @@ def build(  # noqa: PLR0913 - options of a command
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Build so many records in a temporary folder, show what came."),
+        typer.Option(
+            min=1, help="Build only the first N records in a temporary folder, and show the result."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -245,7 +247,7 @@ def train(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train on the window of intervals that ends with one, or find the finished job.
+    """Train on the window of intervals that ends with --interval; reuse a finished job.
 
     Of a range every interval is trained on in order, until one fails. Status 0: done; 1: it failed;
     2: wrong usage or settings.

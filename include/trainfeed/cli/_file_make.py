@@ -149,7 +149,7 @@ def reshard(  # noqa: PLR0913 (options of a command)
     *,
     shards: Annotated[int, typer.Option("--shards", help="How many files.")],
     prefix: Annotated[str, typer.Option("--prefix", help="Of their names.")],
-    seed: Annotated[int, typer.Option("--seed", help="Of the shuffle.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the shuffle.")] = 0,
     to: Annotated[str, typer.Option("--to", help="recordio or tfrecord.")] = "recordio",
     codec: Codec = None,
     schema: SchemaFile = None,

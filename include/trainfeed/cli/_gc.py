@@ -19,7 +19,7 @@ _COLUMNS: Final = ("place", "bytes", "modified")
 def gc(
     *,
     older_than: Annotated[
-        int, typer.Option(min=0, help="Hours since it was last changed.")
+        int, typer.Option(min=0, help="Only what was not modified for this many hours.")
     ] = round(OLD / timedelta(hours=1)),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it is.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -22,7 +22,7 @@ def prune_dataset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Remove what `retention` in dataset.yaml does not keep; never what readers get by default."""
+    """Delete generations that `retention` in dataset.yaml does not keep; never the current one."""
     env = environment_from_environ()
     spec = load_spec(env.datasets / name)
     with error_console().status(f"{name}: superseded generations"):

@@ -157,7 +157,7 @@ class KafkaTopic:
             raise SourceReplacedError(
                 f"{where}: topic was deleted and created anew: expected id {planned}, got"
                 f" {found}, at brokers {self._settings['bootstrap.servers']}; nothing of this range"
-                " was kept; start the run anew to build from the new topic"
+                " was kept; run the build again to build from the new topic"
             )
 
     def _iter_records(self, span: OffsetRange, *, first: int) -> Iterator[Records]:

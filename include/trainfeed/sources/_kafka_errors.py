@@ -50,11 +50,11 @@ _MEANING: Final[dict[type[TrainFeedError], tuple[str, ...]]] = {
 }
 _REMEDY: Final[dict[type[TrainFeedError], str]] = {
     TopicNotFoundError: "create the topic, or change its name in dataset.yaml",
-    SourceReplacedError: "start the run anew to build from the new topic",
+    SourceReplacedError: "run the build again to build from the new topic",
     OffsetOutOfRangeError: "restore the records, or accept the loss with --allow-gap WHY",
     ConfigError: "change the settings of the connection, or what the broker allows its user",
-    IngestError: "the task can be tried again; look at the brokers if it goes on",
-    SourceUnreachableError: "the task can be tried again; look at the brokers if it goes on",
+    IngestError: "retry, and if it keeps failing, check the brokers",
+    SourceUnreachableError: "retry, and if it keeps failing, check the brokers",
 }
 # The client looks up who coordinates the group it is named after, and never joins that group: a
 # user who may read the topic needs no right to the group.

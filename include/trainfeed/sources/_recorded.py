@@ -150,7 +150,7 @@ class RecordedTopic:
         if _load(self._location) != self._recording:
             raise SourceReplacedError(
                 f"{span}: {TOPIC_FILE} in {self._location.uri} changed while it was read; nothing"
-                " of this range was kept; start the run anew"
+                " of this range was kept; run the build again"
             )
 
     def close(self) -> None:

@@ -125,8 +125,7 @@ class SourceSpec(Part):
         if isinstance(value, dict) and (len(value) != 1 or value.keys() - cls.model_fields):
             got = ", ".join(value) or "none"
             raise WrongValueError(
-                "exactly one source that this version builds from, kafka, recorded or logs,"
-                f" got {got}",
+                f"one of kafka, recorded, logs, got {got}",
                 nearest(got, cls.model_fields) if len(value) == 1 else "",
                 shows_got=False,
             )

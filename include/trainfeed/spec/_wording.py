@@ -24,7 +24,7 @@ def wording(detail: ErrorDetails, field_names: Iterable[str]) -> str:
     if kind == "extra_forbidden":
         return f"unknown field; {did_you_mean(detail['loc'][-1], field_names)}"
     if kind == "missing":
-        return "expected a value, got nothing; add the field"
+        return "required, and missing; add the field"
     if kind in _WORDINGS:
         return _WORDINGS[kind](detail)
     context = detail.get("ctx", {})

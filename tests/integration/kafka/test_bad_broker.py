@@ -66,7 +66,7 @@ def test_a_broker_that_is_down_is_tried_again(on_broker, nobody):
     assert error.outcome is Outcome.RETRY
     assert f"at brokers {servers}: " in str(error)
     assert "Connection refused" in str(error)
-    assert "nothing of this call was kept; the task can be tried again" in str(error)
+    assert "nothing of this call was kept; retry, and if it keeps failing" in str(error)
     build_after_all(on_broker)
 
 

@@ -141,7 +141,7 @@ def test_a_mistake_is_named(problem: Problem, fields: dict[str, str], message: s
 
 def test_a_path_is_needed(problem: Problem) -> None:
     text = problem(KAFKA, "  logs: {done: _SUCCESS}\n")
-    assert text == "8: source.logs.path: expected a value, got nothing; add the field"
+    assert text == "8: source.logs.path: required, and missing; add the field"
 
 
 def test_logs_and_topics_do_not_mix(problem: Problem) -> None:
