@@ -25,6 +25,8 @@ _MINUTES: Final = 3
 _MARGIN_MS: Final = 30 * MINUTE_MS
 # Nothing may come for so many times as long as what is left took.
 _MOST_PAUSE: Final = 4
+# Of records a third of all apart, at least so many follow each other in time.
+_LEAST_RISING: Final = 0.75
 
 
 def _nothing(_: int) -> Proof | None:
@@ -90,15 +92,16 @@ def _is_stream_before(view: View, log_start: int, offset: int, at_ms: int) -> bo
     """Return whether what is left begins well before the time, and goes on towards it.
 
     The records next to what was deleted tell, one of each minute. A burst of late records covers
-    next to no time, and ends far from the time of the boundary: what was deleted before it may
-    have been stamped later.
+    next to no time, and ends far from the time of the boundary; single late records that came in a
+    pause do not follow each other in time. What was deleted before them may come after the time.
     """
     stamps = _one_of_each_minute(_some_left(view, log_start, offset).stamps)
     if len(stamps) < _MINUTES or (stamps[:_MINUTES] >= at_ms).any():
         return False
     third = len(stamps) // 3
     first, last = np.median(stamps[:third]), np.median(stamps[-third:])
-    if first > at_ms - _MARGIN_MS:
+    rises = stamps[third:] > stamps[:-third]
+    if first > at_ms - _MARGIN_MS or rises.mean() < _LEAST_RISING:
         return False
     return bool(at_ms - last <= _MOST_PAUSE * (last - first))
 
