@@ -8,7 +8,7 @@ begins at 0, where the topic was deleted and created anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -95,9 +95,18 @@ def _is_stream_before(view: View, log_start: int, offset: int, at_ms: int) -> bo
     next to no time, and ends far from the time of the boundary; single late records that came in a
     pause do not follow each other in time. What was deleted before them may come after the time.
     """
-    stamps = _one_of_each_minute(_some_left(view, log_start, offset).stamps)
-    if len(stamps) < _MINUTES or (stamps[:_MINUTES] >= at_ms).any():
-        return False
+    seen: list[Records] = []
+    stamps = np.empty(0, np.int64)
+    for block in _blocks_left(view, log_start, offset):
+        seen.append(block)
+        stamps = _one_of_each_minute(joined(seen).stamps)
+        if (stamps[:_MINUTES] >= at_ms).any():
+            return False
+    return len(stamps) >= _MINUTES and _goes_on_towards(at_ms, stamps)
+
+
+def _goes_on_towards(at_ms: int, stamps: NDArray[np.int64]) -> bool:
+    """Return whether stamps begin well before a time, rise, and reach into its neighbourhood."""
     third = len(stamps) // 3
     first, last = np.median(stamps[:third]), np.median(stamps[-third:])
     rises = stamps[third:] > stamps[:-third]
@@ -106,17 +115,17 @@ def _is_stream_before(view: View, log_start: int, offset: int, at_ms: int) -> bo
     return bool(at_ms - last <= _MOST_PAUSE * (last - first))
 
 
-def _some_left(view: View, log_start: int, offset: int) -> Records:
-    """Return blocks of what is left before a boundary, at growing distance, and the last one."""
-    found = []
-    place, step = log_start, BLOCK
+def _blocks_left(view: View, log_start: int, offset: int) -> Iterator[Records]:
+    """Yield blocks of what is left before a boundary, at growing distance, and the last one."""
+    place = reached = log_start
+    step = BLOCK
     while place < offset:
         block = view.read(place, offset, BLOCK)
-        found.append(view.believed(block))
-        place, step = max(block.reached, log_start + step), 2 * step
-    if log_start < offset:
-        found.append(view.believed(view.before(log_start, offset, BLOCK)))
-    return joined(found)
+        yield view.believed(block)
+        reached = block.reached
+        place, step = max(reached, log_start + step), 2 * step
+    if reached < offset:
+        yield view.believed(view.before(reached, offset, BLOCK))
 
 
 def _one_of_each_minute(stamps: NDArray[np.int64]) -> NDArray[np.int64]:
