@@ -18,7 +18,9 @@ def is_proved(
 ) -> bool:
     """Return whether retention had deleted nothing before a boundary when it was found.
 
-    What its own file does not show, an earlier boundary may, or records that are still there.
+    What its own file does not show, an earlier boundary may. Records that are still there are asked
+    for files without evidence only: with it, all that were left then have been looked at, and what
+    retention has left of them since may be those that came late.
 
     Args:
         folder: The data set, which keeps boundary files.
@@ -34,6 +36,8 @@ def is_proved(
     earlier = Earlier(paths, boundary.at)
     if earlier.shown(partition, known.log_start) is not None:
         return True
+    if known.evidence is not None:
+        return False
     is_first = is_first_topic(paths, boundary.at)
     floor = next((each.offset(partition) for each in earlier), None)
     proof = prove(

@@ -7,7 +7,7 @@ stay with what precedes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from trainfeed.sources._topic import MAX_STAMP_BYTES, Stamps, Topic
 
-__all__ = ["BLOCK", "MINUTE_MS", "Evidence", "Method", "Proof", "Records", "Side", "View"]
+__all__ = ["BLOCK", "MINUTE_MS", "Evidence", "Method", "Proof", "Records", "Side", "View", "joined"]
 
 MINUTE_MS: Final = 60_000
 # Records that are looked at together where a whole range is too long.
@@ -126,6 +126,14 @@ class Records:
         """Return those before ``offset``."""
         rows = self.offsets < offset
         return Records(self.offsets[rows], self.stamps[rows])
+
+
+def joined(parts: Sequence[Records]) -> Records:
+    """Return the records of all parts in the order of their offsets, each once."""
+    offsets = np.concatenate([np.empty(0, np.int64), *(part.offsets for part in parts)])
+    stamps = np.concatenate([np.empty(0, np.int64), *(part.stamps for part in parts)])
+    offsets, rows = np.unique(offsets, return_index=True)
+    return Records(offsets, stamps[rows])
 
 
 class View:

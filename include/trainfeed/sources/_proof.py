@@ -8,15 +8,25 @@ begins at 0, where the topic was deleted and created anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from trainfeed.sources._evidence import BLOCK, MINUTE_MS, Proof, View
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.sources._evidence import BLOCK, MINUTE_MS, Proof, Records, View, joined
 
 __all__ = ["Known", "prove"]
 
 _MINUTES: Final = 3
+# Stamps of neighbouring records differ by some minutes: what was deleted just before a record of
+# the last half hour may come after the time.
+_MARGIN_MS: Final = 30 * MINUTE_MS
+# Nothing may come for so many times as long as what is left took.
+_MOST_PAUSE: Final = 4
+# Of records a third of all apart, at least so many follow each other in time.
+_LEAST_RISING: Final = 0.75
 
 
 def _nothing(_: int) -> Proof | None:
@@ -75,24 +85,49 @@ def prove(
         return None
     if stamp_ms == at_ms:
         return "exact_stamp"
-    return "minutes" if _holds_minutes(view, log_start, offset, at_ms) else None
+    return "minutes" if _is_stream_before(view, log_start, offset, at_ms) else None
 
 
-def _holds_minutes(view: View, log_start: int, offset: int, at_ms: int) -> bool:
-    """Return whether the first records that are left come before the time, for several minutes.
+def _is_stream_before(view: View, log_start: int, offset: int, at_ms: int) -> bool:
+    """Return whether what is left begins well before the time, and goes on towards it.
 
-    Those next to what was deleted tell; many late records further on do not. Where records are
-    dense, blocks of them at growing distance are looked at.
+    The records next to what was deleted tell, one of each minute. A burst of late records covers
+    next to no time, and ends far from the time of the boundary; single late records that came in a
+    pause do not follow each other in time. What was deleted before them may come after the time.
     """
-    minutes: set[int] = set()
-    place, step = log_start, BLOCK
-    while place < offset and len(minutes) < _MINUTES:
-        found = view.read(place, offset, BLOCK)
-        for stamp in view.believed(found).stamps.tolist():
-            if stamp >= at_ms:
-                return False
-            minutes.add(stamp // MINUTE_MS)
-            if len(minutes) == _MINUTES:
-                break
-        place, step = max(found.reached, log_start + step), 2 * step
-    return len(minutes) >= _MINUTES
+    seen: list[Records] = []
+    stamps = np.empty(0, np.int64)
+    for block in _blocks_left(view, log_start, offset):
+        seen.append(block)
+        stamps = _one_of_each_minute(joined(seen).stamps)
+        if (stamps[:_MINUTES] >= at_ms).any():
+            return False
+    return len(stamps) >= _MINUTES and _goes_on_towards(at_ms, stamps)
+
+
+def _goes_on_towards(at_ms: int, stamps: NDArray[np.int64]) -> bool:
+    """Return whether stamps begin well before a time, rise, and reach into its neighbourhood."""
+    third = len(stamps) // 3
+    first, last = np.median(stamps[:third]), np.median(stamps[-third:])
+    rises = stamps[third:] > stamps[:-third]
+    if first > at_ms - _MARGIN_MS or rises.mean() < _LEAST_RISING:
+        return False
+    return bool(at_ms - last <= _MOST_PAUSE * (last - first))
+
+
+def _blocks_left(view: View, log_start: int, offset: int) -> Iterator[Records]:
+    """Yield blocks of what is left before a boundary, at growing distance, and the last one."""
+    place = reached = log_start
+    step = BLOCK
+    while place < offset:
+        block = view.read(place, offset, BLOCK)
+        yield view.believed(block)
+        reached = block.reached
+        place, step = max(reached, log_start + step), 2 * step
+    if reached < offset:
+        yield view.believed(view.before(reached, offset, BLOCK))
+
+
+def _one_of_each_minute(stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+    _, rows = np.unique(stamps // MINUTE_MS, return_index=True)
+    return stamps[np.sort(rows)]

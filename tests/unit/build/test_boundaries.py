@@ -201,6 +201,16 @@ def test_records_of_several_minutes_before_the_day_are_proof(project, planned):
     assert evidence_of(project, 1)["proof"] == "minutes"
 
 
+def test_late_records_that_are_left_later_prove_no_boundary(planned):
+    """The records next to the first log start said that the day had begun; now they are gone."""
+    late = [START_MS + DAY_MS + i * 3_600_000 for i in range(20)]
+    topic = Topic(day(2)[:15] + late)
+    for log_start in (10, 15):
+        topic.starts[0] = log_start
+        with pytest.raises(OffsetOutOfRangeError, match=r"offsets \[0, 10\) may have been deleted"):
+            planned(topic, 2)
+
+
 def test_a_loss_before_a_boundary_that_nothing_proves_is_named_whole(planned):
     topic = Topic(day(0) + day(1) + day(2) + day(3))
     topic.starts[0] = 60

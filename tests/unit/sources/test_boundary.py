@@ -230,9 +230,59 @@ def test_what_retention_left_is_proof_or_not(stamps, proof):
 
 
 def test_dense_records_that_are_left_are_proof():
-    """A thousand of them share a minute."""
-    stamps = {7 + i: START + DAY - 10 * MINUTE + 60 * i + 7 for i in range(20_000)}
+    """A hundred of them share a minute."""
+    stamps = {7 + i: START + DAY - 100 * MINUTE + 600 * i + 7 for i in range(20_000)}
     assert find(MemoryTopic(stamps), START + DAY).evidence.proof == "minutes"
+
+
+def left(*stamps, first=10):
+    """What retention has left from offset ``first`` on, then two hours of the day."""
+    behind = [START + DAY + HOUR + i * MINUTE for i in range(120)]
+    return MemoryTopic(dict(enumerate([*stamps, *behind], start=first)))
+
+
+@pytest.mark.parametrize("minutes", [60, 5 * 24 * 60])
+def test_a_stream_that_began_well_before_the_time_is_proof(minutes):
+    before = [START + DAY - i * MINUTE for i in range(minutes, 0, -1)]
+    assert find(left(*before), START + DAY).evidence.proof == "minutes"
+
+
+def test_a_pause_over_the_time_is_proof_still():
+    evening = [START + DAY - 15 * HOUR + i * 10 * MINUTE for i in range(30)]
+    assert find(left(*evening), START + DAY).evidence.proof == "minutes"
+
+
+def test_single_late_records_in_what_is_left_do_not_make_it_less():
+    before = [START + DAY - i * MINUTE for i in range(600, 0, -1)]
+    for nth in range(7, 600, 20):
+        before[nth] -= (1 + 7 * nth % 72) * HOUR
+    assert find(left(*before), START + DAY).evidence.proof == "minutes"
+
+
+@pytest.mark.parametrize("count", [60, 600])
+def test_a_burst_of_late_records_of_several_minutes_is_no_proof(count):
+    """Retention has left the burst and what follows, and taken the morning before it."""
+    burst = [START - 2 * DAY + i * 5 * SECOND for i in range(count)]
+    assert find(left(*burst), START + DAY).evidence.proof is None
+
+
+def test_a_burst_of_late_records_at_the_log_end_is_no_proof():
+    burst = [START - 3 * DAY + i * SECOND for i in range(200)]
+    strays = [START - 44 * HOUR, START - 20 * HOUR]
+    topic = MemoryTopic(dict(enumerate([*strays, *burst], start=10)))
+    assert find(topic, START + DAY).evidence.proof is None
+
+
+def test_late_records_that_came_in_a_pause_are_no_proof():
+    """They are of several minutes, and do not follow each other in time."""
+    hours = [5, 14, 20, 119, 3]
+    assert find(left(*(START + DAY - h * HOUR for h in hours)), START + DAY).evidence.proof is None
+
+
+def test_what_lies_within_the_jitter_of_the_time_is_no_proof():
+    """A record just before the log start may be stamped after the time."""
+    before = [START + DAY - (25 - i) * MINUTE for i in range(24)]
+    assert find(left(*before), START + DAY).evidence.proof is None
 
 
 @pytest.mark.parametrize(("answer", "proof"), [("earlier_boundary",) * 2, (None, None)])

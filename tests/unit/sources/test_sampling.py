@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.sources.memory_topic import MemoryTopic
 from trainfeed.sources import Known, find_boundaries
 
 SECOND = 1000
+MINUTE = 60_000
 HOUR = 3_600_000
 DAY = 24 * HOUR
 START = 1_704_067_200_000  # 2024-01-01
@@ -121,3 +124,49 @@ def test_a_range_of_equal_stamps_is_cut_where_the_time_lies():
     stamps = (steady(400_000) // SECOND) * SECOND
     topic = log(stamps, (steady(400_000, at=START + DAY) // SECOND) * SECOND, hint=0)
     assert find(topic, START + DAY).offset == 400_000
+
+
+def hourly(count, *, hours, late):
+    """``count`` stamps an hour, a share of them late by up to three days: (true, as stamped)."""
+    rng = np.random.default_rng(1)
+    true = np.sort(START + rng.integers(0, hours * HOUR, count * hours))
+    is_late = rng.random(len(true)) < late
+    return true, true - np.where(is_late, rng.integers(0, 3 * DAY, len(true)), 0)
+
+
+@pytest.mark.parametrize(
+    ("count", "late"), [(300, 0.05), (1500, 0.02), (1500, 0.05), (5000, 0.02), (5000, 0.05)]
+)
+def test_single_late_records_do_not_take_the_first_hour(count, late):
+    """They are of more minutes than an hour has."""
+    true, stamps = hourly(count, hours=3, late=late)
+    # The index then answers with this one.
+    stamps[count // 2] = START + 2 * HOUR + HOUR // 2
+    found = [find(log(stamps), START + hour * HOUR).offset for hour in range(3)]
+    wanted = [int(np.searchsorted(true, START + hour * HOUR)) for hour in range(3)]
+    assert found[0] <= 2
+    assert np.abs(np.subtract(found, wanted)).max() <= 5
+
+
+@given(
+    seed=st.integers(0, 1 << 32),
+    share=st.sampled_from([0.1, 0.9, 1.0]),
+    ahead=st.integers(0, 2 * DAY),
+    at=st.integers(1, 3),
+)
+def test_strays_amid_a_dense_stream_move_no_boundary(seed, share, ahead, at):
+    """Ten records a minute for four hours, and strays with six right ones between them."""
+    rng = np.random.default_rng(seed)
+    stamps = START + np.arange(2400, dtype=np.int64) * (MINUTE // 10)
+    rows = np.array([row for row in range(7, 2390, 7) if abs(row - 600 * at) > 8])
+    rows = rows[rng.random(len(rows)) < share]
+    stamps[rows] += rng.integers(-3 * DAY, ahead + 1, len(rows))
+    assert find(log(stamps, hint=-1), START + at * HOUR).offset == 600 * at
+
+
+@pytest.mark.parametrize("length", [3, 5_000])
+def test_a_day_of_few_records_keeps_its_vote_beside_a_burst_stamped_ahead(length):
+    burst = np.full(length, START + 4 * DAY + HOUR, np.int64)
+    few = steady(3, at=START + DAY + HOUR)
+    topic = log(steady(20), burst, few, *(steady(20, at=START + d * DAY) for d in (2, 3, 4, 5)))
+    assert find(topic, START + 2 * DAY).offset == 20 + length + 3
