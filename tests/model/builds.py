@@ -206,7 +206,7 @@ class _Builds:
             if published is not None:
                 return self._again(source, current, published)
             inputs, gaps = source.without_losses(None, allow_gap)
-            because = getattr(source, "empty_because", lambda _: {})(inputs)
+            because = getattr(source, "empty_because", lambda *_: {})(inputs, allow_gap)
             return self._built(windows[0], window, now, inputs, {"gaps": gaps, "why": because})
 
     def _again(self, source, current, published):
