@@ -70,6 +70,8 @@ class PlayedTopic:
         self._incarnation = self._seen = None
         self._past = ()
         self._partitions = {}
+        self._names = count()
+        self._left = {}
         self.plain = None
         self.name = f"model-{uuid.uuid4().hex[:12]}"
 
@@ -90,7 +92,7 @@ class PlayedTopic:
     def play(self, now):
         """Let everything happen that happened by ``now``."""
         for topic in self._history.incarnations:
-            if topic.created <= now:
+            if topic.created <= now and topic not in self._past:
                 self._become(topic)
                 self._play(topic, min(now, topic.deleted - 1))
 
@@ -109,10 +111,22 @@ class PlayedTopic:
         visible = log.entries.is_record[log.log_start(NEVER) :].sum()
         return number not in self._partitions or len(self.survivors(number)) < visible
 
+    def transactional(self):
+        """Return a producer with a transactional id of its own."""
+        name = f"{self.name}-{next(self._names)}"
+        producer = self._producer({"transactional.id": name, "transaction.timeout.ms": 900_000})
+        producer.init_transactions(_WAIT_S)
+        return producer
+
     def drop(self):
-        """Delete the topic."""
+        """Delete the topic, and keep what it held to the last."""
+        self._left[self._incarnation.uuid] = {n: self.survivors(n) for n in self._partitions}
         self._release()
         self._wait(self._admin.delete_topics([self.name], operation_timeout=_WAIT_S))
+
+    def left(self, uuid):
+        """Return by partition the survivors of a topic that was dropped."""
+        return self._left.get(uuid, {})
 
     def survivors(self, partition):
         """Return offset → stamp of what an independent consumer reads of a partition now."""
@@ -134,16 +148,19 @@ class PlayedTopic:
         consumer.close()
         return found
 
-    def end(self, partition):
-        """Return the high watermark."""
-        span = TopicPartition(self.name, partition)
-        answers = self._admin.list_offsets(
-            {span: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED
+    def ends(self, partition):
+        """Return the last stable offset and the high watermark."""
+        return tuple(
+            self._end(TopicPartition(self.name, partition), level)
+            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         )
+
+    def _end(self, span, level):
+        answers = self._admin.list_offsets({span: OffsetSpec.latest()}, isolation_level=level)
         return answers[span].result(_WAIT_S).offset
 
     def _become(self, topic):
-        if self._incarnation is topic or topic in self._past:
+        if self._incarnation is topic:
             return
         if self._incarnation is not None:
             self._past = (self._incarnation,)
@@ -222,7 +239,6 @@ class _Partition:
         self._next = self._num_deletions = 0
         self._open = {}
         self._free = []
-        self._names = count()
         self._failures = []
         self._last = None
 
@@ -279,17 +295,9 @@ class _Partition:
 
     def _begun(self, txn):
         if txn not in self._open:
-            self._open[txn] = self._free.pop() if self._free else self._transactional()
+            self._open[txn] = self._free.pop() if self._free else self._topic.transactional()
             self._open[txn].begin_transaction()
         return self._open[txn]
-
-    def _transactional(self):
-        name = f"{self._topic.name}-{self._number}-{next(self._names)}"
-        producer = self._topic._producer(
-            {"transactional.id": name, "transaction.timeout.ms": 900_000}
-        )
-        producer.init_transactions(_WAIT_S)
-        return producer
 
     def _finish(self, offset):
         self._flush(None)
@@ -299,5 +307,12 @@ class _Partition:
         else:
             producer.abort_transaction(_WAIT_S)
         self._free.append(producer)
-        # The coordinator has answered; the marker is written when it gets to that.
-        self._topic.until(lambda: self._topic.end(self._number) == offset + 1)
+        # The coordinator has answered; the marker is written when it gets to that, and readers of
+        # committed records go on a moment after the high watermark.
+        expected = self._stable_behind(offset), offset + 1
+        self._topic.until(lambda: self._topic.ends(self._number) == expected)
+
+    def _stable_behind(self, marker):
+        """Return the last stable offset when this marker was written."""
+        is_open = np.isin(self._log.entries.txn[:marker], list(self._open))
+        return int(np.argmax(is_open)) if is_open.any() else marker + 1
