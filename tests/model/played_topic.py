@@ -29,7 +29,7 @@ from trainfeed.sources import KafkaTopic
 __all__ = ["PlayedTopic", "playable"]
 
 _WAIT_S = 60
-_CLEANER_S = 20
+_CLEANER_S = 10
 _ANY_TIME = str((1 << 63) - 1)
 _COMPACT = {
     "cleanup.policy": "compact,delete",
@@ -69,6 +69,7 @@ class PlayedTopic:
         self.compact = compact
         self._incarnation = self._seen = None
         self._past = ()
+        self._now = None
         self._partitions = {}
         self._names = count()
         self._left = {}
@@ -91,6 +92,7 @@ class PlayedTopic:
 
     def play(self, now):
         """Let everything happen that happened by ``now``."""
+        self._now = now
         for topic in self._history.incarnations:
             if topic.created <= now and topic not in self._past:
                 self._become(topic)
@@ -108,8 +110,9 @@ class PlayedTopic:
             pass
 
     def _is_cleaned(self, number, log):
-        visible = log.entries.is_record[log.log_start(NEVER) :].sum()
-        return number not in self._partitions or len(self.survivors(number)) < visible
+        if number not in self._partitions:
+            return True
+        return len(self.survivors(number)) < len(log.at(self._now).offsets)
 
     def transactional(self):
         """Return a producer with a transactional id of its own."""
