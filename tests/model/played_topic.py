@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
+from collections import defaultdict
 from itertools import count
 
 import numpy as np
@@ -72,7 +73,7 @@ class PlayedTopic:
         self._now = None
         self._partitions = {}
         self._names = count()
-        self._left = {}
+        self._cleaned = defaultdict(set)
         self.plain = None
         self.name = f"model-{uuid.uuid4().hex[:12]}"
 
@@ -122,14 +123,31 @@ class PlayedTopic:
         return producer
 
     def drop(self):
-        """Delete the topic, and keep what it held to the last."""
-        self._left[self._incarnation.uuid] = {n: self.survivors(n) for n in self._partitions}
+        """Delete the topic."""
+        for number, partition in self._partitions.items():
+            self._hold(number, partition.log)
         self._release()
         self._wait(self._admin.delete_topics([self.name], operation_timeout=_WAIT_S))
 
-    def left(self, uuid):
-        """Return by partition the survivors of a topic that was dropped."""
-        return self._left.get(uuid, {})
+    def cleaned(self, uuid, partition):
+        """Return the offsets that the cleaner took away, of a topic that was dropped."""
+        return sorted(self._cleaned[uuid, partition])
+
+    def _hold(self, number, log):
+        """Hold what an independent consumer reads now against the log, and keep what was cleaned.
+
+        Once records are deleted, or their topic is, nobody can tell any more.
+        """
+        span = TopicPartition(self.name, number)
+        low = self._offset(span, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
+        expected = np.flatnonzero(log.entries.is_record[: self.ends(number)[0]])
+        expected = set(expected[expected >= low].tolist())
+        found = self.survivors(number)
+        assert found.keys() <= expected
+        assert all(log.entries.stamps[offset] == stamp for offset, stamp in found.items())
+        gone = expected - found.keys()
+        assert self.compact or not gone
+        self._cleaned[self._incarnation.uuid, number] |= gone
 
     def survivors(self, partition):
         """Return offset → stamp of what an independent consumer reads of a partition now."""
@@ -153,13 +171,14 @@ class PlayedTopic:
 
     def ends(self, partition):
         """Return the last stable offset and the high watermark."""
+        span = TopicPartition(self.name, partition)
         return tuple(
-            self._end(TopicPartition(self.name, partition), level)
+            self._offset(span, OffsetSpec.latest(), level)
             for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         )
 
-    def _end(self, span, level):
-        answers = self._admin.list_offsets({span: OffsetSpec.latest()}, isolation_level=level)
+    def _offset(self, span, spec, level):
+        answers = self._admin.list_offsets({span: spec}, isolation_level=level)
         return answers[span].result(_WAIT_S).offset
 
     def _become(self, topic):
@@ -218,7 +237,9 @@ class PlayedTopic:
     def _producer(self, more):
         return Producer({"bootstrap.servers": self._servers, "linger.ms": 0, **more})
 
-    def _delete(self, partition, first):
+    def delete(self, partition, log, first):
+        """Delete the records before an offset."""
+        self._hold(partition, log)
         span = TopicPartition(self.name, partition, first)
         self._wait(self._admin.delete_records([span]))
 
@@ -238,7 +259,7 @@ class _Partition:
     def __init__(self, topic, number, log):
         self._topic = topic
         self._number = number
-        self._log = log
+        self.log = log
         self._next = self._num_deletions = 0
         self._open = {}
         self._free = []
@@ -246,10 +267,10 @@ class _Partition:
         self._last = None
 
     def play(self, now):
-        for when, first in self._log.deletions[self._num_deletions :]:
+        for when, first in self.log.deletions[self._num_deletions :]:
             if when <= now:
                 self._entries(when)
-                self._topic._delete(self._number, first)
+                self._topic.delete(self._number, self.log, first)
                 self._num_deletions += 1
         self._entries(now)
 
@@ -259,9 +280,9 @@ class _Partition:
         self._open = {}
 
     def _entries(self, now):
-        end = int(np.searchsorted(self._log.entries.arrived, now, "right"))
+        end = int(np.searchsorted(self.log.entries.arrived, now, "right"))
         for offset in range(self._next, end):
-            if self._log.entries.is_marker[offset]:
+            if self.log.entries.is_marker[offset]:
                 self._finish(offset)
             else:
                 self._append(offset)
@@ -270,7 +291,7 @@ class _Partition:
         assert not self._failures, [f"{o}: {e}, at {at}" for o, e, at in self._failures[:3]]
 
     def _append(self, offset):
-        txn = int(self._log.entries.txn[offset])
+        txn = int(self.log.entries.txn[offset])
         producer = self._topic.plain if txn < 0 else self._begun(txn)
         self._flush(producer)
         producer.produce(
@@ -278,7 +299,7 @@ class _Partition:
             value=b"%d" % offset,
             key=b"%d" % (offset % 7) if self._topic.compact else None,
             partition=self._number,
-            timestamp=int(self._log.entries.stamps[offset]),
+            timestamp=int(self.log.entries.stamps[offset]),
             on_delivery=lambda error, message: self._delivered(error, message, offset),
         )
         producer.poll(0)
@@ -304,8 +325,8 @@ class _Partition:
 
     def _finish(self, offset):
         self._flush(None)
-        producer = self._open.pop(int(self._log.entries.txn[offset]))
-        if self._log.entries.committed[offset]:
+        producer = self._open.pop(int(self.log.entries.txn[offset]))
+        if self.log.entries.committed[offset]:
             producer.commit_transaction(_WAIT_S)
         else:
             producer.abort_transaction(_WAIT_S)
@@ -317,5 +338,5 @@ class _Partition:
 
     def _stable_behind(self, marker):
         """Return the last stable offset when this marker was written."""
-        is_open = np.isin(self._log.entries.txn[:marker], list(self._open))
+        is_open = np.isin(self.log.entries.txn[:marker], list(self._open))
         return int(np.argmax(is_open)) if is_open.any() else marker + 1
