@@ -1,12 +1,14 @@
 """``python -m benchmarks.boundaries``: what finding boundaries reads, and how long a plan takes.
 
 Questions: how many records are looked at per boundary (plain logs, bursts stamped ahead, three
-million records), and how long do both boundaries of a topic of 100 partitions take on a broker?
+million records), and how long do both boundaries of a topic of 100 partitions, and the whole stage
+``plan``, take on a broker?
 
 Method: topics held in memory count the records that are looked at; six days, both boundaries of
 every day from the first to the last. With ``--kafka HOST:PORT`` a topic of 100 partitions is made,
-filled and planned; a run with empty boundary files is one figure. docs/measured-boundaries.md has
-the results.
+filled and planned; a run with empty boundary files is one figure. Stage ``plan`` is called as a
+build does, with everything around the boundaries: states, losses, pieces, the plan file.
+docs/measured-boundaries.md has the results.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -26,7 +29,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from numpy.typing import NDArray
 
 from trainfeed.build._boundaries import resolve_boundary
-from trainfeed.dataset import DatasetFolder
+from trainfeed.build.plan import plan
+from trainfeed.config import Environment, KafkaSettings
+from trainfeed.dataset import DatasetFolder, init_root
 from trainfeed.sources import (
     KafkaTopic,
     Known,
@@ -35,6 +40,8 @@ from trainfeed.sources import (
     TopicIdentity,
     find_boundaries,
 )
+from trainfeed.spec import load_spec
+from trainfeed.window import Interval
 
 _START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _START_MS: Final = int(_START.timestamp() * 1000)
@@ -42,6 +49,14 @@ _DAY_MS: Final = 86_400_000
 _DAYS: Final = 6
 _YEAR_2099_MS: Final = 4_070_908_800_000
 _PARTITIONS: Final = 100
+_SPEC: Final = """
+name: bench
+schedule: "@daily"
+start: 2024-01-01
+source: {kafka: {topic: TOPIC}}
+preprocess: {function: "preprocess:row"}
+schema: {value: {dtype: int64}}
+"""
 
 _Array = NDArray[np.int64]
 
@@ -134,7 +149,7 @@ def _fill(servers: str, name: str, records: int) -> None:
     producer.flush(120)
 
 
-def _plan(servers: str, name: str) -> tuple[float, float]:
+def _find(servers: str, name: str) -> tuple[float, float]:
     """Return seconds of both boundaries of a day, and of the next day's one new boundary."""
     skew_ms = _DAY_MS
     with (
@@ -147,6 +162,27 @@ def _plan(servers: str, name: str) -> tuple[float, float]:
             resolve_boundary(folder, topic, _START + timedelta(days=day), skew_ms=skew_ms)
             times.append(time.perf_counter())
     return times[2] - times[0], times[3] - times[2]
+
+
+def _plan(servers: str, name: str) -> list[float]:
+    """Return the seconds of stage ``plan`` for the first day of a data set, and for the next."""
+    with tempfile.TemporaryDirectory() as root:
+        path = Path(root)
+        (path / "bench").mkdir()
+        (path / "bench" / "dataset.yaml").write_text(_SPEC.replace("TOPIC", name))
+        (path / "bench" / "preprocess.py").write_text("def row(record, lookups): ...\n")
+        init_root(path / "root")
+        env = Environment(
+            root=str(path / "root"),
+            landing=str(path / "landing"),
+            work=str(path / "work"),
+            kafka={"kafka_default": KafkaSettings(client={"bootstrap.servers": servers})},
+            datasets=path,
+        )
+        spec = load_spec(path / "bench")
+        days = [_START + timedelta(days=number) for number in range(3)]
+        intervals = [Interval(a, b, f"{a:%Y-%m-%d}") for a, b in pairwise(days)]
+        return [float(plan(spec, interval, env)["seconds"]) for interval in intervals]
 
 
 def main(
@@ -165,8 +201,10 @@ def main(
     name = f"bench-{uuid.uuid4().hex[:8]}"
     _fill(kafka, name, records)
     for _ in range(rounds):
-        both, one = _plan(kafka, name)
+        both, one = _find(kafka, name)
         typer.echo(f"{_PARTITIONS} partitions: first two boundaries {both:.2f} s, next {one:.2f} s")
+        first, following = _plan(kafka, name)
+        typer.echo(f"{_PARTITIONS} partitions: first plan {first:.2f} s, next {following:.2f} s")
 
 
 if __name__ == "__main__":

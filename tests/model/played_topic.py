@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
+from collections import defaultdict
 from itertools import count
 
 import numpy as np
@@ -29,7 +30,7 @@ from trainfeed.sources import KafkaTopic
 __all__ = ["PlayedTopic", "playable"]
 
 _WAIT_S = 60
-_CLEANER_S = 20
+_CLEANER_S = 10
 _ANY_TIME = str((1 << 63) - 1)
 _COMPACT = {
     "cleanup.policy": "compact,delete",
@@ -69,7 +70,10 @@ class PlayedTopic:
         self.compact = compact
         self._incarnation = self._seen = None
         self._past = ()
+        self._now = None
         self._partitions = {}
+        self._names = count()
+        self._cleaned = defaultdict(set)
         self.plain = None
         self.name = f"model-{uuid.uuid4().hex[:12]}"
 
@@ -89,8 +93,9 @@ class PlayedTopic:
 
     def play(self, now):
         """Let everything happen that happened by ``now``."""
+        self._now = now
         for topic in self._history.incarnations:
-            if topic.created <= now:
+            if topic.created <= now and topic not in self._past:
                 self._become(topic)
                 self._play(topic, min(now, topic.deleted - 1))
 
@@ -106,13 +111,43 @@ class PlayedTopic:
             pass
 
     def _is_cleaned(self, number, log):
-        visible = log.entries.is_record[log.log_start(NEVER) :].sum()
-        return number not in self._partitions or len(self.survivors(number)) < visible
+        if number not in self._partitions:
+            return True
+        return len(self.survivors(number)) < len(log.at(self._now).offsets)
+
+    def transactional(self):
+        """Return a producer with a transactional id of its own."""
+        name = f"{self.name}-{next(self._names)}"
+        producer = self._producer({"transactional.id": name, "transaction.timeout.ms": 900_000})
+        producer.init_transactions(_WAIT_S)
+        return producer
 
     def drop(self):
         """Delete the topic."""
+        for number, partition in self._partitions.items():
+            self._hold(number, partition.log)
         self._release()
         self._wait(self._admin.delete_topics([self.name], operation_timeout=_WAIT_S))
+
+    def cleaned(self, uuid, partition):
+        """Return the offsets that the cleaner took away, of a topic that was dropped."""
+        return sorted(self._cleaned[uuid, partition])
+
+    def _hold(self, number, log):
+        """Hold what an independent consumer reads now against the log, and keep what was cleaned.
+
+        Once records are deleted, or their topic is, nobody can tell any more.
+        """
+        span = TopicPartition(self.name, number)
+        low = self._offset(span, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
+        expected = np.flatnonzero(log.entries.is_record[: self.ends(number)[0]])
+        expected = set(expected[expected >= low].tolist())
+        found = self.survivors(number)
+        assert found.keys() <= expected
+        assert all(log.entries.stamps[offset] == stamp for offset, stamp in found.items())
+        gone = expected - found.keys()
+        assert self.compact or not gone
+        self._cleaned[self._incarnation.uuid, number] |= gone
 
     def survivors(self, partition):
         """Return offset → stamp of what an independent consumer reads of a partition now."""
@@ -134,16 +169,20 @@ class PlayedTopic:
         consumer.close()
         return found
 
-    def end(self, partition):
-        """Return the high watermark."""
+    def ends(self, partition):
+        """Return the last stable offset and the high watermark."""
         span = TopicPartition(self.name, partition)
-        answers = self._admin.list_offsets(
-            {span: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED
+        return tuple(
+            self._offset(span, OffsetSpec.latest(), level)
+            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         )
+
+    def _offset(self, span, spec, level):
+        answers = self._admin.list_offsets({span: spec}, isolation_level=level)
         return answers[span].result(_WAIT_S).offset
 
     def _become(self, topic):
-        if self._incarnation is topic or topic in self._past:
+        if self._incarnation is topic:
             return
         if self._incarnation is not None:
             self._past = (self._incarnation,)
@@ -198,7 +237,9 @@ class PlayedTopic:
     def _producer(self, more):
         return Producer({"bootstrap.servers": self._servers, "linger.ms": 0, **more})
 
-    def _delete(self, partition, first):
+    def delete(self, partition, log, first):
+        """Delete the records before an offset."""
+        self._hold(partition, log)
         span = TopicPartition(self.name, partition, first)
         self._wait(self._admin.delete_records([span]))
 
@@ -218,19 +259,18 @@ class _Partition:
     def __init__(self, topic, number, log):
         self._topic = topic
         self._number = number
-        self._log = log
+        self.log = log
         self._next = self._num_deletions = 0
         self._open = {}
         self._free = []
-        self._names = count()
         self._failures = []
         self._last = None
 
     def play(self, now):
-        for when, first in self._log.deletions[self._num_deletions :]:
+        for when, first in self.log.deletions[self._num_deletions :]:
             if when <= now:
                 self._entries(when)
-                self._topic._delete(self._number, first)
+                self._topic.delete(self._number, self.log, first)
                 self._num_deletions += 1
         self._entries(now)
 
@@ -240,9 +280,9 @@ class _Partition:
         self._open = {}
 
     def _entries(self, now):
-        end = int(np.searchsorted(self._log.entries.arrived, now, "right"))
+        end = int(np.searchsorted(self.log.entries.arrived, now, "right"))
         for offset in range(self._next, end):
-            if self._log.entries.is_marker[offset]:
+            if self.log.entries.is_marker[offset]:
                 self._finish(offset)
             else:
                 self._append(offset)
@@ -251,7 +291,7 @@ class _Partition:
         assert not self._failures, [f"{o}: {e}, at {at}" for o, e, at in self._failures[:3]]
 
     def _append(self, offset):
-        txn = int(self._log.entries.txn[offset])
+        txn = int(self.log.entries.txn[offset])
         producer = self._topic.plain if txn < 0 else self._begun(txn)
         self._flush(producer)
         producer.produce(
@@ -259,7 +299,7 @@ class _Partition:
             value=b"%d" % offset,
             key=b"%d" % (offset % 7) if self._topic.compact else None,
             partition=self._number,
-            timestamp=int(self._log.entries.stamps[offset]),
+            timestamp=int(self.log.entries.stamps[offset]),
             on_delivery=lambda error, message: self._delivered(error, message, offset),
         )
         producer.poll(0)
@@ -279,25 +319,24 @@ class _Partition:
 
     def _begun(self, txn):
         if txn not in self._open:
-            self._open[txn] = self._free.pop() if self._free else self._transactional()
+            self._open[txn] = self._free.pop() if self._free else self._topic.transactional()
             self._open[txn].begin_transaction()
         return self._open[txn]
 
-    def _transactional(self):
-        name = f"{self._topic.name}-{self._number}-{next(self._names)}"
-        producer = self._topic._producer(
-            {"transactional.id": name, "transaction.timeout.ms": 900_000}
-        )
-        producer.init_transactions(_WAIT_S)
-        return producer
-
     def _finish(self, offset):
         self._flush(None)
-        producer = self._open.pop(int(self._log.entries.txn[offset]))
-        if self._log.entries.committed[offset]:
+        producer = self._open.pop(int(self.log.entries.txn[offset]))
+        if self.log.entries.committed[offset]:
             producer.commit_transaction(_WAIT_S)
         else:
             producer.abort_transaction(_WAIT_S)
         self._free.append(producer)
-        # The coordinator has answered; the marker is written when it gets to that.
-        self._topic.until(lambda: self._topic.end(self._number) == offset + 1)
+        # The coordinator has answered; the marker is written when it gets to that, and readers of
+        # committed records go on a moment after the high watermark.
+        expected = self._stable_behind(offset), offset + 1
+        self._topic.until(lambda: self._topic.ends(self._number) == expected)
+
+    def _stable_behind(self, marker):
+        """Return the last stable offset when this marker was written."""
+        is_open = np.isin(self.log.entries.txn[:marker], list(self._open))
+        return int(np.argmax(is_open)) if is_open.any() else marker + 1

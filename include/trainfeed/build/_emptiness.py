@@ -88,6 +88,8 @@ def _wholes(
 
 def _reason(window: TopicWindow, partition: int) -> str:
     end = window.end.partitions[partition]
+    if _is_by_index_alone(window.start.partitions.get(partition)):
+        return _UNPROVEN
     if end.offset == end.log_end and end.is_settled:
         return _LOG_END
     if end.evidence is not None and end.evidence.method == "between":
@@ -95,6 +97,17 @@ def _reason(window: TopicWindow, partition: int) -> str:
     next_ms = _next_ms(end)
     is_later = next_ms is not None and next_ms >= milliseconds(window.end.at)
     return _LATER_RECORD if is_later else _UNPROVEN
+
+
+def _is_by_index_alone(start: PartitionBoundary | None) -> bool:
+    """Return whether records of the interval may lie before its start.
+
+    An older version put a boundary at the log end where the time index had no position; an index
+    has none either where the cleaner emptied the first segments.
+    """
+    if start is None or start.evidence is not None:
+        return False
+    return start.method == "end" and start.offset > start.log_start
 
 
 def _next_ms(end: PartitionBoundary) -> int | None:
@@ -106,6 +119,12 @@ def _next_ms(end: PartitionBoundary) -> int | None:
 
 def _line(window: TopicWindow, source: str, partition: int) -> str:
     end = window.end.partitions[partition]
+    if _is_by_index_alone(window.start.partitions.get(partition)):
+        return (
+            f"{source}: both boundaries are offset {end.offset}, expected evidence for the one at"
+            f" {format_time(window.start.at)}, got the log's end of that time, which an older"
+            " version took where the time index had no position"
+        )
     return (
         f"{source}: both boundaries are offset {end.offset}, expected the next record to be"
         f" stamped at or after {format_time(window.end.at)} or the log to end there, got the"

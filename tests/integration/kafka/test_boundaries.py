@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -11,8 +15,8 @@ import pytest
 from trainfeed.build._boundaries import resolve_boundary
 from trainfeed.build._topic_inputs import TopicInputs, open_topics
 from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import TransactionOpenError
+from trainfeed.dataset import DatasetFolder, canonical, init_root
+from trainfeed.errors import EmptyUnprovenError, TransactionOpenError
 from trainfeed.spec import load_spec
 from trainfeed.window import Interval
 
@@ -93,8 +97,9 @@ def test_a_burst_stamped_ahead_empties_no_later_day(broker, nightly, stamp, leng
     assert [found[number] for number in range(5)] == list(pairwise(edges))
 
 
-def test_a_compacted_topic_is_not_empty(broker, nightly):
-    """The time index answers that it has no position when the first segments are empty."""
+@pytest.fixture
+def compacted(broker):
+    """Name a topic of three days whose time index answers that it has no position."""
     name = broker.create(
         cleanup_policy="compact", segment_bytes=1 << 20, min_cleanable_dirty_ratio=0.01
     )
@@ -105,13 +110,88 @@ def test_a_compacted_topic_is_not_empty(broker, nightly):
     ]
     broker.produce(name, keyed)
     with broker.open(name) as topic:
-        # The cleaner comes by every 15 s.
         broker.until(lambda: topic.offsets_at({0: START + DAY})[0] is None, 120)
-        found = topic.read_stamps(0, *topic.log_range(0), max_records=20_000)
-    ranges = nightly(name).ranges([0, 1, 2])
+    return name
+
+
+def test_a_compacted_topic_is_not_empty(broker, nightly, compacted):
+    with broker.open(compacted) as topic:
+        found = read_all(topic)
+    ranges = nightly(compacted).ranges([0, 1, 2])
     held = [sum(start <= offset < end for start, end in ranges) for offset in found.offsets]
     assert 0 < len(held) < 9000
     assert held == [1] * len(held)
+
+
+def write_as_before(project, topic, number):
+    """Write the boundary file that an older version wrote: where the time index has no position."""
+    log_start, log_end = topic.log_range(0)
+    index = topic.offsets_at({0: START + number * DAY})[0]
+    assert index is None
+    value = {
+        "at": f"{at(number):%Y-%m-%dT%H:%M:%SZ}",
+        "found_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "topic": topic.identity.topic,
+        "topic_uuid": topic.identity.uuid,
+        "cluster": topic.identity.cluster,
+        "partitions": {
+            "0": {
+                "offset": log_end,
+                "log_start": log_start,
+                "log_end": log_end,
+                "record_timestamp_ms": None,
+                "leader_epoch": 0,
+                "method": "end",
+            }
+        },
+    }
+    path = project.folder.boundary(topic.identity.topic, topic.identity.uuid, at(number))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(canonical.dumps(value))
+
+
+def read_all(topic):
+    return topic.read_stamps(0, *topic.log_range(0), max_records=20_000)
+
+
+def check(project):
+    """Run ``python -m trainfeed boundaries check`` and return its status and report."""
+    env = project.env
+    settings = {
+        "TRAINFEED_ROOT": env.root,
+        "TRAINFEED_LANDING": env.landing,
+        "TRAINFEED_WORK": env.work,
+        "TRAINFEED_DATASETS": str(env.datasets),
+        "TRAINFEED_KAFKA": env.kafka["kafka_default"].client["bootstrap.servers"],
+    }
+    command = [sys.executable, "-m", "trainfeed", "boundaries", "check", "nightly", "--json"]
+    done = subprocess.run(command, env=os.environ | settings, capture_output=True, check=False)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_old_boundaries_that_emptied_a_compacted_topic_are_named(broker, nightly, compacted):
+    project = nightly(compacted)
+    init_root(Path(project.env.root))
+    with broker.open(compacted) as topic:
+        for number in (1, 2):
+            write_as_before(project, topic, number)
+        end = topic.log_range(0)[1]
+        with pytest.raises(EmptyUnprovenError, match="boundaries check"):
+            project.plan(1)
+        before = read_all(topic)
+        status, report = check(project)
+        # The cleaner goes on meanwhile.
+        after = read_all(topic)
+    assert [file["verdict"] for file in report["files"]] == ["differs", "differs"]
+    for number, file in enumerate(report["files"], start=1):
+        (difference,) = file["partitions"]
+        behind = [seen.offsets[seen.stamps >= START + number * DAY] for seen in (before, after)]
+        assert difference["stored"] == end
+        is_before = after.stamps < START + number * DAY
+        assert after.offsets[is_before].max(initial=-1) < difference["found"] <= behind[1][0]
+        assert len(behind[0]) >= difference["records"] >= len(behind[1]) > 0
+    (repair,) = report["repairs"]
+    assert (status, repair["intervals"]) == (3, [f"{at(n):%Y-%m-%d}" for n in (0, 1, 2)])
 
 
 def test_an_idle_partition_that_retention_has_emptied_stops_no_build(broker, nightly):

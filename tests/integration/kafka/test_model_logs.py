@@ -6,7 +6,10 @@ In stretches of ten logs: one here, as many as TEST_MODEL_STRETCHES says every n
 from __future__ import annotations
 
 import os
-from itertools import count
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import count, repeat
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from tests.model.played_topic import PlayedTopic, playable
 from tests.model.promises import broken
 
 MAX_ENTRIES = 700
+AT_ONCE = 4
 STRETCHES = int(os.environ.get("TEST_MODEL_STRETCHES", "1"))
 
 
@@ -71,9 +75,6 @@ def is_small(history):
     markers = sum(int(log.entries.is_marker.sum()) for log in logs)
     # The client library writes the present time in place of no stamp.
     stamped = all((log.entries.stamps[~log.entries.is_marker] > 0).all() for log in logs)
-    if is_replaced(history) and has_transactions(history):
-        # Not understood yet: in the second topic of a name, committed records stayed invisible.
-        return False
     return 20 < entries <= MAX_ENTRIES and markers <= 60 and stamped
 
 
@@ -89,26 +90,78 @@ def servers():
     return os.environ["TEST_KAFKA_BOOTSTRAP_SERVERS"]
 
 
+@pytest.fixture(scope="module")
+def pool():
+    # Playing is mostly waiting for answers. The client does not survive a fork.
+    with ProcessPoolExecutor(AT_ONCE, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("stretch", range(STRETCHES))
-def test_every_committed_record_is_in_one_version_or_named(servers, tmp_path, stretch):
-    project = Project(tmp_path)
-    logs = [Log(servers, history) for history in draw(stretch)]
-    for log in logs:
-        if log.topic.compact:
-            log.topic.play(log.history.attempts[0].now)
-    # The cleaner looks for work every 15 s: first what it has none with.
-    for log in sorted(logs, key=lambda log: log.topic.compact):
-        if log.topic.compact:
-            log.topic.wait_for_cleaner()
-        outcome = log.build(project)
-        counts, lines = judge(log.history, outcome)
-        # Rates are held where there are enough logs for them; see tests/model.
-        del counts["empty_wrong"]
-        assert broken(counts, needless=0, most_needless=0) == [], (log.history.seed, lines)
-        if is_plain(log.history):
-            assert ranges(outcome) == ranges(build(project, log.history, "simulated"))
-    assert any(log.num_cleaned for log in logs)
+def test_every_committed_record_is_in_one_version_or_named(servers, tmp_path, pool, stretch):
+    histories = list(draw(stretch))
+    # First what the cleaner has to be waited for.
+    histories.sort(key=is_compacted, reverse=True)
+    folders = [tmp_path / str(number) for number in range(len(histories))]
+    found = list(pool.map(judge_log, repeat(servers), folders, histories))
+    assert [verdict for verdict in found if verdict.broken] == []
+    assert [verdict for verdict in found if not verdict.is_as_simulated] == []
+    assert sum(verdict.num_cleaned for verdict in found) > 0
+
+
+@pytest.mark.parametrize("seed", [400_258, 1_700_238], ids=["deleted topic", "deleted records"])
+def test_what_is_deleted_may_have_been_cleaned(servers, tmp_path, monkeypatch, seed):
+    """The cleaner was faster than the first build, as it is on a busy machine."""
+    opened, cleaned = PlayedTopic.open, []
+
+    def open_cleaned(topic, now):
+        topic.play(now)
+        if not cleaned:
+            topic.wait_for_cleaner()
+            cleaned.append(now)
+        return opened(topic, now)
+
+    monkeypatch.setattr(PlayedTopic, "open", open_cleaned)
+    verdict = judge_log(servers, tmp_path / "log", draw_history(seed))
+    assert (verdict.broken, verdict.num_cleaned > 0) == ([], True)
+
+
+def test_a_partition_that_is_added_to_the_next_topic_is_played_from_its_own_log(servers, tmp_path):
+    verdict = judge_log(servers, tmp_path / "log", draw_history(100_420))
+    assert (verdict.broken, verdict.num_cleaned) == ([], 0)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one log: broken promises, where, and how many records the cleaner took."""
+
+    seed: int
+    broken: list[str]
+    lines: list[str]
+    is_as_simulated: bool
+    num_cleaned: int
+
+
+def judge_log(servers, folder, history):
+    """Play and build one history, and hold what came out against the promises."""
+    folder.mkdir()
+    project, log = Project(folder), Log(servers, history)
+    if is_loaded_and_compacted(history):
+        log.topic.play(history.attempts[0].now)
+        log.topic.wait_for_cleaner()
+    outcome = log.build(project)
+    counts, lines = judge(log.history, outcome)
+    # Rates are held where there are enough logs for them; see tests/model.
+    del counts["empty_wrong"]
+    return Verdict(
+        history.seed,
+        broken(counts, needless=0, most_needless=0),
+        lines,
+        not is_plain(history)
+        or ranges(outcome) == ranges(build(project, log.history, "simulated")),
+        log.num_cleaned,
+    )
 
 
 class Log:
@@ -120,19 +173,14 @@ class Log:
         self.num_cleaned = 0
 
     def build(self, project):
-        """Build everything, and hold what a consumer of its own reads against the history."""
+        """Build everything, and take what the cleaner took away out of the history."""
         outcome = build(project, self.history, "played", self.topic)
-        for number, log in self.history.incarnations[-1].partitions.items():
-            entries = log.entries
-            expected = log.at(self.history.closing).offsets.tolist()
-            found = self.topic.survivors(number)
-            assert found.keys() <= set(expected)
-            assert all(entries.stamps[offset] == stamp for offset, stamp in found.items())
-            gone = [offset for offset in expected if offset not in found]
-            assert self.topic.compact or not gone
-            entries.compacted[gone] = 0
-            self.num_cleaned += len(gone)
         self.topic.drop()
+        for incarnation in self.history.incarnations:
+            for number, log in incarnation.partitions.items():
+                gone = self.topic.cleaned(incarnation.uuid, number)
+                log.entries.compacted[gone] = 0
+                self.num_cleaned += len(gone)
         return outcome
 
 

@@ -275,6 +275,41 @@ def test_an_empty_interval_that_nothing_shows_is_refused(project, planned):
     assert planned(topic, 1, allow_gap=WHY)[2] == {"kafka:clicks/0": f"unproven, allowed: {WHY}"}
 
 
+def write_at_the_end(project, number, end):
+    """Rewrite a boundary as an older version left it where the index had no position."""
+    path = project.folder.boundary("clicks", "first", at(number))
+    value = json.loads(path.read_bytes())
+    partition = value["partitions"]["0"]
+    partition.update(offset=end, log_end=end, record_timestamp_ms=None, method="end")
+    del partition["evidence"]
+    path.chmod(0o644)
+    path.write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize(("old", "later"), [((1, 2), []), ((1,), []), ((1, 3), day(7))])
+def test_a_start_that_only_the_time_index_shows_empties_no_interval(project, planned, old, later):
+    """The next boundary is as old, or is found behind this one, or between two of them."""
+    topic = Topic(day(0) + day(1) + day(2))
+    planned(topic, 1)
+    planned(topic, 2)
+    for number in (1, 2, 3):
+        if number in old:
+            write_at_the_end(project, number, 144)
+        else:
+            project.folder.boundary("clicks", "first", at(number)).unlink()
+    topic.stamps[0] += later
+    with pytest.raises(EmptyUnprovenError, match="an older version took where the time index had"):
+        planned(topic, 1)
+    assert planned(topic, 1, allow_gap=WHY)[2] == {"kafka:clicks/0": f"unproven, allowed: {WHY}"}
+
+
+def test_an_old_boundary_at_the_beginning_of_the_log_hides_nothing(project, planned):
+    topic = Topic([])
+    planned(topic, 1)
+    write_at_the_end(project, 1, 0)
+    assert planned(topic, 1)[2] == {"kafka:clicks/0": "log_end"}
+
+
 def read_days(planned, topic, numbers):
     """Plan days in some order; return how often each offset of each partition is read."""
     counts = {number: np.zeros(len(stamps), int) for number, stamps in topic.stamps.items()}
