@@ -77,8 +77,9 @@ def _example(example: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     if not example:
         return "", "", ""
     place = f"{example.get('source')} offset {example.get('offset')}"
-    record = Html(f"<code>{text(example.get('value', ''))}</code>")
-    return place, example.get("message", ""), record
+    record = text(example.get("value", ""))
+    shown = f"<code>{record}</code>" if record else '<span class="soft">no bytes</span>'
+    return place, example.get("message", ""), Html(shown)
 
 
 def _look(report: Mapping[str, Any]) -> str:

@@ -276,6 +276,12 @@ def test_a_broken_gate_stands_above_those_that_hold(look, reports, run):
     assert page.index(">broken<") < page.index(">holds<")
 
 
+def test_a_quarantined_record_without_bytes_is_said_to_have_none(look, reports):
+    reasons = [{"reason": "no_tab", "records": 1, "examples": [{**EXAMPLE, "value": ""}]}]
+    reports[VERSION_KEY] = {**VERSION, "reasons": reasons}
+    assert ">no bytes<" in look()
+
+
 def test_a_task_that_was_not_started_has_not_run(look, run):
     run([Stage("check", {"failed": 1}), Stage("publish", {"upstream_failed": 1})])
     page = look()

@@ -114,6 +114,15 @@ def test_the_lines_for_people_name_sources_tasks_version_and_space(project):
     assert f"space          root {project.env.root}: needs about " in text
 
 
+def test_the_lines_for_people_count_one_thing_as_one(project):
+    report = dry(project)
+    file = {**report["reads"][0], "start": 0, "end": 9, "unit": "bytes", "pieces": 1}
+    one = {**report, "lands": False, "reads": [file], "sources": 1, "offsets": 1}
+    text = "\n".join(describe(one))
+    assert "9 B in 1 piece\n" in text
+    assert "would read     1 source in all, 1 offset" in text
+
+
 def test_what_it_returns_is_small_json(project):
     assert len(json.dumps(dry(project))) < 4000
 
