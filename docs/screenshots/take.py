@@ -1,6 +1,6 @@
 """Keep the screenshots of this folder: `python docs/screenshots/take.py [FOLDER]`.
 
-It walks through `flights` and `visits` as `walk.py` does and keeps eight of what the browser saw;
+It walks through `orders`, a topic, as `walk.py` does and keeps eight of what the browser saw;
 with FOLDER it keeps those of a walk that has been made. README.md here says what they show.
 """
 
@@ -19,14 +19,14 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "include")]
 from docs.screenshots import walk  # noqa: E402
 
 KEPT: Final = {
-    "trigger": "flights-trigger-form",
-    "dry-run": "visits-dry-run",
-    "data-set": "flights-published",
-    "backfill": "flights-backfill-form",
-    "refused": "visits-refused",
-    "refused-phone": "visits-refused-phone",
-    "training-paused": "flights-training-paused",
-    "caught-up": "flights-identical",
+    "trigger": "orders-trigger-form",
+    "dry-run": "orders-dry-run",
+    "data-set": "orders-published",
+    "backfill": "orders-backfill-form",
+    "refused": "orders-refused",
+    "refused-phone": "orders-refused-phone",
+    "training-paused": "orders-training-paused",
+    "caught-up": "orders-identical",
 }
 MOST_BYTES: Final = 200_000
 
@@ -37,7 +37,7 @@ def main(folder: Path | None) -> None:
         keep(folder)
         return
     with tempfile.TemporaryDirectory(prefix="trainfeed-screenshots-") as made:
-        if failed := walk.main(Path(made), ("flights", "visits")):
+        if failed := walk.main(Path(made), ("orders",)):
             raise SystemExit(f"{failed} steps of the walk failed; the screenshots are as they were")
         keep(Path(made))
 

@@ -257,7 +257,7 @@ def test_the_window_of_a_daily_set_with_an_end_is_one_of_its_ticks(add, load):
     assert param.schema["type"] == ["null", "string"]
     assert param.schema["enum"] == [None, "2026-01-01", "2026-01-02", "2026-01-03"]
     assert param.schema["values_display"] == {"null": "none: the date decides"}
-    assert "a tick of the schedule `@daily`, from 2026-01-01 to 2026-01-03," in param.description
+    assert "a tick of the schedule @daily, from 2026-01-01 to 2026-01-03," in param.description
 
 
 def test_a_weekly_set_lists_its_own_days_only(add, load):
