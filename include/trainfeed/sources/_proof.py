@@ -24,7 +24,7 @@ _MINUTES: Final = 3
 # the last half hour may come after the time.
 _MARGIN_MS: Final = 30 * MINUTE_MS
 # Nothing may come for so many times as long as what is left took.
-_MOST_PAUSE: Final = 4
+_MOST_PAUSE: Final = 16
 # Of records a third of all apart, at least so many follow each other in time.
 _LEAST_RISING: Final = 0.75
 

@@ -266,7 +266,7 @@ def test_what_changed_between_plan_and_ingest_is_named(project, happen, message,
     project.edit("split_bytes: 64MiB", f"land: {land}")
     where = planned(project)
     happen(project)
-    with pytest.raises(SourceReplacedError, match=f"{message}.*nothing was published; start"):
+    with pytest.raises(SourceReplacedError, match=f"{message}.*nothing was published; run"):
         ingest(*where, 0)
     assert not project.folder.interval(DAY).exists()
     assert not (project.path / "landing").exists()
