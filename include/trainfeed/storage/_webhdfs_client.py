@@ -93,22 +93,44 @@ def map_errors(place: str) -> Iterator[None]:
     except hdfs_error as error:
         raise _mapped(error, place) from error
     except (OSError, http.client.HTTPException) as error:  # all of requests' are an OSError
-        raise outage(place, _reason(error)) from error
+        raise outage(place, _reason(error, place)) from error
     except (KeyError, TypeError) as error:
         raise outage(place, f"the answer is not one of WebHDFS: {error!r}") from error
 
 
-def _reason(error: BaseException) -> str:
-    """What the system said of a connection, without what the packages above it made of it."""
-    inner: object = error
-    for _ in range(_MAX_NESTED):
-        if isinstance(inner, OSError) and inner.strerror:
-            return inner.strerror.lower()
-        if not isinstance(inner, BaseException):
+def _reason(error: BaseException, place: str) -> str:
+    """What the system said of a connection, without what the packages above it made of it.
+
+    The host is named where the answer was expected from another one than was asked: a NameNode
+    sends its readers on to DataNodes.
+    """
+    chain = _chain(error)
+    said = [each.strerror for each in chain if isinstance(each, OSError) and each.strerror]
+    hosts = [host for each in chain if (host := _host(each)) and host not in place]
+    if any(isinstance(each, TimeoutError) for each in chain):
+        said.insert(0, "timed out")
+    if not said:
+        return (str(error) or type(error).__name__).partition("\n")[0][:_MAX_REASON_CHARS]
+    return ": ".join([*hosts[:1], said[0].lower()])
+
+
+def _host(error: BaseException) -> str:
+    """The host that an error of the client's pool of connections is about, if it says."""
+    said = vars(error)
+    return str(getattr(said.get("conn") or said.get("pool"), "host", ""))
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error, and what each was made of."""
+    found = [error]
+    while len(found) < _MAX_NESTED:
+        last = found[-1]
+        nested = (getattr(last, "reason", None), *last.args, last.__cause__, last.__context__)
+        inner = next((each for each in nested if isinstance(each, BaseException)), None)
+        if inner is None:
             break
-        reason = getattr(inner, "reason", None)
-        inner = reason or inner.__cause__ or inner.__context__ or next(iter(inner.args), None)
-    return (str(error) or type(error).__name__).partition("\n")[0][:_MAX_REASON_CHARS]
+        found.append(inner)
+    return found
 
 
 def _refusal(status: int, body: bytes) -> Exception:

@@ -7,12 +7,14 @@ import http.client
 import inspect
 import os
 import socket
+from types import SimpleNamespace
 
 import hdfs
 import hdfs.util
 import hdfs_native
 import pytest
 import requests
+from urllib3.exceptions import NewConnectionError
 
 from trainfeed.errors import (
     AccessDeniedError,
@@ -26,6 +28,7 @@ from trainfeed.errors import (
 from trainfeed.storage import Location, _hdfs, _webhdfs_client
 from trainfeed.storage._errors import map_os_errors
 from trainfeed.storage._hadoop import EXCEPTION_KINDS
+from trainfeed.storage._webhdfs_client import _reason
 
 ARGUMENTS = {"IncompleteRead": (b"", 1), "JSONDecodeError": ("why", "{", 1)}
 STACK = "\n\tat org.apache.hadoop.hdfs.server.namenode.FSNamesystem.x(FSNamesystem.java:1)"
@@ -74,6 +77,23 @@ def refused_connection(call) -> None:
 @pytest.mark.parametrize("call", [lambda x: x.exists(), lambda x: x.read_bytes()])
 def test_a_webhdfs_that_is_down_is_said_in_the_words_of_the_system(call, socket_enabled):
     refused_connection(call)
+
+
+def test_a_webhdfs_that_does_not_answer_is_said_to_have_timed_out(monkeypatch, socket_enabled):
+    monkeypatch.setattr("trainfeed.storage._webhdfs_client.READ_TIMEOUT_S", 0.2)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        place = f"webhdfs://127.0.0.1:{silent.getsockname()[1]}/x"
+        with pytest.raises(StorageError, match="timed out; retry"):
+            Location.parse(place).exists()
+
+
+def test_a_webhdfs_that_sends_on_to_an_unknown_host_names_that_host():
+    error = NewConnectionError(SimpleNamespace(host="datanode.invalid"), "x")
+    error.__cause__ = OSError(-2, "Name or service not known")
+    reason = _reason(error, "webhdfs://namenode:9870/x")
+    assert reason == "datanode.invalid: name or service not known"
 
 
 @pytest.mark.parametrize("number", sorted(errno.errorcode))
