@@ -19,6 +19,7 @@ import pytest
 
 from services.airflow import AirflowOptions, AirflowStack
 from tests.e2e.ways import until
+from trainfeed.dataset import init_root
 from trainfeed.scaffold import new_dataset
 
 BUILD, OTHER = "build.clicks", "build.views"
@@ -35,8 +36,9 @@ def ground(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recovery")
     for name in ("clicks", "views"):
         new_dataset(folder / "datasets", name)
-    for place in ("root", "landing", "work", "fired"):
+    for place in ("landing", "work", "fired"):
         (folder / place).mkdir()
+    init_root(folder / "root")
     return folder
 
 

@@ -19,6 +19,7 @@ import pytest
 from services.airflow import AirflowOptions, AirflowStack
 from tests.e2e.ways import until
 from trainfeed.conversion import convert
+from trainfeed.dataset import init_root
 from trainfeed.samples import Field, Schema
 from trainfeed.scaffold import new_dataset
 
@@ -46,8 +47,9 @@ def ground(tmp_path_factory):
         if name == "views":
             text = re.sub("\nend: .*", "", text)
         spec.write_text(text)
-    for place in ("root", "landing", "work", "files"):
+    for place in ("landing", "work", "files"):
         (folder / place).mkdir()
+    init_root(folder / "root")
     samples = ({"label": number} for number in range(40))
     schema = Schema((Field("label", "int64"),))
     convert(folder / "files" / "from", lambda: samples, 2, "raw", schema=schema)
