@@ -251,7 +251,7 @@ class _Builds:
         named = [tuple(map(int, match)) for match in _NAMED.findall(message)]
         # An offset that nobody can name: of a topic that is gone, or of no record at all.
         says = any(start < end for _, start, end in named) or any(
-            words in message for words in ("created anew", "EmptyUnprovenError")
+            words in message for words in ("created again", "EmptyUnprovenError")
         )
         if closing or not says:
             self._outcome.errors.append(f"window {window}: {message}")

@@ -52,7 +52,7 @@ class Boundary:
             return True
         if known.evidence is not None:
             return known.evidence.proof is not None
-        # Old files say nothing of a topic that was created anew.
+        # Old files say nothing of a topic that was created again.
         return known.log_start == 0 or known.record_timestamp_ms == milliseconds(self.at)
 
 

@@ -62,7 +62,7 @@ def last_proved(folder: DatasetFolder, topic: Topic, at: datetime, partition: in
 def is_first_topic(folder: Path, at: datetime) -> bool:
     """Return whether no other topic of that name held the records of ``at``, as far as is known.
 
-    Boundaries of another topic id were written here: the topic was created anew. It was there
+    Boundaries of another topic id were written here: the topic was created again. It was there
     since its first boundary was found, at the latest.
     """
     others = (path for path in folder.parent.iterdir() if path != folder and path.is_dir())

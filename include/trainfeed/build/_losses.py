@@ -44,7 +44,7 @@ class Loss:
     def __str__(self) -> str:
         if self.is_of_earlier_topic:
             return (
-                f"the topic of {self.source} was deleted and created anew, and records of the"
+                f"the topic of {self.source} was deleted and created again, and records of the"
                 " deleted one may belong to the interval"
             )
         what = "were deleted" if self.is_certain else "may have been deleted"

@@ -155,7 +155,7 @@ class KafkaTopic:
     def _require_same(self, planned: str, found: str, where: str) -> None:
         if found != planned:
             raise SourceReplacedError(
-                f"{where}: topic was deleted and created anew: expected id {planned}, got"
+                f"{where}: topic was deleted and created again: expected id {planned}, got"
                 f" {found}, at brokers {self._settings['bootstrap.servers']}; nothing of this range"
                 " was kept; run the build again to build from the new topic"
             )

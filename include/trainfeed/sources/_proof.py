@@ -3,7 +3,7 @@
 A boundary is searched in what retention has left. When the log begins after the time, the search
 finds its start, and the records before it are gone unseen. That the boundary lies behind the log
 start is no proof: control markers, holes and a single late record do that, too. Nor is a log that
-begins at 0, where the topic was deleted and created anew.
+begins at 0, where the topic was deleted and created again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Known:
         earlier: Tells what boundaries of earlier times show of a log start. A proved one at or
             above it: all that came since is still there. One that was found before the time, in a
             log that ended at or behind it: what was deleted is older than the time.
-        is_first_topic: False where the topic may have been created anew since the time of the
+        is_first_topic: False where the topic may have been created again since the time of the
             boundary. Then a log that begins at 0 does not show that nothing came before it; and
             what lies before the first boundary is in no interval, because those before were built
             from the topic that was deleted.

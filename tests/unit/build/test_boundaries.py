@@ -349,7 +349,7 @@ def test_the_day_on_which_a_topic_was_created_anew_stops_once(planned):
     """Records of the deleted topic belong to it, and nothing holds them any more."""
     planned(Topic(day(0) + day(1)), 0)
     new = Topic(day(1)[30:] + day(2) + day(3) + day(4), uuid="second")
-    with pytest.raises(OffsetOutOfRangeError, match="was deleted and created anew"):
+    with pytest.raises(OffsetOutOfRangeError, match="was deleted and created again"):
         planned(new, 1)
     assert planned(new, 1, allow_gap=WHY)[:2] == ({"kafka:clicks/0": (0, 18)}, [])
     assert planned(new, 2)[:2] == ({"kafka:clicks/0": (18, 66)}, [])
