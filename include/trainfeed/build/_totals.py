@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainfeed.dataset import Version, canonical
-from trainfeed.dataset.files import read_plain_file
+from trainfeed.dataset import Version
 from trainfeed.samples import Statistics
 
 __all__ = ["total_statistics"]
@@ -15,12 +14,10 @@ def total_statistics(version: Version) -> dict[str, Any]:
     """Return the statistics of every field over all splits, as JSON.
 
     Raises:
+        ChecksumError: The file is not the one that was published.
         StorageError: The file cannot be read.
     """
-    parts = canonical.loads(
-        read_plain_file(version.path / "statistics.json", max_bytes=canonical.MAX_BYTES)
-    )
     total = Statistics(version.schema)
-    for part in parts.values():
+    for part in version.statistics().values():
         total.merge(Statistics.from_json(version.schema, part))
     return total.to_json()

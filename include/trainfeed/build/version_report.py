@@ -90,7 +90,7 @@ def _identity(version: Version) -> dict[str, Any]:
         "code": manifest.code.get("digest"),
         "plan": manifest.plan,
         "empty": manifest.empty,
-        "empty_because": getattr(manifest, "empty_because", None),
+        "empty_because": manifest.empty_because,
     }
 
 
