@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from trainfeed.decorators import batch, set_epoch
-from trainfeed.decorators.workers import iter_ahead, iter_in_process
+from trainfeed.decorators.workers import before_fork, iter_ahead, iter_in_process
 from trainfeed.errors import ConfigError, LoaderError
 from trainfeed.loader._generator_columns import (
     ColumnBatch,
@@ -193,7 +193,12 @@ class GeneratorLoader:
             return batches()
 
         if self._use_multiprocess:
-            return iter_in_process(lambda: _checked(read, capacity), capacity, epoch=epoch)
+            return iter_in_process(
+                lambda: _checked(read, capacity),
+                capacity,
+                epoch=epoch,
+                prepare=lambda: before_fork([source]),
+            )
         return iter_ahead(read, capacity)
 
     def _shaped(self, batches: Iterator[ColumnBatch]) -> Iterator[Any]:
