@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 from trainfeed.conversion._arrow_schema import arrow_schema, schema_of
 from trainfeed.conversion._input import open_input
 from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import FilePath
 from trainfeed.samples import Field, Schema
 
 __all__ = [
@@ -41,7 +41,7 @@ class ArrowTable:
         self,
         schema: Schema,
         batches: Iterator[pa.RecordBatch],
-        path: Path,
+        path: FilePath,
         num_rows: int | None = None,
     ) -> None:
         self.schema = schema
@@ -98,7 +98,7 @@ class ArrowTable:
 
 
 @contextmanager
-def open_parquet(path: Path) -> Iterator[ArrowTable]:
+def open_parquet(path: FilePath) -> Iterator[ArrowTable]:
     """Open a Parquet file; a batch of rows is decoded at a time.
 
     Checksums of pages are verified where the file has them, as those of ``write_parquet`` do.
@@ -115,7 +115,7 @@ def open_parquet(path: Path) -> Iterator[ArrowTable]:
 
 
 @contextmanager
-def open_arrow(path: Path) -> Iterator[ArrowTable]:
+def open_arrow(path: FilePath) -> Iterator[ArrowTable]:
     """Open a file of Arrow IPC; a batch of the file is in memory at a time.
 
     Raises:
@@ -206,7 +206,7 @@ def _plain(column: Any) -> Any:
     return column
 
 
-def _column_to_numpy(field: Field, column: Any, path: Path) -> Any:
+def _column_to_numpy(field: Field, column: Any, path: FilePath) -> Any:
     column = _plain(column)
     missing = column.is_null().to_numpy(zero_copy_only=False)
     if missing.any() and not field.optional:
@@ -226,7 +226,7 @@ def _column_to_numpy(field: Field, column: Any, path: Path) -> Any:
     return np.ma.MaskedArray(values, mask=mask.copy())
 
 
-def _values(field: Field, column: Any, path: Path) -> list[Any]:
+def _values(field: Field, column: Any, path: FilePath) -> list[Any]:
     column = _plain(column)
     if not field.optional and column.null_count:
         raise FormatError(f"column {field.name!r}: a value is null", path=str(path))
@@ -236,7 +236,7 @@ def _values(field: Field, column: Any, path: Path) -> list[Any]:
     return [_nested(field, each.values, path) if each.is_valid else None for each in column]
 
 
-def _nested(field: Field, values: Any, path: Path) -> Any:
+def _nested(field: Field, values: Any, path: FilePath) -> Any:
     num_items = len(values)
     for _ in field.shape[1:]:
         values = values.flatten()
@@ -247,7 +247,7 @@ def _nested(field: Field, values: Any, path: Path) -> Any:
 
 
 @contextmanager
-def _arrow_errors(path: Path) -> Iterator[None]:
+def _arrow_errors(path: FilePath) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, EOFError, UnicodeError) as error:

@@ -22,7 +22,7 @@ from trainfeed.conversion._sources import SampleFile
 from trainfeed.conversion._sparse import SparseOptions, write_sparse
 from trainfeed.conversion._text_files import write_csv, write_json_lines
 from trainfeed.errors import ConfigError
-from trainfeed.paths import NewFile
+from trainfeed.paths import FilePath, NewFile
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.storage.posix import map_errors
 
@@ -44,10 +44,10 @@ class SinkOptions:
     file_format: Format | None = None
     codec: str | None = None
     sparse: SparseOptions | None = None
-    labels: Path | None = None
+    labels: FilePath | None = None
 
 
-def transcode(source: SampleFile, path: Path, options: SinkOptions) -> int:
+def transcode(source: SampleFile, path: FilePath, options: SinkOptions) -> int:
     """Write the samples of a file to another one, in their order.
 
     Typed samples go through every format and come back as they were. The new file appears when it
@@ -62,6 +62,7 @@ def transcode(source: SampleFile, path: Path, options: SinkOptions) -> int:
         ConflictError: The name is taken.
         FormatError: The source is damaged; nothing was written.
     """
+    path = Path(path)
     file_format = options.file_format or format_of_name(path)
     if file_format is None:
         raise ConfigError(
@@ -163,7 +164,7 @@ def _write_idx(source: SampleFile, path: Path, options: SinkOptions) -> int:
             f" {[field.name for field in fields]}; a second field needs a file for labels"
         )
     count = source.num_samples()
-    paths = [path] if options.labels is None else [path, options.labels]
+    paths = [path] if options.labels is None else [path, Path(options.labels)]
     for field, target in zip(fields, paths, strict=True):
         header = IdxHeader(count, field.item_shape, np.dtype(field.dtype))
         values = (np.asarray(sample[field.name])[np.newaxis] for sample in _as_decoded(source))

@@ -9,6 +9,7 @@ from typing import Final
 
 from trainfeed.conversion._input import open_input
 from trainfeed.errors import FormatError
+from trainfeed.paths import FilePath
 from trainfeed.tfrecord import MAX_RECORD_BYTES
 
 __all__ = ["Format", "format_of", "format_of_name"]
@@ -52,7 +53,7 @@ _STARTS: Final = {
 _IDX_TYPES: Final = frozenset({8, 9, 11, 12, 13, 14})
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: FilePath) -> Format:
     """Return the format of a file.
 
     Raises:
@@ -71,7 +72,7 @@ def format_of(path: Path) -> Format:
         return Format.TFRECORD
     if _is_idx(head) or (inflated is not None and _is_idx(inflated)):
         return Format.IDX
-    by_name = format_of_name(path)
+    by_name = format_of_name(Path(path))
     if by_name is not None:
         return by_name
     # Shards have no suffix, and a set may have empty ones.

@@ -22,7 +22,7 @@ from trainfeed.conversion._text_files import read_csv, read_json_lines
 from trainfeed.dataset import Version
 from trainfeed.dataset.layout import MANIFEST
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import expand_paths
+from trainfeed.paths import FilePath, expand_paths
 from trainfeed.recordio import RecordIndex, RecordScanner
 from trainfeed.samples import SampleReader, Schema
 from trainfeed.tfrecord import ExampleCodec, TFRecordReader
@@ -46,7 +46,7 @@ class SourceOptions:
 
     file_format: Format | None = None
     schema: Schema | None = None
-    labels: Path | None = None
+    labels: FilePath | None = None
     sparse: SparseOptions | None = None
 
 
@@ -89,7 +89,7 @@ def paths_of(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) 
     return [path for each in found for path in (_shards_of(each) if each.is_dir() else [each])]
 
 
-def open_sample_file(path: Path, options: SourceOptions) -> SampleFile:
+def open_sample_file(path: FilePath, options: SourceOptions) -> SampleFile:
     """Return the samples of a file.
 
     Raises:
@@ -98,7 +98,7 @@ def open_sample_file(path: Path, options: SourceOptions) -> SampleFile:
         NotFoundError: There is no such file.
     """
     file_format = options.file_format or format_of(path)
-    return _OPENERS[file_format](path, file_format, options)
+    return _OPENERS[file_format](Path(path), file_format, options)
 
 
 def _open_records(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:

@@ -14,12 +14,12 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, BinaryIO, Final, TextIO
 
 from trainfeed.conversion._input import MAX_LINE_BYTES, iter_lines, open_input
 from trainfeed.conversion._json_samples import JsonSamples, value_to_json
 from trainfeed.errors import FormatError, SampleShapeError
+from trainfeed.paths import FilePath
 from trainfeed.samples import Field, Schema, TypedCodec
 
 __all__ = ["read_csv", "read_json_lines", "write_csv", "write_json_lines"]
@@ -28,7 +28,7 @@ _ABSENT: Final = "\\N"
 _MAX_CELL_CHARS: Final = 8 << 20
 
 
-def read_json_lines(path: Path, schema: Schema | None = None) -> Iterator[Any]:
+def read_json_lines(path: FilePath, schema: Schema | None = None) -> Iterator[Any]:
     """Yield the samples of a file; blank lines are left out.
 
     Raises:
@@ -62,7 +62,7 @@ def write_json_lines(file: BinaryIO, samples: Iterable[Any], schema: Schema | No
     return count
 
 
-def read_csv(path: Path, schema: Schema | None = None) -> Iterator[Any]:
+def read_csv(path: FilePath, schema: Schema | None = None) -> Iterator[Any]:
     """Yield the samples of a file.
 
     Raises:
