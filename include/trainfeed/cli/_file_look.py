@@ -109,7 +109,8 @@ def verify(
     else:
         typer.echo(f"{len(problems)} intact")
     if found:
-        print_message(f"keep what is whole: {program()} file repair FILE --output NEW")
+        if any(_can_be_repaired(path) for path, list_ in problems.items() if list_):
+            print_message(f"keep what is whole: {program()} file repair FILE --output NEW")
         raise typer.Exit(_DAMAGED)
 
 
@@ -222,6 +223,16 @@ def _verify_sets(
             names = {each.partition(":")[0] for each in found}
             paths += [folder / s.name for s in manifest.shards if s.name not in names]
     return paths
+
+
+def _can_be_repaired(path: str) -> bool:
+    """Return whether ``repair`` may know the format of a damaged file, or of those of a set."""
+    from trainfeed.conversion import Format, format_of
+
+    try:
+        return format_of(path) in {Format.RECORDIO, Format.TFRECORD}
+    except FormatError:
+        return True
 
 
 def _read(opened: SampleFile, *, deep: bool) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainfeed.conversion._arrow_schema import arrow_schema, schema_of
+from trainfeed.conversion._arrow_stream import ArrowStream
 from trainfeed.conversion._input import open_input
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import FilePath
@@ -26,6 +27,7 @@ __all__ = [
     "write_parquet",
 ]
 
+_FILE_MAGIC: Final = b"ARROW1"
 _BATCH_ROWS: Final = 4096
 _BATCH_BYTES: Final = 8 << 20
 
@@ -116,17 +118,18 @@ def open_parquet(path: FilePath) -> Iterator[ArrowTable]:
 
 @contextmanager
 def open_arrow(path: FilePath) -> Iterator[ArrowTable]:
-    """Open a file of Arrow IPC; a batch of the file is in memory at a time.
+    """Open a file of Arrow IPC, in the file format or in the stream format.
+
+    Its content says which of the two it is. A batch of the file is in memory at a time.
 
     Raises:
         FormatError: It is damaged.
+        TruncatedError: A stream ends early, or without the mark at its end.
         ConfigError: A column has a type that samples have not.
     """
     with open_input(path) as file, _arrow_errors(path):
-        reader = pa.ipc.open_file(file)
-        schema = schema_of(reader.schema, frozenset)
-        batches = map(reader.get_batch, range(reader.num_record_batches))
-        yield ArrowTable(schema, batches, path)
+        columns, batches = _columns_and_batches(file)
+        yield ArrowTable(schema_of(columns, frozenset), batches, path)
 
 
 def write_parquet(
@@ -168,6 +171,16 @@ def _write(
         # As many as make a batch of 8 MiB, by what this one took.
         rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * len(taken) // max(1, batch.nbytes)))
     return count
+
+
+def _columns_and_batches(file: BinaryIO) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
+    file.seek(0)
+    if not is_file:
+        stream = ArrowStream(file)
+        return stream.schema, stream.iter_batches()
+    reader = pa.ipc.open_file(file)
+    return reader.schema, map(reader.get_batch, range(reader.num_record_batches))
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:

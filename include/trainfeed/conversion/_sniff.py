@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from trainfeed.conversion._arrow_stream import begins_stream
 from trainfeed.conversion._input import open_input
 from trainfeed.errors import FormatError
 from trainfeed.paths import FilePath
@@ -62,16 +63,9 @@ def format_of(path: FilePath) -> Format:
     """
     with open_input(path) as file:
         head = file.read(_HEAD_BYTES)
-    for start, found in _STARTS.items():
-        if head.startswith(start):
-            return found
-    if _is_tfrecord(head):
-        return Format.TFRECORD
-    inflated = _inflated(head)
-    if inflated is not None and _is_tfrecord(inflated):
-        return Format.TFRECORD
-    if _is_idx(head) or (inflated is not None and _is_idx(inflated)):
-        return Format.IDX
+    found = _format_of_content(head)
+    if found is not None:
+        return found
     by_name = format_of_name(Path(path))
     if by_name is not None:
         return by_name
@@ -82,6 +76,18 @@ def format_of(path: FilePath) -> Format:
         f"expected a file of {', '.join(Format)}, it begins with {head[:8].hex()}; name its format",
         path=str(path),
     )
+
+
+def _format_of_content(head: bytes) -> Format | None:
+    for start, found in _STARTS.items():
+        if head.startswith(start):
+            return found
+    if begins_stream(head):
+        return Format.ARROW
+    inflated = _inflated(head)
+    if _is_tfrecord(head) or _is_tfrecord(inflated):
+        return Format.TFRECORD
+    return Format.IDX if _is_idx(head) or _is_idx(inflated) else None
 
 
 def format_of_name(path: Path) -> Format | None:
@@ -104,10 +110,10 @@ def _is_idx(head: bytes) -> bool:
     return len(head) >= 8 and head[:2] == b"\0\0" and head[2] in _IDX_TYPES and 1 <= head[3] <= 8
 
 
-def _inflated(head: bytes) -> bytes | None:
+def _inflated(head: bytes) -> bytes:
     for window_bits in (31, 15):
         try:
             return zlib.decompressobj(window_bits).decompress(head, 64)
         except zlib.error:
             continue
-    return None
+    return b""

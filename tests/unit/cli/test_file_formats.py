@@ -1,0 +1,43 @@
+"""``trainfeed file convert`` on the formats of others: what it asks, says and leaves."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from trainfeed.cli import main
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys, tmp_path):
+    """Run ``trainfeed file …`` in a folder of its own; return status, output and messages."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["trainfeed", "file", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code or 0, *capsys.readouterr())
+
+    return run
+
+
+def test_a_saved_data_set_of_hugging_face_converts(cli, tmp_path):
+    with pa.ipc.new_stream(
+        tmp_path / "data-00000-of-00001.arrow", pa.schema({"x": pa.int64()})
+    ) as w:
+        w.write_batch(pa.record_batch({"x": [1, 2, 3]}))
+    assert cli("convert", "data-00000-of-00001.arrow", "x.jsonl")[0] == 0
+    assert (tmp_path / "x.jsonl").read_text() == '{"x": 1}\n{"x": 2}\n{"x": 3}\n'
+    assert cli("verify", "data-00000-of-00001.arrow", "--deep")[0] == 0
+
+
+def test_verify_advises_repair_only_for_what_it_can_repair(cli, tmp_path):
+    with pa.ipc.new_stream(tmp_path / "a.arrow", pa.schema({"x": pa.int64()})) as w:
+        w.write_batch(pa.record_batch({"x": [1, 2, 3]}))
+    whole = (tmp_path / "a.arrow").read_bytes()
+    (tmp_path / "a.arrow").write_bytes(whole[:-8])
+    status, output, messages = cli("verify", "a.arrow", "--deep")
+    assert status == 3
+    assert "expected the mark at the end" in output
+    assert "repair" not in messages
