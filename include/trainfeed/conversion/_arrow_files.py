@@ -193,19 +193,28 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 def _columns_without_nulls(parquet: pq.ParquetFile) -> Set[str]:
     with_nulls: set[str] = set()
-    names: set[str] = set()
-    metadata = parquet.metadata
+    metadata, columns = parquet.metadata, parquet.schema_arrow
+    # Told by their order: a path of "a.b" may be the column "a.b", or the part b of the column a.
+    owners = [column.name for column in columns for _ in range(_num_leaves(column.type))]
+    if not metadata.num_row_groups or len(owners) != metadata.num_columns:
+        return frozenset()
     for group in range(metadata.num_row_groups):
         # Of a damaged footer reading says so, where looking at statistics kills the process.
         next(parquet.iter_batches(batch_size=1, row_groups=[group], use_threads=False), None)
-        for number in range(metadata.num_columns):
-            column = metadata.row_group(group).column(number)
-            name = column.path_in_schema.split(".")[0]
-            names.add(name)
-            counts = column.statistics
+        for number, name in enumerate(owners):
+            counts = metadata.row_group(group).column(number).statistics
             if counts is None or not counts.has_null_count or counts.null_count:
                 with_nulls.add(name)
-    return names - with_nulls
+    return set(owners) - with_nulls
+
+
+def _num_leaves(kind: pa.DataType) -> int:
+    """Return how many columns Parquet stores for a type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _num_leaves(kind.storage_type)
+    if pa.types.is_dictionary(kind) or not pa.types.is_nested(kind):
+        return 1
+    return sum(_num_leaves(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _plain(column: Any) -> Any:

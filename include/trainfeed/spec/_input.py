@@ -26,8 +26,8 @@ from trainfeed.spec._values import (
     Connection,
     Duration,
     EntryPoint,
+    FieldName,
     Millionths,
-    Name,
     Text,
     Topic,
     WrongValueError,
@@ -232,7 +232,7 @@ class SplitSpec(Part):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Millionths]
 
-    by: Annotated[tuple[Name, ...] | None, BeforeValidator(_by_fields)] = None
+    by: Annotated[tuple[FieldName, ...] | None, BeforeValidator(_by_fields)] = None
 
     @property
     def millionths(self) -> dict[str, int]:
