@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 
 from trainfeed.conversion._arrow_files import write_arrow, write_parquet
+from trainfeed.conversion._csv_files import write_csv
 from trainfeed.conversion._idx import IdxHeader, write_idx
+from trainfeed.conversion._json_lines import write_json_lines
 from trainfeed.conversion._manifest import Encoding
 from trainfeed.conversion._options import ConvertOptions, FileFormat, ShardFormat
 from trainfeed.conversion._records import record_encoder
@@ -20,7 +22,6 @@ from trainfeed.conversion._sidecar import write_sidecar
 from trainfeed.conversion._sniff import Format, format_of_name
 from trainfeed.conversion._sources import SampleFile
 from trainfeed.conversion._sparse import SparseOptions, write_sparse
-from trainfeed.conversion._text_files import write_csv, write_json_lines
 from trainfeed.errors import ConfigError
 from trainfeed.paths import FilePath, NewFile
 from trainfeed.samples import Schema, TypedCodec
@@ -39,12 +40,15 @@ class SinkOptions:
             the usual one of Parquet.
         sparse: How to write lines of libSVM.
         labels: File for the labels, for IDX.
+        delimiter: Character between the cells of CSV; None for a tab in a file whose name ends in
+            ``.tsv``, and a comma in others.
     """
 
     file_format: Format | None = None
     codec: str | None = None
     sparse: SparseOptions | None = None
     labels: FilePath | None = None
+    delimiter: str | None = None
 
 
 def transcode(source: SampleFile, path: FilePath, options: SinkOptions) -> int:
@@ -76,6 +80,8 @@ def transcode(source: SampleFile, path: FilePath, options: SinkOptions) -> int:
     if file_format is Format.IDX:
         return _write_idx(source, path, options)
     write = _WRITERS[file_format]
+    if options.delimiter is None and path.suffix.lower() == ".tsv":
+        options = replace(options, delimiter="\t")
     schema = source.schema
     if schema is None and file_format is not Format.JSON_LINES:
         raise ConfigError(f"{source.path}: {file_format} needs typed samples; give a schema")
@@ -94,10 +100,12 @@ def _json_lines(
     return write_json_lines(file, samples, schema)
 
 
-def _csv(file: BinaryIO, samples: Iterator[Any], schema: Schema | None, _: SinkOptions) -> int:
+def _csv(
+    file: BinaryIO, samples: Iterator[Any], schema: Schema | None, options: SinkOptions
+) -> int:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     try:
-        return write_csv(text, samples, cast("Schema", schema))
+        return write_csv(text, samples, cast("Schema", schema), delimiter=options.delimiter or ",")
     finally:
         text.detach()
 

@@ -42,6 +42,7 @@ _SUFFIXES: Final = {
     ".jsonl": Format.JSON_LINES,
     ".ndjson": Format.JSON_LINES,
     ".csv": Format.CSV,
+    ".tsv": Format.CSV,
     ".libsvm": Format.LIBSVM,
     ".svm": Format.LIBSVM,
     ".libfm": Format.LIBSVM,

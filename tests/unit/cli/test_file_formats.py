@@ -41,3 +41,30 @@ def test_verify_advises_repair_only_for_what_it_can_repair(cli, tmp_path):
     assert status == 3
     assert "expected the mark at the end" in output
     assert "repair" not in messages
+
+
+def test_a_delimiter_is_asked_for_by_name_or_told_when_found(cli, tmp_path, caplog):
+    (tmp_path / "a.csv").write_text("a;b\n1;2\n")
+    assert cli("convert", "a.csv", "a.jsonl")[0] == 0
+    assert "';' is between its cells" in caplog.text
+    assert (tmp_path / "a.jsonl").read_text() == '{"a": "1", "b": "2"}\n'
+    caplog.clear()
+    assert cli("convert", "a.csv", "b.jsonl", "--delimiter", ";")[0] == 0
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("command", ["head", "cat", "verify", "convert", "reshard"])
+def test_an_unclear_header_is_an_error_that_names_the_option(cli, tmp_path, command):
+    (tmp_path / "a.csv").write_text("a;b,c\n1;2,3\n")
+    more = {"convert": ["x.jsonl"], "reshard": ["out", "--shards", "1", "--prefix", "p"]}
+    arguments = [command, "a.csv", *more.get(command, [])]
+    status, _, messages = cli(*arguments)
+    assert (status, "--delimiter" in messages) == (2, True)
+    assert cli(*arguments, "--delimiter", ";")[0] == 0
+
+
+def test_latin_1_is_read_when_it_is_said(cli, tmp_path):
+    (tmp_path / "a.csv").write_bytes("a,b\n1,é\n".encode("latin-1"))
+    assert cli("convert", "a.csv", "x.jsonl")[0] == 3
+    assert cli("convert", "a.csv", "x.jsonl", "--encoding", "latin-1")[0] == 0
+    assert (tmp_path / "x.jsonl").read_text() == '{"a": "1", "b": "é"}\n'
