@@ -171,9 +171,9 @@ def _parted(path: FilePath, options: CsvOptions) -> dict[str, list[str]]:
             line = text.readline(MAX_LINE_BYTES)
         except UnicodeError as error:
             raise FormatError(f"line 1: {error}", path=str(path)) from error
-    parted = {}
+    parted: dict[str, list[str]] = {}
     for each in _DELIMITERS:
-        names = next(_rows([line], replace(options, delimiter=each), strict=False), [])
+        names: list[str] = next(_rows([line], replace(options, delimiter=each), strict=False), [])
         if len(names) > 1:
             parted[each] = names
     return parted
