@@ -48,6 +48,11 @@ from trainfeed.conversion._stages import (
     publish_conversion,
     scatter_files,
 )
+from trainfeed.conversion._webdataset import (
+    read_webdataset,
+    webdataset_schema,
+    write_webdataset,
+)
 
 __all__ = [
     "MAX_SHARDS",
@@ -98,14 +103,17 @@ __all__ = [
     "read_idx_header",
     "read_json_lines",
     "read_sparse",
+    "read_webdataset",
     "repair_file",
     "repair_in_place",
     "scatter_files",
     "shard_name",
     "transcode",
+    "webdataset_schema",
     "write_arrow",
     "write_csv",
     "write_idx",
     "write_json_lines",
     "write_parquet",
+    "write_webdataset",
 ]

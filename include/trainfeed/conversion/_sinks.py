@@ -22,6 +22,7 @@ from trainfeed.conversion._sidecar import write_sidecar
 from trainfeed.conversion._sniff import Format, format_of_name
 from trainfeed.conversion._sources import SampleFile
 from trainfeed.conversion._sparse import SparseOptions, write_sparse
+from trainfeed.conversion._webdataset import write_webdataset
 from trainfeed.errors import ConfigError
 from trainfeed.paths import FilePath, NewFile
 from trainfeed.samples import Schema, TypedCodec
@@ -133,12 +134,19 @@ def _libsvm(
     return write_sparse(file, samples, sparse)
 
 
+def _webdataset(
+    file: BinaryIO, samples: Iterator[Any], schema: Schema | None, _: SinkOptions
+) -> int:
+    return write_webdataset(file, samples, cast("Schema", schema))
+
+
 _WRITERS: Final[dict[Format, _Write]] = {
     Format.JSON_LINES: _json_lines,
     Format.CSV: _csv,
     Format.PARQUET: _parquet,
     Format.ARROW: _arrow,
     Format.LIBSVM: _libsvm,
+    Format.WEBDATASET: _webdataset,
 }
 
 

@@ -29,6 +29,7 @@ class Format(StrEnum):
     JSON_LINES = "jsonl"
     CSV = "csv"
     LIBSVM = "libsvm"
+    WEBDATASET = "webdataset"
 
 
 _SUFFIXES: Final = {
@@ -46,6 +47,8 @@ _SUFFIXES: Final = {
     ".libsvm": Format.LIBSVM,
     ".svm": Format.LIBSVM,
     ".libfm": Format.LIBSVM,
+    ".tar": Format.WEBDATASET,
+    ".tgz": Format.WEBDATASET,
 }
 _STARTS: Final = {
     b"\x04\x03\x02\x01": Format.RECORDIO,
@@ -86,6 +89,8 @@ def _format_of_content(head: bytes) -> Format | None:
     if begins_stream(head):
         return Format.ARROW
     inflated = _inflated(head)
+    if _is_tar(head) or _is_tar(inflated):
+        return Format.WEBDATASET
     if _is_tfrecord(head) or _is_tfrecord(inflated):
         return Format.TFRECORD
     return Format.IDX if _is_idx(head) or _is_idx(inflated) else None
@@ -93,7 +98,10 @@ def _format_of_content(head: bytes) -> Format | None:
 
 def format_of_name(path: Path) -> Format | None:
     """Return the format that a file name stands for, None when it says nothing."""
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if ".tar" in suffixes[-2:]:
+        return Format.WEBDATASET
+    suffixes = [suffix for suffix in suffixes if suffix != ".gz"]
     return _SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
@@ -107,6 +115,10 @@ def _is_tfrecord(head: bytes) -> bool:
     return masked == int.from_bytes(head[8:12], "little")
 
 
+def _is_tar(head: bytes) -> bool:
+    return head[257:262] == b"ustar"
+
+
 def _is_idx(head: bytes) -> bool:
     return len(head) >= 8 and head[:2] == b"\0\0" and head[2] in _IDX_TYPES and 1 <= head[3] <= 8
 
@@ -114,7 +126,7 @@ def _is_idx(head: bytes) -> bool:
 def _inflated(head: bytes) -> bytes:
     for window_bits in (31, 15):
         try:
-            return zlib.decompressobj(window_bits).decompress(head, 64)
+            return zlib.decompressobj(window_bits).decompress(head, 512)
         except zlib.error:
             continue
     return b""

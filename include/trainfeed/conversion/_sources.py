@@ -20,6 +20,11 @@ from trainfeed.conversion._records import decode_each, name_file, record_decoder
 from trainfeed.conversion._sidecar import known_encoding
 from trainfeed.conversion._sniff import Format, format_of
 from trainfeed.conversion._sparse import SparseOptions, read_sparse
+from trainfeed.conversion._webdataset import (
+    count_webdataset,
+    read_webdataset,
+    webdataset_schema,
+)
 from trainfeed.dataset import Version
 from trainfeed.dataset.layout import MANIFEST
 from trainfeed.errors import ConfigError, FormatError
@@ -243,6 +248,19 @@ def _text_file(
     )
 
 
+def _open_webdataset(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    schema = webdataset_schema(path) if options.schema is None else options.schema
+    return SampleFile(
+        path,
+        file_format,
+        schema,
+        Encoding.TYPED,
+        partial(read_webdataset, path, schema),
+        None,
+        partial(count_webdataset, path),
+    )
+
+
 def _open_sparse(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
     sparse = options.sparse
     if sparse is None:
@@ -274,6 +292,7 @@ _OPENERS: Final[Mapping[Format, Callable[[Path, Format, SourceOptions], SampleFi
     Format.JSON_LINES: _open_json_lines,
     Format.CSV: _open_csv,
     Format.LIBSVM: _open_sparse,
+    Format.WEBDATASET: _open_webdataset,
 }
 
 

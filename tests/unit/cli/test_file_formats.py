@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import tarfile
+
 import pyarrow as pa
 import pytest
 
@@ -68,3 +71,20 @@ def test_latin_1_is_read_when_it_is_said(cli, tmp_path):
     assert cli("convert", "a.csv", "x.jsonl")[0] == 3
     assert cli("convert", "a.csv", "x.jsonl", "--encoding", "latin-1")[0] == 0
     assert (tmp_path / "x.jsonl").read_text() == '{"a": "1", "b": "é"}\n'
+
+
+def test_a_tar_of_webdataset_goes_in_and_out(cli, tmp_path):
+    (tmp_path / "a.csv").write_text("key,cls,txt\na/1,7,x\na/2,8,y\n")
+    kinds = {"key": "str", "cls": "int64", "txt": "str"}
+    fields = [{"name": name, "dtype": dtype} for name, dtype in kinds.items()]
+    (tmp_path / "s.json").write_text(json.dumps(fields))
+    assert cli("convert", "a.csv", "a.tar", "--schema", "s.json")[0] == 0
+    with tarfile.open(tmp_path / "a.tar") as tar:
+        assert tar.getnames() == ["a/1.cls", "a/1.txt", "a/2.cls", "a/2.txt"]
+    assert cli("convert", "a.tar", "b.csv")[0] == 0
+    assert (tmp_path / "b.csv").read_text() == (tmp_path / "a.csv").read_text()
+    assert cli("reshard", "a.tar", "out", "--shards", "2", "--prefix", "p")[0] == 0
+    assert cli("verify", "a.tar", "--deep")[0] == 0
+    (tmp_path / "a.tar").write_bytes((tmp_path / "a.tar").read_bytes()[:700])
+    status, output, messages = cli("verify", "a.tar")
+    assert (status, "the tar ends early" in output, "repair" in messages) == (3, True, False)
