@@ -77,7 +77,7 @@ class Group:
             for edge in ("start", "end")
         )
         self._sorter = SampleSorter(stage.spec, stage.plan, limit_bytes, self._late_before())
-        quarantine_bytes = stage.spec.resources.quarantine_bytes
+        quarantine_bytes = stage.spec.resources.task_memory_bytes
         self._tally = Tally(stage.plan.sources, quarantine_bytes, self._block_bytes)
         self._mode = self._make_mode(function)
         self._read: dict[str, Leaf] = {}
@@ -155,7 +155,9 @@ class Group:
         schema = Schema.from_json(self._stage.plan.fields)
         by = spec.split.by
         fields = SplitFields([schema[name] for name in by], split_seed(spec.name)) if by else None
-        limits = SampleLimits(spec.resources.memory_bytes, self._limit_bytes, self._block_bytes)
+        limits = SampleLimits(
+            spec.resources.task_memory_bytes, self._limit_bytes, self._block_bytes
+        )
         if spec.preprocess.input == "batch":
             return BatchMode(function, schema, fields, self._tally, limits=limits)
         return RecordMode(function, schema, fields, self._tally, told=self._progress, limits=limits)

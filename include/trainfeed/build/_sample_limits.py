@@ -13,8 +13,10 @@ from typing import Final
 
 from trainfeed.errors import MemoryLimitError, PreprocessError, TrainFeedError
 from trainfeed.recordio import MAX_RAW_BYTES
+from trainfeed.samples import Schema
+from trainfeed.spec import DatasetSpec
 
-__all__ = ["BatchSize", "SampleLimits", "most_processes"]
+__all__ = ["BatchSize", "SampleLimits", "fitting_processes"]
 
 # A chunk holds the length of a record before it.
 _MAX_SAMPLE_BYTES: Final = MAX_RAW_BYTES - 4
@@ -94,6 +96,14 @@ class BatchSize:
         self.rows = max(1, min(_BATCH_ROWS, fitting, self.rows * _GROWTH))
 
 
-def most_processes(sample_bytes: int, memory_bytes: int) -> int:
-    """Return how many processes may share the memory while each can hold a sample of that size."""
-    return max(1, memory_bytes // (_COPIES * max(1, sample_bytes)))
+def fitting_processes(spec: DatasetSpec) -> int:
+    """Return how many processes may share the memory while each has room for a sample.
+
+    As many as are asked for where samples differ in size.
+    """
+    resources = spec.resources
+    schema = Schema.from_json(spec.schema_fields())
+    if not schema.is_fixed:
+        return resources.processes
+    sample_bytes = max(1, schema.record_dtype.itemsize)
+    return max(1, min(resources.processes, resources.memory_bytes // (_COPIES * sample_bytes)))

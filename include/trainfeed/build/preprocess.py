@@ -22,14 +22,13 @@ from trainfeed.build._log_files import lands
 from trainfeed.build._merge import Merge
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._run import Run
-from trainfeed.build._sample_limits import most_processes
+from trainfeed.build._sample_limits import fitting_processes
 from trainfeed.build._spill import QUARANTINE_SCHEMA, SPILL_SCHEMA, TrailerWriter, edges_of
 from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.build._stage import Stage, run_stage, unit_of
 from trainfeed.config import Environment
 from trainfeed.dataset import Ledger
 from trainfeed.errors import TrainFeedError
-from trainfeed.samples import Schema
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import Location
 
@@ -89,7 +88,7 @@ def _preprocess(stage: Stage, unit: int) -> dict[str, Any]:
 def _run(stage: Stage, ranges: list[int], target: Location) -> list[dict[str, Any]]:
     """Share the ranges out among workers; return what they have made, in order of ranges."""
     resources = stage.spec.resources
-    shares = _shares(stage, ranges, _processes(stage))
+    shares = _shares(stage, ranges, fitting_processes(stage.spec))
     # Functions share a process with it: none needs to know how to reach a cluster.
     env = replace(stage.env, kafka={})
     jobs = [
@@ -108,16 +107,6 @@ def _run(stage: Stage, ranges: list[int], target: Location) -> list[dict[str, An
         return run_jobs(jobs, limits, lambda _: faults.point("preprocess.after_range"))
     except Death as death:
         raise explain(stage, death) from death
-
-
-def _processes(stage: Stage) -> int:
-    """Return how many processes to share the memory out among."""
-    resources = stage.spec.resources
-    schema = Schema.from_json(stage.plan.fields)
-    if not schema.is_fixed:
-        return resources.processes
-    most = most_processes(schema.record_dtype.itemsize, resources.memory_bytes)
-    return min(resources.processes, most)
 
 
 def _shares(stage: Stage, ranges: list[int], processes: int) -> list[list[int]]:
@@ -140,7 +129,7 @@ def _settle_quarantine(stage: Stage, unit: int, parts: list[dict[str, Any]]) -> 
         MemoryLimitError: Together there are too many, as there would be in one part.
     """
     kept_bytes = sum(part["kept_bytes"] for part in parts)
-    require_bounded(kept_bytes, stage.spec.resources.quarantine_bytes)
+    require_bounded(kept_bytes, stage.spec.resources.task_memory_bytes)
     target = stage.quarantine_file(unit)
     names = [name for part in parts for name in part["quarantine"]]
     if len(names) == 1:

@@ -107,6 +107,26 @@ def test_a_sample_that_no_chunk_has_room_for_is_named_with_its_record(project):
         preprocess(*where, 0)
 
 
+@pytest.mark.parametrize("code", [CODE, BATCH_CODE])
+def test_a_worker_keeps_to_its_memory_whatever_small_records_become(project, no_worker, code):
+    """150 MB of samples, of records of some bytes each, in 64 MiB besides what it starts with."""
+    memory = "64MiB, worker_memory_bytes: 256MiB"
+    sized(project, [100_000] * 1500, memory=memory, code=code)
+    if code is BATCH_CODE:
+        project.edit("input: record", "input: batch")
+    assert preprocess(*planned(project), 0)["runs"] > 5
+
+
+def test_processes_are_as_many_as_have_room_for_a_sample(project):
+    """Samples of 100,000 bytes take an eighth of 1 MiB: one process, though two are asked for."""
+    project.edit("value: {dtype: float32}", "value: {dtype: float32, shape: [25000]}")
+    project.edit('"value": row["value"]', '"value": [row["value"]] * 25000', "preprocess.py")
+    project.edit("seed: 7", "seed: 7\nresources: {memory_bytes: 1MiB, processes: 2}")
+    project.record({0: [batch([event(i, START_MS + i) for i in range(30)])]})
+    project.build()
+    assert sum(split.samples for split in project.version().manifest.splits.values()) == 30
+
+
 def test_many_samples_of_one_record_are_sorted_in_runs(project):
     sized(project, [50_000], copies=100)
     assert preprocess(*planned(project), 0)["runs"] > 20
