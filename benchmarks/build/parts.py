@@ -20,7 +20,9 @@ from trainfeed.build._account import Tally
 from trainfeed.build._batch import source_batch
 from trainfeed.build._columns import ColumnEncoder
 from trainfeed.build._lookups import lookup_digests
-from trainfeed.build._modes import BatchMode, RecordMode, iter_landed
+from trainfeed.build._modes import BatchMode
+from trainfeed.build._record_mode import RecordMode, iter_landed
+from trainfeed.build._sample_limits import SampleLimits
 from trainfeed.build._spill import TrailerWriter
 from trainfeed.build._user_function import UserFunction
 from trainfeed.build.batch import json_columns
@@ -31,6 +33,7 @@ from trainfeed.storage import Location
 
 _TRIES: Final = 7
 _SOURCE: Final = "kafka:flights/0"
+_LIMITS: Final = SampleLimits(512 << 20, 512 << 20, 32 << 20)
 _NUMBERS: Final = (
     *("year", "month", "day", "dep_time", "sched_dep_time"),
     *("sched_arr_time", "arr_delay", "flight", "distance"),
@@ -71,13 +74,13 @@ def _batch_mode(spec: DatasetSpec, batches: list[pa.RecordBatch], count: int) ->
     fields = dict.fromkeys(_NUMBERS, pa.int64()) | dict.fromkeys(_TEXTS, pa.utf8())
     inputs = [source_batch(batch, _SOURCE) for batch in batches]
     judged = [function.call_batch(batch) for batch in inputs]
-    mode = BatchMode(function, schema, None, Tally([_SOURCE], 1 << 30))
+    mode = BatchMode(function, schema, None, _tally(), limits=_LIMITS)
     encoder = ColumnEncoder(schema)
     blocks = [block for batch in batches for block in mode.blocks(batch, _SOURCE)]
     table = pa.table({"record": pa.concat_arrays([b.records.cast(pa.binary()) for b in blocks])})
     _show("JSON to columns", count, lambda: [json_columns(b["value"], fields) for b in inputs])
     _show("the function, JSON included", count, lambda: [function.call_batch(b) for b in inputs])
-    _show("encoding", count, lambda: [encoder.encode(j.samples) for j in judged])
+    _show("encoding", count, lambda: [encoder.encode(j.samples(schema.names)) for j in judged])
     _show("writing a spill", count, lambda: _spill(table))
 
 
@@ -96,15 +99,19 @@ def _record_mode(spec: DatasetSpec, batches: list[pa.RecordBatch], count: int) -
         function,
         schema,
         None,
-        Tally([_SOURCE], 1 << 30),
+        _tally(),
         told=_Nowhere(),
-        block_bytes=32 << 20,
+        limits=_LIMITS,
     )
     _show("json.loads", count, lambda: [json.loads(r.value or b"") for r in records])
     _show("Record.json", count, lambda: [r.json() for r in records])
     _show("the function", count, lambda: [function.call(r) for r in records])
     _show("encoding, one by one", count, lambda: [codec.encode(s[0]) for s in samples])
     _show("all of record mode", count, lambda: [list(mode.blocks(b, _SOURCE)) for b in batches])
+
+
+def _tally() -> Tally:
+    return Tally([_SOURCE], 1 << 30, 32 << 20)
 
 
 def _schema(spec: DatasetSpec) -> Schema:

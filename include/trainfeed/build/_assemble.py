@@ -17,7 +17,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from trainfeed.build._plan_file import Plan
-from trainfeed.build._spill import QUARANTINE_SCHEMA, ArrowWithTrailer
+from trainfeed.build._spill import QUARANTINE_SCHEMA
+from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.build._stage import Stage
 from trainfeed.build._staging import StagedFile
 from trainfeed.dataset import Manifest, canonical, content_digest

@@ -33,6 +33,7 @@ _REJECTED: Final = "_rejected"
 _MESSAGE: Final = "_message"
 _FILTERED: Final = "_filtered"
 _SPECIAL: Final = frozenset({_ROW, _REJECTED, _MESSAGE, _FILTERED})
+_ALL: Final = slice(None)
 _EXPECTED: Final = "return a pyarrow.RecordBatch with the fields of the schema and _row"
 
 BATCH_SCHEMA: Final = pa.schema(
@@ -67,18 +68,33 @@ class Judged:
     """What became of the records of a batch; rows are numbers of source records.
 
     Attributes:
-        samples: Rows of fields, ordered by source record and ordinal.
+        returned: What the function returned.
+        kept: Which rows of it are samples, ordered by source record and ordinal; None for all.
         rows: Source record of every sample, int64 of shape (n,), ascending.
         ordinals: Number of every sample within its record, int32 of shape (n,).
         rejected: Rows of the broken records, ascending, and per row its reason and message.
         filtered: By reason the rows of the records that are not wanted, ascending.
     """
 
-    samples: pa.RecordBatch
+    returned: pa.RecordBatch
+    kept: NDArray[np.intp] | None
     rows: NDArray[np.int64]
     ordinals: NDArray[np.int32]
     rejected: tuple[NDArray[np.int64], list[str], list[str]]
     filtered: dict[str, NDArray[np.int64]]
+
+    def samples(self, names: Sequence[str], part: slice = _ALL) -> pa.RecordBatch:
+        """Return fields of samples, in their order; a part, because they may be large.
+
+        Args:
+            names: The fields; those that no sample has are left out.
+            part: Which samples.
+        """
+        found = self.returned.select([n for n in names if n in self.returned.schema.names])
+        if self.kept is None:
+            start, stop, _ = part.indices(len(self.rows))
+            return found.slice(start, stop - start)
+        return found.take(pa.array(self.kept[part]))
 
 
 def source_batch(landed: pa.RecordBatch, source: str) -> pa.RecordBatch:
@@ -111,9 +127,9 @@ def judge(returned: Any, names: Sequence[str], num_rows: int) -> Judged:
     out = turned[_REJECTED] | turned[_FILTERED]
     _check_complete(rows, out, turned[_REJECTED] & turned[_FILTERED], num_rows)
     kept, kept_rows, ordinals = _in_order(rows, np.flatnonzero(~out))
-    samples = returned.select([name for name in names if name in returned.schema.names])
     return Judged(
-        samples=samples if kept is None else samples.take(pa.array(kept)),
+        returned=returned,
+        kept=kept,
         rows=kept_rows,
         ordinals=ordinals,
         rejected=_rejected(returned, rows, reasons[_REJECTED], turned[_REJECTED]),

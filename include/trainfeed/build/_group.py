@@ -11,9 +11,12 @@ import pyarrow as pa
 
 from trainfeed.build._account import Lateness, Tally
 from trainfeed.build._inputs import late_policies, late_skews
-from trainfeed.build._modes import BatchMode, Mode, RecordMode
+from trainfeed.build._merge import held_batch_bytes
+from trainfeed.build._modes import BatchMode, Mode
 from trainfeed.build._plan_file import PlannedRange
 from trainfeed.build._reading import PieceReader
+from trainfeed.build._record_mode import RecordMode
+from trainfeed.build._sample_limits import SampleLimits
 from trainfeed.build._samples import SampleSorter
 from trainfeed.build._spill import TrailerWriter, edges_of
 from trainfeed.build._split_fields import SplitFields
@@ -28,11 +31,9 @@ from trainfeed.window import parse_time
 
 __all__ = ["Group", "Progress", "batch_bytes_of"]
 
-# Records that a function gets at once, at most: they and their samples stay in the cache.
 _BATCH_ROWS: Final = 16_384
-_MAX_BATCH_BYTES: Final = 1 << 20
 # Of the memory for sorting: what is read, or encoded, before it is added to a run.
-_BLOCKS_PER_RUN: Final = 8
+_BLOCKS_PER_RUN: Final = 16
 
 
 class Progress(Protocol):
@@ -68,6 +69,7 @@ class Group:
         self._stage = stage
         self._target = target
         self._progress = progress
+        self._limit_bytes = limit_bytes
         self._block_bytes = limit_bytes // _BLOCKS_PER_RUN
         # Of the plan, not of today's schedule.
         self._start_ms, self._end_ms = (
@@ -75,7 +77,7 @@ class Group:
             for edge in ("start", "end")
         )
         self._sorter = SampleSorter(stage.spec, stage.plan, limit_bytes, self._late_before())
-        quarantine_bytes = stage.spec.resources.quarantine_bytes
+        quarantine_bytes = stage.spec.resources.task_memory_bytes
         self._tally = Tally(stage.plan.sources, quarantine_bytes, self._block_bytes)
         self._mode = self._make_mode(function)
         self._read: dict[str, Leaf] = {}
@@ -98,16 +100,16 @@ class Group:
     def _process(self, reader: PieceReader, piece: PlannedRange) -> None:
         lateness = self._lateness.setdefault(piece.source, Lateness())
         refused_ms = self._refused_from.get(piece.source)
-        with closing(_cut(reader, self._block_bytes)) as batches:
+        with closing(self._cut(reader)) as batches:
             for batch in batches:
                 stamps = batch.column("timestamp").to_numpy()
                 lateness.count(stamps, self._start_ms, self._end_ms, refused_ms)
                 offsets = batch.column("offset")
                 self._progress.batch(piece.source, offsets[0].as_py(), offsets[-1].as_py())
                 for block in self._mode.blocks(batch, piece.source):
-                    self._sorter.add(block)
-                    if self._sorter.is_full:
+                    if not self._sorter.has_room(block):
                         self._write_run({})
+                    self._sorter.add(block)
                 if self._tally.is_full:
                     self._write_quarantine()
 
@@ -153,16 +155,23 @@ class Group:
         schema = Schema.from_json(self._stage.plan.fields)
         by = spec.split.by
         fields = SplitFields([schema[name] for name in by], split_seed(spec.name)) if by else None
-        if spec.preprocess.input == "batch":
-            return BatchMode(function, schema, fields, self._tally)
-        return RecordMode(
-            function,
-            schema,
-            fields,
-            self._tally,
-            told=self._progress,
-            block_bytes=self._block_bytes,
+        limits = SampleLimits(
+            spec.resources.task_memory_bytes, self._limit_bytes, self._block_bytes
         )
+        if spec.preprocess.input == "batch":
+            return BatchMode(function, schema, fields, self._tally, limits=limits)
+        return RecordMode(function, schema, fields, self._tally, told=self._progress, limits=limits)
+
+    def _cut(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
+        """Cut batches that are larger than the function should get; drop empty ones."""
+        for batch in batches:
+            mean_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
+            most = max(1, self._block_bytes // mean_bytes)
+            start = 0
+            while start < batch.num_rows:
+                piece = batch.slice(start, min(most, self._mode.rows_at_once))
+                yield piece
+                start += piece.num_rows
 
     def _write_run(self, trailer: dict[str, Any]) -> None:
         table, rows = self._sorter.run()
@@ -175,12 +184,13 @@ class Group:
 
     def _write(self, suffix: str, table: pa.Table, trailer: dict[str, Any]) -> str:
         location = self._target.parent / f"{self._target.name}.{suffix}"
+        plan = self._stage.plan
         with location.open_write() as file:
             writer = TrailerWriter(
                 file,
                 table.schema,
                 batch_bytes=batch_bytes_of(self._stage),
-                edges=edges_of(trailer.get("rows", {})),
+                edges=edges_of(trailer["rows"], plan.convert) if "rows" in trailer else (),
             )
             writer.write(table)
             writer.close(trailer)
@@ -188,16 +198,5 @@ class Group:
 
 
 def batch_bytes_of(stage: Stage) -> int:
-    """Return how large a batch of a spill file may be: merging holds one of every file."""
-    return min(_MAX_BATCH_BYTES, stage.spec.resources.memory_bytes // 64)
-
-
-def _cut(
-    batches: Iterable[pa.RecordBatch], max_bytes: int
-) -> Generator[pa.RecordBatch, None, None]:
-    """Cut batches that are larger than a function should get; drop empty ones."""
-    for batch in batches:
-        mean_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
-        step = min(_BATCH_ROWS, max(1, max_bytes // mean_bytes))
-        for start in range(0, batch.num_rows, step):
-            yield batch.slice(start, step)
+    """Return how large a batch of a spill file may be: merging holds some of every file."""
+    return held_batch_bytes(stage.spec.resources.memory_bytes, len(stage.plan.preprocess))

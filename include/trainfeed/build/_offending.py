@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from trainfeed.build._excerpt import plain
-from trainfeed.build._spill import ArrowWithTrailer
+from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.build._stage import Stage
 from trainfeed.build._turned_down import Example
 from trainfeed.samples import Schema, TypedCodec

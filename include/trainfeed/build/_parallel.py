@@ -13,6 +13,7 @@ from typing import Any, Final
 from trainfeed.build._engine import Death, Limits, rest_workers, run_jobs, stop_workers
 from trainfeed.build._jobs import StageJob
 from trainfeed.build._ref import PlanRef
+from trainfeed.build._sample_limits import fitting_processes
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.errors import EngineError
 from trainfeed.spec import DatasetSpec, ResourceSpec
@@ -34,15 +35,15 @@ class _Share(ResourceSpec):
     whole_bytes: int
 
     @property
-    def quarantine_bytes(self) -> int:
-        """Most raw bytes of broken records: how many run at once decides about no success."""
+    def task_memory_bytes(self) -> int:
+        """What counts for broken records: how many tasks run at once decides about no success."""
         return self.whole_bytes
 
 
 def share_of(spec: DatasetSpec, num_units: int) -> DatasetSpec:
     """Return the data set as a task sees it that runs beside others, with its share of memory."""
     resources = spec.resources
-    at_once = min(resources.processes, num_units)
+    at_once = min(resources.processes, num_units, fitting_processes(spec))
     if at_once == 1:
         return spec
     update = {

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainfeed.build._plan_file import Plan
@@ -23,8 +24,9 @@ __all__ = ["SampleBlock", "SampleSorter"]
 
 # Of a sample besides its record: key, source, offset, ordinal, split, and its place in the order.
 _OVERHEAD_BYTES: Final = 48
-# A run is held as blocks, put together, and put in order: two copies beside the blocks.
-_COPIES: Final = 3
+# A run is held as blocks, put together, and put in order: two copies beside the blocks. The fourth
+# part is for the block that comes next, and for what is written.
+_COPIES: Final = 4
 _DTYPES: Final = (np.uint64, np.int32, np.int64, np.int32, np.int16)
 
 
@@ -88,10 +90,9 @@ class SampleSorter:
         self._num_bytes = 0
         self.valid = {source: ValidLeaf() for source in plan.sources}
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the run should be written before more samples come."""
-        return self._num_bytes > self._limit_bytes
+    def has_room(self, block: SampleBlock) -> bool:
+        """Whether the run may take the samples, or has to be written before."""
+        return not self._num_bytes or self._num_bytes + _bytes_of(block) <= self._limit_bytes
 
     def add(self, block: SampleBlock) -> None:
         """Take samples into the current run."""
@@ -105,7 +106,7 @@ class SampleSorter:
         splits = self._split_indices(block, number)
         self._blocks.append((keys, sources, block.offsets, block.ordinals, splits))
         self._records.append(block.records)
-        self._num_bytes += block.records.nbytes + len(keys) * _OVERHEAD_BYTES
+        self._num_bytes += _bytes_of(block)
 
     def run(self) -> tuple[pa.Table, dict[str, list[int]]]:
         """Return the samples of the run in their order, and begin the next one.
@@ -118,17 +119,17 @@ class SampleSorter:
         self._blocks, self._records, self._num_bytes = [], [], 0
         order = sample_order(keys, self._hashes, sources, offsets, ordinals)
         order = order[np.argsort(splits[order], kind="stable")]
-        splits = splits[order].astype(np.int32)
-        keys = keys[order]
+        splits, keys = splits[order], keys[order]
+        record = self._column.gather(records, order)
         columns = [
-            pa.DictionaryArray.from_arrays(pa.array(splits), pa.array(self._plan.splits)),
             pa.array(keys),
             pa.array(sources[order]),
             pa.array(offsets[order]),
             pa.array(ordinals[order]),
-            self._column.gather(records, order),
+            pc.binary_length(record),
+            record,
         ]
-        table = pa.Table.from_arrays(columns, schema=SPILL_SCHEMA)
+        table = pa.table(columns, schema=SPILL_SCHEMA)
         return table, self._shard_rows(keys, splits)
 
     def _columns(self) -> list[NDArray[Any]]:
@@ -149,7 +150,7 @@ class SampleSorter:
         return indices
 
     def _shard_rows(
-        self, keys: NDArray[np.uint64], splits: NDArray[np.int32]
+        self, keys: NDArray[np.uint64], splits: NDArray[np.int16]
     ) -> dict[str, list[int]]:
         rows = {}
         for index, name in enumerate(self._plan.splits):
@@ -157,3 +158,7 @@ class SampleSorter:
             starts = shard_starts(keys[start:end], self._plan.shards[name])
             rows[name] = [start + first for first in starts] + [end]
         return rows
+
+
+def _bytes_of(block: SampleBlock) -> int:
+    return int(block.records.nbytes) + len(block.offsets) * _OVERHEAD_BYTES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,10 @@ from trainfeed.dataset.identity import Uint64s
 from trainfeed.dataset.order import key_order
 
 __all__ = ["RecordColumn", "sample_order"]
+
+# Records that are larger than this are not copied: looking at each takes less, and two copies of
+# them could be more than there is room for.
+_LARGE_BYTES: Final = 64 << 10
 
 
 def sample_order(
@@ -48,13 +53,22 @@ class RecordColumn:
     def __init__(self, size_bytes: int | None) -> None:
         self._size = size_bytes
 
-    def gather(self, parts: Sequence[pa.Array], order: NDArray[np.intp]) -> pa.Array:
-        """Return the records of binary arrays, one after another, in ``order``, as a binary array.
+    def gather(
+        self, parts: Sequence[pa.Array], order: NDArray[np.intp]
+    ) -> pa.Array | pa.ChunkedArray:
+        """Return the records of binary arrays, one after another, in ``order``, as binaries.
 
         Args:
             parts: Binary or large binary arrays of n records together.
             order: Permutation of their n rows.
+
+        Returns:
+            An array of its own; of large records an array of chunks that share their memory.
         """
+        num_bytes = sum(part.nbytes for part in parts)
+        if num_bytes > _LARGE_BYTES * len(order):
+            rows = [p.slice(row, 1) for p in map(_as_binary, parts) for row in range(len(p))]
+            return pa.chunked_array([rows[row] for row in order.tolist()], pa.binary())
         if self._size is None:
             whole = pa.concat_arrays([pa.array([], pa.binary()), *map(_as_binary, parts)])
             return whole.take(pa.array(order))

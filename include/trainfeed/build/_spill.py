@@ -1,31 +1,37 @@
-"""Spill files: the samples of one split group, sorted so that a shard is a run of rows.
+"""Spill files: the samples of a split group, sorted so that what a task converts is a run of rows.
 
 An Arrow IPC file of ``SPILL_SCHEMA``, sorted by (split, key, source_hash, offset, ordinal). A last
 batch of 0 rows carries metadata: for every split and shard the first row, what became of the
-group's records, the first row and a digest of every batch, and a digest of the metadata itself. A
-file without it is torn. Quarantined rows and the positions of shards are kept in the same way.
+group's records, the first row of every batch and two digests of it, one of its records and one of
+all the other columns, which can be read alone; and a digest of the metadata itself. A file without
+it is torn. Quarantined rows and the positions of shards are kept in the same way.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
 import xxhash
+from numpy.typing import NDArray
 
+from trainfeed.build._planned import PlannedShard
 from trainfeed.dataset import canonical
-from trainfeed.errors import ChecksumError, FormatError, TruncatedError
-from trainfeed.storage import Location
 
 __all__ = [
+    "DIGEST",
     "QUARANTINE_SCHEMA",
+    "RECORD",
     "SPILL_SCHEMA",
-    "ArrowWithTrailer",
+    "TRAILER",
     "TrailerWriter",
+    "digest_of",
     "edges_of",
+    "first_shards",
 ]
 
 _BATCH_ROWS: Final = 16_384
@@ -33,17 +39,21 @@ _BATCH_BYTES: Final = 8 << 20
 # Written and read once: what zstd saves in bytes, against lz4, costs twice as much in time.
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 # A file of an earlier layout is as one that is torn.
-_TRAILER: Final = "trainfeed-2"
-_DIGEST: Final = "trainfeed-xxh3"
+TRAILER: Final = "trainfeed-3"
+DIGEST: Final = "trainfeed-xxh3"
+RECORD: Final = "record"
+# Where a value of bytes or text ends.
+_END_BYTES: Final = 4
 
 SPILL_SCHEMA: Final = pa.schema(
     {
-        "split": pa.dictionary(pa.int32(), pa.utf8()),
         "key": pa.uint64(),
         "source": pa.int32(),
         "offset": pa.int64(),
         "ordinal": pa.int32(),
-        "record": pa.binary(),
+        # Of the record: what it will take is known before it is read.
+        "size": pa.int32(),
+        RECORD: pa.binary(),
     }
 )
 QUARANTINE_SCHEMA: Final = pa.schema(
@@ -57,19 +67,35 @@ QUARANTINE_SCHEMA: Final = pa.schema(
 )
 
 
-def edges_of(rows: Mapping[str, Sequence[int]]) -> list[int]:
-    """Return, ascending, where shards begin and end, of the rows per split of a trailer."""
-    return sorted({row for firsts in rows.values() for row in firsts})
+def first_shards(unit: Sequence[PlannedShard]) -> list[tuple[PlannedShard, int]]:
+    """Return the first shard of every split in a task of ``convert``, and how many follow it."""
+    splits = (list(shards) for _, shards in groupby(unit, key=lambda shard: shard.split))
+    return [(shards[0], len(shards)) for shards in splits]
+
+
+def edges_of(
+    rows: Mapping[str, Sequence[int]], units: Sequence[Sequence[PlannedShard]]
+) -> list[int]:
+    """Return, ascending, the rows at which tasks of ``convert`` begin to read.
+
+    Args:
+        rows: Per split the first row of every shard, and the end.
+        units: The shards of every task.
+    """
+    firsts = [first for unit in units for first, _ in first_shards(unit)]
+    return sorted({rows[shard.split][shard.index] for shard in firsts})
 
 
 class TrailerWriter:
-    """Writes rows as they come, in batches of about equal size, then a trailer.
+    """Writes rows as they come, in batches of bounded size, then a trailer.
+
+    Where a batch ends depends on the rows alone, not on how they are written.
 
     Args:
         file: Where to write. The caller closes it, after ``close``.
-        schema: Of the rows.
-        batch_bytes: About how large a batch gets; readers hold one batch per file.
-        edges: Rows, ascending, where readers begin or end: so do batches, where they can.
+        schema: Of the rows: numbers, bytes and text.
+        batch_bytes: The most that a batch of several rows takes; readers hold one per file.
+        edges: Rows, ascending, at which a batch has to begin.
     """
 
     def __init__(
@@ -84,205 +110,126 @@ class TrailerWriter:
         self._schema = schema
         self._batch_bytes = batch_bytes
         self._edges = edges
-        self._batch_rows = 0
         # First rows of the batches.
         self._starts: list[int] = []
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
-        self._digests: list[str] = []
+        self._pending_bytes = 0
+        self._digests: tuple[list[str], list[str]] = ([], [])
         self._num_rows = 0
-        self._row_bytes = 0
-        # An IPC file cannot exchange the dictionary of a column half-way.
-        self._dictionaries: dict[int, pa.Array] = {}
+        self._num_bytes = 0
+        self._held_bytes = 0
 
     def write(self, table: pa.Table) -> None:
-        """Append rows; all tables have equal dictionaries."""
-        columns = [_single(column) for column in table.columns]
-        whole = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        for number, column in enumerate(columns):
-            if isinstance(column, pa.DictionaryArray):
-                self._dictionaries.setdefault(number, column.dictionary)
-        if not len(whole):
-            return
-        if not self._batch_rows:
-            self._row_bytes = max(1, whole.nbytes // len(whole))
-            self._batch_rows = max(1, min(_BATCH_ROWS, self._batch_bytes // self._row_bytes))
-        self._num_rows += len(whole)
-        self._pending.append(whole)
-        self._pending_rows += len(whole)
-        if self._pending_rows >= self._batch_rows:
-            self._flush(self._batch_rows)
+        """Append rows."""
+        for batch in table.cast(self._schema).to_batches():
+            # What is joined with rows that wait is a copy: of a piece, not of all.
+            step = max(1, len(batch) * self._batch_bytes // max(1, batch.nbytes))
+            for start in range(0, len(batch), step):
+                self._append(batch.slice(start, step))
 
     def close(self, trailer: Mapping[str, Any]) -> None:
         """Write what is left, then the trailer, and Arrow's footer."""
-        self._flush(1)
+        self._flush(last=True)
+        heads, bodies = self._digests
         data = canonical.dumps(
             {
                 **trailer,
-                "batch_rows": max(1, self._batch_rows),
-                "batches": self._digests,
+                "bodies": "".join(bodies),
+                "heads": "".join(heads),
+                "held_bytes": self._held_bytes,
                 "num_rows": self._num_rows,
-                "row_bytes": self._row_bytes,
+                "row_bytes": self._num_bytes // max(1, self._num_rows),
                 "starts": self._starts,
             }
         )
-        metadata = {_TRAILER: data.decode(), _DIGEST: xxhash.xxh3_128_hexdigest(data)}
-        self._writer.write_batch(self._empty(), custom_metadata=metadata)
+        metadata = {TRAILER: data.decode(), DIGEST: xxhash.xxh3_128_hexdigest(data)}
+        empty = pa.RecordBatch.from_pylist([], schema=self._schema)
+        self._writer.write_batch(empty, custom_metadata=metadata)
         self._writer.close()
 
-    def _flush(self, least: int) -> None:
-        """Write batches for as long as ``least`` rows are pending."""
-        if self._pending_rows < least:
+    def _append(self, batch: pa.RecordBatch) -> None:
+        self._num_rows += len(batch)
+        self._pending.append(batch)
+        self._pending_rows += len(batch)
+        self._pending_bytes += batch.nbytes
+        if self._pending_rows > _BATCH_ROWS or self._pending_bytes > self._batch_bytes:
+            self._flush(last=False)
+
+    def _flush(self, *, last: bool) -> None:
+        """Write batches; without ``last`` only those that no further row could belong to."""
+        if not self._pending:
             return
         batch = self._pending[0] if len(self._pending) == 1 else _joined(self._pending)
-        while len(batch) >= least:
-            first = self._num_rows - len(batch)
-            piece = batch.slice(0, self._end_of_batch(first) - first)
-            self._starts.append(first)
-            self._digests.append(_digest(piece))
-            self._writer.write_batch(piece)
-            batch = batch.slice(len(piece))
-        self._pending = [batch] if len(batch) else []
-        self._pending_rows = len(batch)
+        ends = _row_ends(batch)
+        first, start = self._num_rows - len(batch), 0
+        while start < len(batch):
+            end = self._end_of_batch(ends, first, start)
+            if end == len(batch) and not last:
+                break
+            self._write_batch(batch.slice(start, end - start), first + start)
+            start = end
+        self._wait_for_more(batch.slice(start))
 
-    def _end_of_batch(self, first: int) -> int:
-        """Return the row behind the last of a batch: an edge, when there is one within reach."""
-        end = min(first + self._batch_rows, self._num_rows)
-        edge = bisect_right(self._edges, end)
-        if edge and self._edges[edge - 1] > first:
-            return self._edges[edge - 1]
-        return end
+    def _wait_for_more(self, rest: pa.RecordBatch) -> None:
+        # A copy: a slice would keep all that it was cut from.
+        self._pending = [rest.take(pa.array(np.arange(len(rest))))] if len(rest) else []
+        self._pending_rows, self._pending_bytes = len(rest), rest.nbytes
 
-    def _empty(self) -> pa.RecordBatch:
-        columns = []
-        for number, field in enumerate(self._schema):
-            empty = pa.array([], field.type)
-            if number in self._dictionaries:
-                empty = pa.DictionaryArray.from_arrays(
-                    pa.array([], pa.int32()), self._dictionaries[number]
-                )
-            columns.append(empty)
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+    def _write_batch(self, piece: pa.RecordBatch, first: int) -> None:
+        self._starts.append(first)
+        self._num_bytes += piece.nbytes
+        if len(piece) > 1:
+            self._held_bytes = max(self._held_bytes, piece.nbytes)
+        names = self._schema.names
+        for digests, is_record in zip(self._digests, (False, True), strict=True):
+            columns = [piece.column(name) for name in names if (name == RECORD) is is_record]
+            digests.append(digest_of(columns))
+        self._writer.write_batch(piece)
 
-
-class ArrowWithTrailer:
-    """A file that ``TrailerWriter`` wrote, read by rows; every byte is verified.
-
-    Args:
-        location: The file; it is held open until ``close``.
-
-    Raises:
-        NotFoundError: There is no such file.
-        TruncatedError: The file ends before its trailer.
-        ChecksumError: The trailer is damaged.
-    """
-
-    def __init__(self, location: Location) -> None:
-        self._path = location.uri
-        self._kept: tuple[int, pa.RecordBatch] | None = None
-        self._file = location.open_read()
-        try:
-            self._reader = pa.ipc.open_file(self._file)
-            self.trailer: dict[str, Any] = self._read_trailer()
-        except (pa.ArrowException, OSError, LookupError, TypeError, UnicodeError) as error:
-            self._file.close()
-            # With a number it comes from the file system and says nothing about the bytes.
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
-            raise TruncatedError(f"file has no trailer; {_REMEDY}", path=self._path) from error
-        except FormatError:
-            self._file.close()
-            raise
-
-    def rows(self, start: int, end: int, *, keeps_batch: bool = False) -> pa.Table:
-        """Return rows ``[start, end)``; only the batches that hold them are read.
-
-        Args:
-            start: First row.
-            end: Row behind the last.
-            keeps_batch: Whether the rows may share the memory of whole batches, and the last batch
-                is kept for the next call. Else they are a copy.
-        """
-        starts = self.trailer["starts"]
-        pieces = []
-        behind = bisect_left(starts, end) if end > start else 0
-        for index in range(bisect_right(starts, start) - 1, behind):
-            batch = self._kept_batch(index) if keeps_batch else self._batch(index)
-            first = max(start - starts[index], 0)
-            last = min(end - starts[index], len(batch))
-            if keeps_batch or last - first == len(batch):
-                pieces.append(batch.slice(first, last - first))
-            else:
-                # A slice would keep its whole batch in memory.
-                pieces.append(batch.take(pa.array(np.arange(first, last))))
-        return pa.Table.from_batches(pieces, schema=self._reader.schema)
-
-    def read_all(self) -> pa.Table:
-        """Return all rows."""
-        batches = [self._batch(index) for index in range(len(self.trailer["batches"]))]
-        return pa.Table.from_batches(batches, schema=self._reader.schema)
-
-    def iter_tables(self) -> Iterator[pa.Table]:
-        """Yield all rows, batch by batch."""
-        for index in range(len(self.trailer["batches"])):
-            yield pa.Table.from_batches([self._batch(index)])
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def _read_trailer(self) -> dict[str, Any]:
-        last = self._reader.num_record_batches - 1
-        _, metadata = self._reader.get_batch_with_custom_metadata(last)
-        data = metadata[_TRAILER.encode()]
-        if xxhash.xxh3_128_hexdigest(data).encode() != metadata[_DIGEST.encode()]:
-            raise ChecksumError(f"the trailer is damaged; {_REMEDY}", path=self._path)
-        trailer: dict[str, Any] = canonical.loads(data, path=self._path)
-        return trailer
-
-    def _kept_batch(self, index: int) -> pa.RecordBatch:
-        if self._kept is None or self._kept[0] != index:
-            self._kept = index, self._batch(index)
-        return self._kept[1]
-
-    def _batch(self, index: int) -> pa.RecordBatch:
-        try:
-            batch = self._reader.get_batch(index)
-            batch.validate(full=True)
-        except (pa.ArrowException, OSError) as error:
-            raise FormatError(f"batch {index}: {error}; {_REMEDY}", path=self._path) from error
-        if _digest(batch) != self.trailer["batches"][index]:
-            raise ChecksumError(f"batch {index} is damaged; {_REMEDY}", path=self._path)
-        return batch
+    def _end_of_batch(self, ends: NDArray[np.int64], first: int, start: int) -> int:
+        """Return the row behind the last of a batch, both counted from the first that waits."""
+        before = int(ends[start - 1]) if start else 0
+        fitting = int(np.searchsorted(ends, before + self._batch_bytes, side="right"))
+        end = max(start + 1, min(fitting, start + _BATCH_ROWS))
+        edge = bisect_right(self._edges, first + start)
+        return min(end, self._edges[edge] - first) if edge < len(self._edges) else end
 
 
-_REMEDY: Final = (
-    "nothing was published; build the interval again (in Airflow: clear the run from preprocess on)"
-)
-
-
-def _single(column: pa.ChunkedArray) -> pa.Array:
-    # Arrow copies even a single chunk when it combines chunks.
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def digest_of(columns: Sequence[pa.Array]) -> str:
+    """Return a digest of what columns of a batch say, however they lie in memory, in hex."""
+    # Against damage of disks and wires, not against people: a tenth of the time of SHA-256.
+    digest = xxhash.xxh3_128()
+    for column in columns:
+        if _is_variable(column.type):
+            ends = _value_ends(column)
+            digest.update(np.diff(ends).data)
+            digest.update(memoryview(column.buffers()[2] or b"")[ends[0] : ends[-1]])
+        else:
+            digest.update(np.ascontiguousarray(column.to_numpy()).data)
+    return digest.hexdigest()
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
-def _digest(batch: pa.RecordBatch) -> str:
-    """Return a digest of what the rows say, however the batch lies in memory."""
-    # Against damage of disks and wires, not against people: a tenth of the time of SHA-256.
-    digest = xxhash.xxh3_128()
+def _row_ends(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """Return the bytes of all rows up to and with each, shape (n,)."""
+    sizes = np.zeros(len(batch), np.int64)
     for column in batch.columns:
-        if isinstance(column, pa.DictionaryArray):
-            digest.update("\0".join(column.dictionary.to_pylist()).encode())
-            digest.update(column.indices.to_numpy().data)
-        elif pa.types.is_binary(column.type) or pa.types.is_string(column.type):
-            _, offsets, data = column.buffers()
-            ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
-            digest.update(np.diff(ends).data)
-            digest.update(memoryview(data or b"")[ends[0] : ends[-1]])
+        if _is_variable(column.type):
+            sizes += np.diff(_value_ends(column)) + _END_BYTES
         else:
-            digest.update(np.ascontiguousarray(column.to_numpy()).data)
-    return digest.hexdigest()
+            sizes += column.type.bit_width // 8
+    return np.cumsum(sizes)
+
+
+def _is_variable(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_string(kind))
+
+
+def _value_ends(column: pa.Array) -> NDArray[np.int32]:
+    """Return where the first value begins and all end, shape (n + 1,)."""
+    ends = np.frombuffer(column.buffers()[1], np.int32)
+    return ends[column.offset : column.offset + len(column) + 1]

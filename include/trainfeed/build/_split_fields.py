@@ -29,10 +29,14 @@ class SplitFields:
     Args:
         fields: The fields, of fixed size or bytes or str; at least one.
         seed: Seed of the hash.
+
+    Attributes:
+        names: Names of the fields.
     """
 
     def __init__(self, fields: Sequence[Field], seed: int) -> None:
         self._fields = fields
+        self.names = tuple(field.name for field in fields)
         self._seed = seed
 
     def of_sample(self, sample: Mapping[str, Any]) -> int:

@@ -27,7 +27,8 @@ __all__ = ["main"]
 _PR_SET_PDEATHSIG: Final = 1
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
-_HUGE_BYTES: Final = 1 << 30
+_LARGE_BYTES: Final = 4 << 20
+_KEPT_BYTES: Final = 64 << 20
 
 
 def main(channel: int, progress: int, parent: int) -> None:
@@ -45,11 +46,12 @@ def main(channel: int, progress: int, parent: int) -> None:
     faulthandler.register(STACK_SIGNAL, all_threads=False)
     # One worker is one core's worth of work; there are several of them.
     pa.set_cpu_count(1)
-    # Memory of one block serves the next; asking the kernel anew costs more than sorting does.
+    # Memory of one batch serves the next; asking the kernel anew costs more than sorting does.
+    # Large blocks go back, each by itself: the holes that they left would be twice what is in use.
     pa.set_memory_pool(pa.system_memory_pool())
     libc = ctypes.CDLL(None)
-    libc.mallopt(_M_MMAP_THRESHOLD, _HUGE_BYTES)
-    libc.mallopt(_M_TRIM_THRESHOLD, _HUGE_BYTES)
+    libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+    libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
     own = os.getpid()
     connection = Connection(channel)
     desk = Desk(Place(progress), on_piece=lambda index: connection.send(("piece", index)))

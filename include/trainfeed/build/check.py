@@ -20,7 +20,7 @@ from trainfeed.build._kept import kept
 from trainfeed.build._planned import first_few
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._refusal import check_report, refusal
-from trainfeed.build._spill import ArrowWithTrailer
+from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.build._stage import Stage, run_stage
 from trainfeed.config import Environment
 from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf, canonical

@@ -12,24 +12,18 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import Any, BinaryIO
 
-import numpy as np
-import pyarrow as pa
-
 from trainfeed import faults
 from trainfeed.build._account import Lateness, require_bounded
 from trainfeed.build._deaths import explain
-from trainfeed.build._engine import Death, Limits, run_jobs
+from trainfeed.build._engine import Death, Limits, rest_workers, run_jobs
 from trainfeed.build._group import batch_bytes_of
 from trainfeed.build._jobs import FunctionJob
-from trainfeed.build._merge import Merge, Run
+from trainfeed.build._merge import Merge
 from trainfeed.build._ref import PlanRef
-from trainfeed.build._spill import (
-    QUARANTINE_SCHEMA,
-    SPILL_SCHEMA,
-    ArrowWithTrailer,
-    TrailerWriter,
-    edges_of,
-)
+from trainfeed.build._run import Run
+from trainfeed.build._sample_limits import fitting_processes
+from trainfeed.build._spill import QUARANTINE_SCHEMA, SPILL_SCHEMA, TrailerWriter, edges_of
+from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.build._stage import Stage, run_stage, unit_of
 from trainfeed.config import Environment
 from trainfeed.dataset import Ledger
@@ -72,7 +66,7 @@ def _preprocess(stage: Stage, unit: int) -> dict[str, Any]:
         ledger = Ledger.total(Ledger.from_json(part["account"]["ledger"]) for part in parts)
         _settle_quarantine(stage, unit, parts)
         faults.point("preprocess.before_spill")
-        _settle_spill(stage, unit, parts, ledger)
+        _settle_spill(stage, unit, parts, ledger, target)
         faults.point("preprocess.after_spill")
     finally:
         _remove(stage, target)
@@ -93,7 +87,7 @@ def _preprocess(stage: Stage, unit: int) -> dict[str, Any]:
 def _run(stage: Stage, ranges: list[int], target: Location) -> list[dict[str, Any]]:
     """Share the ranges out among workers; return what they have made, in order of ranges."""
     resources = stage.spec.resources
-    shares = _shares(stage, ranges, resources.processes)
+    shares = _shares(stage, ranges, fitting_processes(stage.spec))
     # Functions share a process with it: none needs to know how to reach a cluster.
     env = replace(stage.env, kafka={})
     jobs = [
@@ -134,7 +128,7 @@ def _settle_quarantine(stage: Stage, unit: int, parts: list[dict[str, Any]]) -> 
         MemoryLimitError: Together there are too many, as there would be in one part.
     """
     kept_bytes = sum(part["kept_bytes"] for part in parts)
-    require_bounded(kept_bytes, stage.spec.resources.quarantine_bytes)
+    require_bounded(kept_bytes, stage.spec.resources.task_memory_bytes)
     target = stage.quarantine_file(unit)
     names = [name for part in parts for name in part["quarantine"]]
     if len(names) == 1:
@@ -152,59 +146,69 @@ def _write_quarantine(stage: Stage, names: list[str], file: BinaryIO) -> None:
     writer.close({})
 
 
-def _settle_spill(stage: Stage, unit: int, parts: list[dict[str, Any]], ledger: Ledger) -> None:
+def _settle_spill(
+    stage: Stage, unit: int, parts: list[dict[str, Any]], ledger: Ledger, scratch: Location
+) -> None:
     """Give the samples of all parts their file; several runs are merged."""
     target = stage.spill_file(unit)
     names = [name for part in parts for name in part["runs"]]
     if len(names) == 1:
         (stage.spill / names[0]).replace(target)
         return
+    # Workers keep memory for their next job, and what they have sorted is merged here.
+    rest_workers()
     account = {
         "ledger": ledger.to_json(),
         "late": _late(parts),
         "ranges": stage.plan.preprocess[unit],
     }
     with ExitStack() as stack:
-        files = [
-            stack.enter_context(closing(ArrowWithTrailer(stage.spill / name))) for name in names
-        ]
-        target.write_atomic(lambda file: _write_merged(stage, files, file, account))
+        files = []
+        for name in names:
+            files.append(stack.enter_context(closing(ArrowWithTrailer(stage.spill / name))))
+            # There may be more of them than a process may have open.
+            files[-1].close()
+        merge = Merge(stage.plan, stage.spec.resources.memory_bytes, scratch)
+        target.write_atomic(lambda file: _write_merged(stage, files, file, merge, account))
 
 
 def _write_merged(
-    stage: Stage, files: list[ArrowWithTrailer], file: BinaryIO, account: dict[str, Any]
+    stage: Stage,
+    files: list[ArrowWithTrailer],
+    file: BinaryIO,
+    merge: Merge,
+    account: dict[str, Any],
 ) -> None:
-    rows = _merged_rows(stage.plan.splits, files)
+    edges = [run.trailer.pop("rows") for run in files]
+    rows = _merged_rows(stage.plan.splits, edges)
+    ends = {s: [(rows[s][0], rows[s][-1]) for rows in edges] for s in stage.plan.splits}
+    edges.clear()
     writer = TrailerWriter(
-        file, SPILL_SCHEMA, batch_bytes=batch_bytes_of(stage), edges=edges_of(rows)
+        file,
+        SPILL_SCHEMA,
+        batch_bytes=batch_bytes_of(stage),
+        edges=edges_of(rows, stage.plan.convert),
     )
-    merge = Merge(stage.plan, stage.spec.resources.memory_bytes)
-    names = pa.array(stage.plan.splits)
-    for number, split in enumerate(stage.plan.splits):
-        edges = [run.trailer["rows"][split] for run in files]
-        runs = [Run(run, e[0], e[-1]) for run, e in zip(files, edges, strict=True)]
+    for split in stage.plan.splits:
+        runs = [Run(run, *between) for run, between in zip(files, ends[split], strict=True)]
         for block in merge.blocks(runs):
-            writer.write(_with_split(block, number, names))
+            writer.write(block)
             faults.point("preprocess.after_merged_block")
     writer.close({"rows": rows, **account})
 
 
-def _merged_rows(splits: list[str], files: list[ArrowWithTrailer]) -> dict[str, list[int]]:
+def _merged_rows(splits: list[str], edges: list[dict[str, list[int]]]) -> dict[str, list[int]]:
     """Return for every split the first row of every shard, and the end, when files are merged."""
     rows: dict[str, list[int]] = {}
     first = 0
     for split in splits:
-        edges = [run.trailer["rows"][split] for run in files]
         # Rows before a shard in the merged file: those before it in every run.
-        rows[split] = [first + sum(e[i] - e[0] for e in edges) for i in range(len(edges[0]))]
+        before = [0] * len(edges[0][split])
+        for run in edges:
+            before = [n + edge - run[split][0] for n, edge in zip(before, run[split], strict=True)]
+        rows[split] = [first + count for count in before]
         first = rows[split][-1]
     return rows
-
-
-def _with_split(block: pa.Table, number: int, names: pa.Array) -> pa.Table:
-    indices = pa.array(np.full(len(block), number, dtype=np.int32))
-    split = pa.DictionaryArray.from_arrays(indices, names)
-    return pa.Table.from_arrays([split, *block.columns], schema=SPILL_SCHEMA)
 
 
 def _late(parts: list[dict[str, Any]]) -> dict[str, dict[str, int]]:

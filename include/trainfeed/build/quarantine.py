@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from trainfeed.build._plan_file import Plan, load_plan
 from trainfeed.build._ref import PlanRef
-from trainfeed.build._spill import QUARANTINE_SCHEMA, ArrowWithTrailer
+from trainfeed.build._spill import QUARANTINE_SCHEMA
+from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.files import open_plain_file

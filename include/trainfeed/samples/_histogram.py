@@ -60,29 +60,33 @@ class Histogram:
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._is_exact = dtype.itemsize == 1
         self._lowest = int(byte_values(dtype)[0]) if self._is_exact else 0
-        self._counts = np.zeros(_NUM_BYTES if self._is_exact else _NUM_BINS, np.int64)
+        # Bins that have any, ascending, and how many. Most fields fill few of 32,768, and there
+        # may be many fields. Neither array is ever changed: copies share them.
+        self._keys = np.empty(0, np.int64)
+        self._counts = np.empty(0, np.int64)
 
     def add(self, numbers: NDArray[np.float64]) -> None:
         """Take finite numbers of a dtype of more than one byte, shape ``(n,)``."""
         bits = numbers.view(np.uint64) >> np.uint64(_DROPPED_BITS)
-        found = np.bincount(bits.view(np.int64))
-        self._counts[: len(found)] += found
+        found = np.bincount(bits.view(np.int64), minlength=_NUM_BINS // 2 + 1)
         # Zero has one bin, whatever its sign. Nor do numbers next to zero have one below it: its
         # name, -0.0, would be zero's.
-        self._counts[0] += self._counts[_NUM_BINS // 2]
-        self._counts[_NUM_BINS // 2] = 0
+        found[0] += found[_NUM_BINS // 2]
+        found[_NUM_BINS // 2] = 0
+        self.add_counts(found)
 
     def add_counts(self, counts: NDArray[np.int64]) -> None:
-        """Take numbers of one byte, as ``byte_counts`` counts them."""
-        self._counts += counts
+        """Take numbers by their bins; of one byte, as ``byte_counts`` counts them."""
+        keys = np.flatnonzero(counts)
+        self._take(keys, counts[keys])
 
     def copy(self) -> Histogram:
         """Return the same, to be changed."""
-        return copy.deepcopy(self)
+        return copy.copy(self)
 
     def merge(self, other: Histogram) -> None:
         """Take what ``other`` has taken."""
-        self._counts += other._counts
+        self._take(other._keys, other._counts)
 
     def to_json(self) -> list[list[Any]]:
         """Return names and counts of the bins that have any, ascending by name."""
@@ -93,13 +97,17 @@ class Histogram:
 
     def load(self, bins: Sequence[Sequence[Any]]) -> None:
         """Take what ``to_json`` gave."""
+        found: dict[int, int] = {}
         for name, count in bins:
             key = int(name) - self._lowest
             if not self._is_exact:
                 key = int(np.float64(name).view(np.uint64)) >> _DROPPED_BITS
-            if not 0 <= key < len(self._counts) or int(count) < 0:
+            if not 0 <= key < (_NUM_BYTES if self._is_exact else _NUM_BINS) or int(count) < 0:
                 raise ValueError(f"no bin is called {name!r}")
-            self._counts[key] += int(count)
+            found[key] = found.get(key, 0) + int(count)
+        filled = sorted((key, count) for key, count in found.items() if count)
+        columns = np.array(filled, np.int64).reshape(-1, 2)
+        self._take(columns[:, 0], columns[:, 1])
 
     def quantiles(self, low: Any, high: Any) -> dict[str, Any]:
         """Return below which numbers lie which shares of all; the middle of a bin stands for it.
@@ -129,12 +137,26 @@ class Histogram:
 
     def _filled(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the keys of bins that have any, ascending by value, and their counts."""
-        keys = np.flatnonzero(self._counts)
-        if not self._is_exact:
-            # Keys with the sign bit descend.
-            negative = keys >= _NUM_BINS // 2
-            keys = np.concatenate([keys[negative][::-1], keys[~negative]])
-        return keys, self._counts[keys]
+        keys, counts = self._keys, self._counts
+        if self._is_exact:
+            return keys, counts
+        # Keys with the sign bit descend.
+        first = int(np.searchsorted(keys, _NUM_BINS // 2))
+        return (
+            np.concatenate([keys[first:][::-1], keys[:first]]),
+            np.concatenate([counts[first:][::-1], counts[:first]]),
+        )
+
+    def _take(self, keys: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Take numbers by bins that have any, ascending."""
+        if np.array_equal(keys, self._keys):
+            self._counts = self._counts + counts
+            return
+        both = np.union1d(self._keys, keys)
+        total = np.zeros(len(both), np.int64)
+        total[np.searchsorted(both, self._keys)] = self._counts
+        total[np.searchsorted(both, keys)] += counts
+        self._keys, self._counts = both, total
 
     def _names(self, keys: NDArray[np.int64]) -> list[Any]:
         if self._is_exact:

@@ -33,7 +33,8 @@ class Numbers:
 
     def __init__(self, dtype: np.dtype[Any], *, sketches: bool, top: bool) -> None:
         self._dtype = dtype
-        self._block = np.empty(_BLOCK_VALUES, self._dtype)
+        # As large as what waits needs it: there may be many fields, of few samples each.
+        self._block = np.empty(0, self._dtype)
         self._num_pending = 0
         wants_top = sketches and top and dtype.kind in "iu"
         self._taken = Taken(
@@ -50,10 +51,12 @@ class Numbers:
             rest = _BLOCK_VALUES - self._num_pending
             block = numbers[:rest]
             if self._num_pending:
+                self._reserve(_BLOCK_VALUES)
                 self._block[self._num_pending :] = block
                 block = self._block
             self._taken.take(block)
             self._num_pending, numbers = 0, numbers[rest:]
+        self._reserve(end)
         self._block[self._num_pending : end] = numbers
         self._num_pending = end
 
@@ -76,6 +79,13 @@ class Numbers:
         elif taken.histogram is not None:
             taken.histogram.load(value["histogram"])
         taken.top = loaded_top(taken.top, value)
+
+    def _reserve(self, num_values: int) -> None:
+        """Let the block have room for so many values."""
+        if num_values > len(self._block):
+            larger = np.empty(min(_BLOCK_VALUES, 2 * num_values), self._dtype)
+            larger[: self._num_pending] = self._block[: self._num_pending]
+            self._block = larger
 
     def _total(self) -> Taken:
         """Return what was taken, with nothing pending."""

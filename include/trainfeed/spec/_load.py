@@ -16,7 +16,8 @@ from trainfeed.spec._yaml import read_yaml
 __all__ = ["SPEC_FILE", "load_spec", "load_specs"]
 
 SPEC_FILE: Final = "dataset.yaml"
-_MAX_BYTES = 64 << 10
+# Ten thousand fields of a line each.
+_MAX_BYTES = 256 << 10
 
 
 def load_spec(folder: str | os.PathLike[str]) -> DatasetSpec:

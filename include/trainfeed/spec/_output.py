@@ -229,7 +229,8 @@ class ResourceSpec(Part):
         max_active_runs: How many intervals are built at once. Runs that wait for log files do not
             count; of those that have them, this many are planned, checked and published at once.
         records_per_task: Source records that one task of a stage takes, about.
-        memory_bytes: Bound for what one task sorts in memory; what is more goes through files.
+        memory_bytes: Bound for what one task sorts in memory; what is more goes through files. A
+            sample may take an eighth of it.
         processes: How many processes a task runs the preprocessing function in.
         worker_memory_bytes: Memory that one of these processes may take; beyond it is ended.
         time_limit: How long one of them may take for its part of a task.
@@ -244,6 +245,6 @@ class ResourceSpec(Part):
     time_limit: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(hours=1)
 
     @property
-    def quarantine_bytes(self) -> int:
-        """Most raw bytes of broken records that one task keeps."""
+    def task_memory_bytes(self) -> int:
+        """``memory_bytes`` of a task that runs alone; quarantined records may take as much."""
         return self.memory_bytes

@@ -18,7 +18,7 @@ from tests.unit.flights.conftest import CANCELLED, DIVERTED, SOUND, a_few_days, 
 from trainfeed.build import Filtered, Record, Reject
 from trainfeed.build._batch import judge, source_batch
 from trainfeed.build._code import load_function
-from trainfeed.build._modes import iter_landed
+from trainfeed.build._record_mode import iter_landed
 from trainfeed.build.batch import json_columns
 from trainfeed.build.pipeline import build
 from trainfeed.config import Environment, KafkaSettings
@@ -148,7 +148,7 @@ def unfold(judged, length):
     for reason, rows in judged.filtered.items():
         for row in rows:
             found[row] = reason
-    samples = judged.samples.select(FIELDS).to_pylist()
+    samples = judged.samples(FIELDS).to_pylist()
     for row, sample in zip(judged.rows, samples, strict=True):
         found[row] = [sample[name] for name in FIELDS]
     return found

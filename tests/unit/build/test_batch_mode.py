@@ -185,7 +185,7 @@ def test_ordinals_follow_the_order_of_a_records_rows():
     judged = judge(columns(_row=[2, 0, 2, 1, 0, 2], a=[1, 2, 3, 4, 5, 6]), ["a"], 3)
     assert judged.rows.tolist() == [0, 0, 1, 2, 2, 2]
     assert judged.ordinals.tolist() == [0, 1, 0, 0, 1, 2]
-    assert judged.samples.column("a").to_pylist() == [2, 5, 4, 1, 3, 6]
+    assert judged.samples(["a"]).column("a").to_pylist() == [2, 5, 4, 1, 3, 6]
 
 
 def test_messages_come_with_rejections_and_are_cut():

@@ -10,9 +10,11 @@ import pytest
 from tests.unit.build.clicks import START_MS, batch, event
 from tests.unit.build.test_kill import EXTERNAL_POINTS, command
 from trainfeed.build import PlanRef
-from trainfeed.build._merge import MERGED_SCHEMA, Merge, Run
-from trainfeed.build._plan_file import load_plan
-from trainfeed.build._spill import ArrowWithTrailer, TrailerWriter, edges_of
+from trainfeed.build._merge import Merge
+from trainfeed.build._plan_file import PlannedShard, load_plan
+from trainfeed.build._run import Run
+from trainfeed.build._spill import SPILL_SCHEMA, TrailerWriter, edges_of
+from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.build.ingest import ingest
 from trainfeed.build.plan import plan
 from trainfeed.build.preprocess import preprocess
@@ -103,12 +105,12 @@ def test_a_damaged_run_is_found_while_it_is_merged(project, monkeypatch):
 
     settle = module._settle_spill
 
-    def damaged(stage, unit, parts, ledger):
+    def damaged(stage, unit, parts, ledger, scratch):
         run = project.path / "work" / "spill" / stage.plan.plan_id / parts[0]["runs"][1]
         data = bytearray(run.read_bytes())
         data[len(data) // 2] ^= 1
         run.write_bytes(data)
-        settle(stage, unit, parts, ledger)
+        settle(stage, unit, parts, ledger, scratch)
 
     monkeypatch.setattr(module, "_settle_spill", damaged)
     with pytest.raises((ChecksumError, FormatError), match="clear the run from preprocess on"):
@@ -134,11 +136,14 @@ def merge(project, tmp_path):
                 pa.array(c.astype(t))
                 for c, t in zip(columns, ("u8", "i4", "i8", "i4"), strict=True)
             ]
-            table = pa.Table.from_arrays([*arrays, record], schema=MERGED_SCHEMA)
+            sizes = pa.array([12] * len(rows), pa.int32())
+            table = pa.Table.from_arrays([*arrays, sizes, record], schema=SPILL_SCHEMA)
             location.write_atomic(lambda file, table=table: write_small(file, table))
             files.append(ArrowWithTrailer(location))
         parts = [Run(file, 0, file.trailer["num_rows"]) for file in files]
-        blocks = list(Merge(found, limit_bytes).blocks(parts))
+        scratch = Location.parse(str(tmp_path / "scratch"))
+        blocks = list(Merge(found, limit_bytes, scratch).blocks(parts))
+        assert not list(tmp_path.glob("scratch*"))
         for file in files:
             file.close()
         rows = [tuple(row.values()) for block in blocks for row in block.to_pylist()]
@@ -189,33 +194,59 @@ def test_rows_come_in_batches_of_one_size_however_they_are_written(tmp_path):
     reader = ArrowWithTrailer(location)
     assert reader.read_all().equals(table)
     assert (reader.trailer["num_rows"], reader.trailer["x"]) == (5000, 1)
-    for start, end in ((0, 5000), (170, 180), (999, 1002), (4999, 5000), (7, 7)):
-        for keeps_batch in (False, True):
-            rows = reader.rows(start, end, keeps_batch=keeps_batch)
-            assert rows.equals(table.slice(start, end - start))
+    assert np.diff(reader.trailer["starts"]).max() == 178
+    assert np.diff(reader.trailer["starts"]).min() == 178
     reader.close()
 
 
-def test_a_shard_is_read_in_batches_of_its_own(tmp_path):
-    table = pa.table({"offset": pa.array(range(5000)), "raw": [b"x" * 100] * 5000})
-    rows = {"eval": [0, 90, 100], "train": [100, 150, 160, 600, 600, 4500, 5000]}
+def test_a_batch_of_several_rows_is_bounded_whatever_their_sizes(tmp_path):
+    sizes = [3, 50_000, 4, 5, 9_000, 9_000, 9_000, 30_000, 0, 0]
+    table = pa.table({"offset": pa.array(range(10)), "record": [b"x" * size for size in sizes]})
     location = Location.parse(str(tmp_path / "file"))
 
     def write(file):
-        writer = TrailerWriter(file, table.schema, batch_bytes=20_000, edges=edges_of(rows))
+        writer = TrailerWriter(file, table.schema, batch_bytes=20_000)
+        writer.write(table.slice(0, 3))
+        writer.write(table.slice(3))
+        writer.close({})
+
+    location.write_atomic(write)
+    with closing(ArrowWithTrailer(location)) as reader:
+        assert reader.trailer["starts"] == [0, 1, 2, 6, 7, 8]
+        assert reader.trailer["held_bytes"] < 20_000
+        assert reader.read_all().equals(table)
+
+
+def test_a_file_that_was_closed_opens_when_it_is_read(tmp_path):
+    table = pa.table({"offset": pa.array(range(10)), "record": [b"x"] * 10})
+    location = Location.parse(str(tmp_path / "file"))
+    location.write_atomic(lambda file: write_small(file, table))
+    reader = ArrowWithTrailer(location)
+    for _ in range(2):
+        reader.close()
+        assert reader.head(0)["offset"].to_pylist() == list(range(10))
+        assert reader.records(0).to_pylist() == [b"x"] * 10
+    reader.close()
+
+
+def test_a_task_is_read_in_batches_of_its_own(tmp_path):
+    table = pa.table({"offset": pa.array(range(5000)), "raw": [b"x" * 100] * 5000})
+    rows = {"eval": [0, 90, 100], "train": [100, 150, 160, 600, 600, 4500, 5000]}
+    places = [("eval", 0), ("eval", 1), *(("train", number) for number in range(6))]
+    shards = [PlannedShard(split=split, index=index) for split, index in places]
+    edges = edges_of(rows, [shards[:1], shards[1:4], shards[4:7], shards[7:]])
+    assert edges == [0, 90, 100, 160, 4500]
+    location = Location.parse(str(tmp_path / "file"))
+
+    def write(file):
+        writer = TrailerWriter(file, table.schema, batch_bytes=20_000, edges=edges)
         for start in range(0, 5000, 333):
             writer.write(table.slice(start, 333))
         writer.close({})
 
     location.write_atomic(write)
     with closing(ArrowWithTrailer(location)) as reader:
-        most, starts = reader.trailer["batch_rows"], reader.trailer["starts"]
-        lengths = np.diff([*starts, 5000])
-        assert 160 < most < 300
-        assert lengths.min() > 0
-        assert lengths.max() <= most
-        # Small shards share a batch, large ones begin and end with one.
-        assert starts[:2] == [0, 160]
-        assert {600, 4500} <= set(starts)
-        for start, end in ((0, 90), (90, 100), (150, 160), (160, 600), (600, 4500), (4999, 5000)):
-            assert reader.rows(start, end).equals(table.slice(start, end - start))
+        assert set(edges) <= set(reader.trailer["starts"])
+        assert np.diff(reader.trailer["starts"]).max() < 200
+        assert reader.batches(90, 100) == range(1, 2)
+        assert reader.read_all().equals(table)

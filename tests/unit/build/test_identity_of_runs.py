@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.build.clicks import DAY_MS, START_MS, batch, day, event
 from trainfeed.build import PlanRef
-from trainfeed.build._spill import ArrowWithTrailer, TrailerWriter
+from trainfeed.build._spill import TrailerWriter
+from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.build._topic_inputs import TopicInputs
 from trainfeed.build.check import check
 from trainfeed.build.convert import convert
@@ -250,7 +251,7 @@ def test_a_flipped_bit_in_a_work_file_is_never_published(project, position):
         convert(*where, 0)
 
 
-def test_rows_are_copies_and_exact(project, tmp_path):
+def test_batches_are_bounded_and_exact(project, tmp_path):
     import pyarrow as pa
 
     from trainfeed.storage import Location
@@ -267,11 +268,13 @@ def test_rows_are_copies_and_exact(project, tmp_path):
 
     location.write_atomic(write)
     reader = ArrowWithTrailer(location)
-    assert reader.trailer["batch_rows"] < 1000
-    for start, end in ((0, 0), (0, 1), (5, 900), (209, 210), (990, 1000)):
-        rows = reader.rows(start, end)
-        assert rows.equals(table.slice(start, end - start))
-        assert rows.nbytes < (end - start) * 41_000 + 1000
+    assert reader.trailer["held_bytes"] <= 8 << 20
+    assert reader.trailer["starts"] == [0, 209, 418, 627, 836]
+    for start, end in ((0, 0), (0, 1), (5, 900), (208, 210), (990, 1000)):
+        numbers = reader.batches(start, end)
+        assert numbers == range(start // 209, -(-end // 209))
+        found = [row for number in numbers for row in reader.head(number)["offset"].to_pylist()]
+        assert found[start - start // 209 * 209 :][: end - start] == list(range(start, end))
     reader.close()
 
 

@@ -71,7 +71,7 @@ def test_directives_are_refused(problem: Problem) -> None:
         (b"clicks", "1: expected a mapping of fields, like name: clicks"),
         (b"name: clicks\n\xff", "2: expected UTF-8 text, got other bytes"),
         (b"a: 1\nb: \x07", "2: expected printable text, got a control character"),
-        (b"x" * 70_000, "1: expected at most 65536 bytes, got more"),
+        (b"x" * 270_000, "1: expected at most 262144 bytes, got more"),
     ],
 )
 def test_what_is_no_mapping_of_text_is_refused(folder: Path, data: bytes, message: str) -> None:

@@ -1,0 +1,1 @@
+"""Whether builds keep to their memory, and how they grow."""
