@@ -6,7 +6,7 @@ from trainfeed.conversion._arrow_files import (
     write_arrow,
     write_parquet,
 )
-from trainfeed.conversion._arrow_schema import arrow_schema
+from trainfeed.conversion._arrow_schema import ColumnOptions, arrow_schema
 from trainfeed.conversion._base64_reader import ImageOptions, ImageSample, base64_reader
 from trainfeed.conversion._base64_tool import Base64Report, process_base64
 from trainfeed.conversion._convert import convert, convert_arrays
@@ -57,6 +57,7 @@ from trainfeed.conversion._webdataset import (
 __all__ = [
     "MAX_SHARDS",
     "Base64Report",
+    "ColumnOptions",
     "ConversionRequest",
     "ConvertOptions",
     "CsvOptions",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.conversion._arrow_files import ArrowTable, open_arrow, open_parquet
+from trainfeed.conversion._arrow_schema import ColumnOptions
 from trainfeed.conversion._csv_files import CsvOptions, read_csv, with_delimiter
 from trainfeed.conversion._idx import idx_schema, iter_idx, iter_idx_pairs, read_idx_header
 from trainfeed.conversion._json_lines import read_json_lines
@@ -37,6 +38,7 @@ __all__ = ["SampleFile", "SourceOptions", "open_sample_file", "paths_of"]
 
 _BLOCK_BYTES: Final = 1 << 20
 _CSV_DEFAULTS: Final = CsvOptions()
+_COLUMN_DEFAULTS: Final = ColumnOptions()
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class SourceOptions:
         labels: IDX file of the labels, for one file of images.
         sparse: How to read lines of libSVM.
         csv: How to read the text of CSV.
+        columns: What to do about the structs and lists of text of Parquet and Arrow.
     """
 
     file_format: Format | None = None
@@ -57,6 +60,7 @@ class SourceOptions:
     labels: FilePath | None = None
     sparse: SparseOptions | None = None
     csv: CsvOptions = _CSV_DEFAULTS
+    columns: ColumnOptions = _COLUMN_DEFAULTS
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,22 @@ def open_sample_file(path: FilePath, options: SourceOptions) -> SampleFile:
         NotFoundError: There is no such file.
     """
     file_format = options.file_format or format_of(path)
+    _require_used(path, file_format, options)
     return _OPENERS[file_format](Path(path), file_format, options)
+
+
+def _require_used(path: FilePath, file_format: Format, options: SourceOptions) -> None:
+    """Check that what was asked for means something for the format."""
+    tables = {Format.PARQUET, Format.ARROW}
+    if options.columns != _COLUMN_DEFAULTS and file_format not in tables:
+        raise ConfigError(
+            f"{path}: only columns of Parquet and Arrow are flattened or made JSON, this is"
+            f" {file_format}"
+        )
+    if options.csv != _CSV_DEFAULTS and file_format is not Format.CSV:
+        raise ConfigError(
+            f"{path}: only CSV has a delimiter, a quote and an encoding, this is {file_format}"
+        )
 
 
 def _open_records(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
@@ -165,8 +184,9 @@ def _open_table(
     file_format: Format,
     options: SourceOptions,
     *,
-    opener: Callable[[Path], AbstractContextManager[ArrowTable]],
+    opener: Callable[..., AbstractContextManager[ArrowTable]],
 ) -> SampleFile:
+    opener = partial(opener, options=options.columns)
     with opener(path) as table:
         schema = table.schema
     if options.schema is not None and options.schema != schema:

@@ -6,6 +6,7 @@ import json
 import tarfile
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from trainfeed.cli import main
@@ -88,3 +89,19 @@ def test_a_tar_of_webdataset_goes_in_and_out(cli, tmp_path):
     (tmp_path / "a.tar").write_bytes((tmp_path / "a.tar").read_bytes()[:700])
     status, output, messages = cli("verify", "a.tar")
     assert (status, "the tar ends early" in output, "repair" in messages) == (3, True, False)
+
+
+def test_images_of_hugging_face_have_a_way_in(cli, tmp_path):
+    rows = {"image": [{"bytes": b"x", "path": "a"}], "tags": [["é"]]}
+    pq.write_table(pa.table(rows), tmp_path / "images.parquet")
+    status, _, messages = cli("convert", "images.parquet", "x.jsonl")
+    assert (status, "--flatten image" in messages) == (2, True)
+    asked = ("--flatten", "image", "--json-columns", "tags")
+    assert cli("convert", "images.parquet", "x.jsonl", *asked)[0] == 0
+    assert json.loads((tmp_path / "x.jsonl").read_text()) == {
+        "image.bytes": "eA==",
+        "image.path": "a",
+        "tags": '["é"]',
+    }
+    arguments = ("reshard", "images.parquet", "out", "--shards", "1", "--prefix", "p")
+    assert cli(*arguments, *asked)[0] == 0
