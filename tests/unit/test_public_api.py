@@ -14,7 +14,9 @@ import trainfeed
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "pyarrow", "pydantic", "confluent_kafka", "hdfs", "airflow", "pandas")
 # These need a framework each; tests/peers imports them where the frameworks are.
-FRAMEWORKS = {f"trainfeed.adapters._{name}" for name in ("jax", "paddle", "tensorflow", "torch")}
+FRAMEWORKS = {
+    f"trainfeed.adapters._{name}" for name in ("accelerate", "jax", "paddle", "tensorflow", "torch")
+}
 MODULES = sorted(
     info.name
     for info in pkgutil.walk_packages(trainfeed.__path__, "trainfeed.")
@@ -121,9 +123,9 @@ PICKLING = {
     "include/trainfeed/build/_worker.py",
     "include/trainfeed/build/_worker_process.py",
     "include/trainfeed/compat/paddle/dataset/common.py",
-    "include/trainfeed/decorators/_cache.py",
     "include/trainfeed/decorators/_forked.py",
     "include/trainfeed/decorators/_message.py",
+    "include/trainfeed/decorators/_store.py",
     "include/trainfeed/loader/_messages.py",
     "include/trainfeed/loader/_worker.py",
     "include/trainfeed/loader/_worker_start.py",

@@ -145,6 +145,14 @@ class SourceSpec(Part):
         return max(topic.settle for topic in self.topics)
 
     @property
+    def lands(self) -> bool:
+        """Whether ingest copies the records into landing files, which preprocess then reads.
+
+        Topics always land. Log files land if ``logs.land`` says so; else preprocess reads them.
+        """
+        return self.logs is None or self.logs.land
+
+    @property
     def transaction_wait(self) -> timedelta:
         """The longest ``transaction_wait`` of all topics; none when no broker serves them."""
         return max((topic.transaction_wait for topic in self.kafka), default=timedelta(0))
