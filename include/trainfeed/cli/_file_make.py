@@ -113,7 +113,7 @@ def convert(  # noqa: PLR0913 (options of a command)
 ) -> None:
     """Write the samples of a file to a new one of any format, in their order.
 
-    recordio, tfrecord, parquet, arrow, jsonl, csv, idx, libsvm, webdataset (a tar).
+    recordio, tfrecord, parquet, arrow, jsonl, csv, idx, libsvm, webdataset (a tar), npy, npz.
     """
     from trainfeed.conversion import Format, SinkOptions, open_sample_file, transcode
 

@@ -13,7 +13,7 @@ from trainfeed.conversion._input import read_small
 from trainfeed.conversion._manifest import Encoding
 from trainfeed.conversion._options import AnyCodec, ConvertOptions, FileFormat, ShardFormat
 from trainfeed.conversion._roots import Roots
-from trainfeed.conversion._sources import SourceOptions
+from trainfeed.conversion._sample_file import SourceOptions
 from trainfeed.conversion._target import Target
 from trainfeed.dataset import canonical
 from trainfeed.errors import ConfigError, FormatError

@@ -22,9 +22,10 @@ from trainfeed.conversion._options import ConvertOptions
 from trainfeed.conversion._plan import ConversionPlan, ConversionRequest
 from trainfeed.conversion._publication import Staging, finish_publication
 from trainfeed.conversion._roots import Roots
+from trainfeed.conversion._sample_file import SourceOptions
 from trainfeed.conversion._shards import ShardInfo, write_shards
 from trainfeed.conversion._sort import iter_sorted, num_samples_of
-from trainfeed.conversion._sources import SourceOptions, open_sample_file
+from trainfeed.conversion._sources import open_sample_file
 from trainfeed.conversion._spill import Spill
 from trainfeed.dataset import canonical
 from trainfeed.errors import FormatError, NotFoundError
