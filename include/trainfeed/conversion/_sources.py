@@ -50,7 +50,13 @@ def open_sample_file(path: FilePath, options: SourceOptions) -> SampleFile:
     """
     file_format = options.file_format or format_of(path)
     options.require_used(path, file_format)
-    return _OPENERS[file_format](Path(path), file_format, options)
+    try:
+        return _OPENERS[file_format](Path(path), file_format, options)
+    except ConfigError as error:
+        # What a schema or a field refuses knows no file.
+        if str(path) not in str(error):
+            error.args = (f"{path}: {error.args[0]}",)
+        raise
 
 
 _OPENERS: Final[Mapping[Format, Callable[[Path, Format, SourceOptions], SampleFile]]] = {

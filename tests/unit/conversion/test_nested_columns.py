@@ -59,6 +59,7 @@ def images(request, tmp_path):
 def test_a_struct_is_refused_by_a_message_that_names_the_ways(images):
     with pytest.raises(ConfigError) as error:
         opened(images)
+    assert str(error.value).startswith(f"{images}: column 'image'")
     assert "--flatten image makes the fields image.bytes" in str(error.value)
     assert "--json-columns image" in str(error.value)
 
