@@ -57,6 +57,27 @@ FORM: Final = {
         title="Compression",
         description="TFRecord has none, gzip and zlib; RecordIO all but zlib.",
     ),
+    "delimiter": Param(
+        None,
+        type=["null", "string"],
+        maxLength=3,
+        title="Delimiter of CSV",
+        description="The character between cells, or tab; empty for what the header shows.",
+    ),
+    "flatten": Param(
+        None,
+        type=["null", "string"],
+        title="Structs to flatten",
+        description="Columns of Parquet and Arrow, between commas, whose parts become fields:"
+        " image gives image.bytes and image.path.",
+    ),
+    "json_columns": Param(
+        None,
+        type=["null", "string"],
+        title="Columns as JSON",
+        description="Columns of Parquet and Arrow, between commas, of any type, such as lists of"
+        " text and maps.",
+    ),
 }
 
 with DAG(

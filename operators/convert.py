@@ -27,7 +27,10 @@ __all__ = [
 ]
 
 _PLAN_KEY: Final = "plan"
-_PARAMETERS: Final = ("input", "output", "shards", "prefix", "seed", "format", "codec")
+_PARAMETERS: Final = (
+    *("input", "output", "shards", "prefix", "seed", "format", "codec"),
+    *("delimiter", "flatten", "json_columns"),
+)
 
 
 class PlanConversionOperator(BaseOperator):
@@ -45,7 +48,12 @@ class PlanConversionOperator(BaseOperator):
 
     def execute(self, context: Context) -> list[int]:
         """Plan the conversion; a retry finds the plan of the first try."""
-        from trainfeed.conversion import ConversionRequest, FileFormat, plan_conversion
+        from trainfeed.conversion import (
+            ColumnOptions,
+            ConversionRequest,
+            FileFormat,
+            plan_conversion,
+        )
 
         params = context["params"]
         with airflow_outcome():
@@ -59,11 +67,19 @@ class PlanConversionOperator(BaseOperator):
                 file_format=FileFormat(params["format"]),
                 codec=params["codec"],
                 run=f"{context['dag'].dag_id}/{context['run_id']}",
+                delimiter=params.get("delimiter") or None,
+                columns=ColumnOptions(
+                    _names(params.get("flatten")), _names(params.get("json_columns"))
+                ),
             )
             report = plan_conversion(request, conversion_roots())
         self.log.info("planned %s", report)
         context["ti"].xcom_push(key=_PLAN_KEY, value=report["plan"])
         return list(range(report["units"]))
+
+
+def _names(listed: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
 
 
 class _UnitOperator(BaseOperator):

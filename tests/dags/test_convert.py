@@ -6,6 +6,8 @@ import copy
 import json
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
@@ -181,3 +183,36 @@ def test_a_missing_connection_says_how_to_add_it(dag, monkeypatch):
     monkeypatch.setattr(Connection, "get", missing)
     with pytest.raises(AirflowFailException, match="airflow connections add convert_default"):
         run(dag)
+
+
+def test_the_form_says_what_is_between_cells_and_what_becomes_of_structs(dag, place):
+    from trainfeed.conversion import ColumnOptions, CsvOptions, SourceOptions
+
+    (place / "in" / "a.csv").write_text("a;b,c\n" + "".join(f"{n};x,y\n" for n in range(9)))
+    rows = {"image": [{"bytes": b"x", "path": "p"}] * 9, "tags": [["a"]] * 9}
+    pq.write_table(pa.table(rows), place / "in" / "b.parquet")
+    asked = {
+        "a.csv": ({"delimiter": ";"}, SourceOptions(csv=CsvOptions(";"))),
+        "b.parquet": (
+            {"flatten": "image", "json_columns": "tags"},
+            SourceOptions(columns=ColumnOptions(("image",), ("tags",))),
+        ),
+    }
+    for name, (changes, source) in asked.items():
+        with pytest.raises(AirflowFailException):
+            run(dag, input=name, output=f"not-{name}")
+        run(dag, input=name, output=name, **changes)
+        convert_files(place / "in" / name, place / f"local-{name}", 5, "p", seed=9, source=source)
+        found, expected = (
+            {path.name: path.read_bytes() for path in folder.iterdir()}
+            for folder in (place / "out" / name, place / f"local-{name}")
+        )
+        assert found == expected
+
+
+def test_the_form_offers_what_files_do_not_say(dag):
+    assert {name: dag.params[name] for name in ("delimiter", "flatten", "json_columns")} == {
+        "delimiter": None,
+        "flatten": None,
+        "json_columns": None,
+    }

@@ -17,11 +17,14 @@ from trainfeed.cli._file_options import (
     Delimiter,
     File,
     Files,
+    Flatten,
     IndexBase,
+    JsonColumns,
     Labels,
     NumFeatures,
     SchemaFile,
     TextEncoding,
+    column_options,
     csv_options,
     progress,
     source_options,
@@ -101,6 +104,8 @@ def convert(  # noqa: PLR0913 (options of a command)
     labels: Labels = None,
     delimiter: Delimiter = None,
     encoding: TextEncoding = "utf-8",
+    flatten: Flatten = None,
+    json_columns: JsonColumns = None,
     labels_output: Annotated[
         Path | None, typer.Option("--labels-output", help="IDX: new file of the labels.")
     ] = None,
@@ -108,17 +113,22 @@ def convert(  # noqa: PLR0913 (options of a command)
 ) -> None:
     """Write the samples of a file to a new one of any format, in their order.
 
-    recordio, tfrecord, parquet, arrow, jsonl, csv, idx, libsvm, webdataset (a tar).
+    recordio, tfrecord, parquet, arrow, jsonl, csv, idx, libsvm, webdataset (a tar), npy, npz.
     """
     from trainfeed.conversion import Format, SinkOptions, open_sample_file, transcode
 
     if to is not None and to not in set(Format):
         raise ConfigError(f"expected a format of {', '.join(Format)}, got {to!r}")
     sparse = sparse_options(index_base, num_features, [file])
-    csv = csv_options(delimiter, encoding)
-    source = open_sample_file(
-        file, source_options(schema, file_format, labels=labels, sparse=sparse, csv=csv)
+    reading = source_options(
+        schema,
+        file_format,
+        labels=labels,
+        sparse=sparse,
+        csv=csv_options(delimiter, encoding),
+        columns=column_options(flatten, json_columns),
     )
+    source = open_sample_file(file, reading)
     options = SinkOptions(None if to is None else Format(to), codec, sparse, labels_output)
     with progress("converting") as tell:
         count = transcode(_telling(source, tell), output, options)
@@ -165,6 +175,8 @@ def reshard(  # noqa: PLR0913 (options of a command)
     labels: Labels = None,
     delimiter: Delimiter = None,
     encoding: TextEncoding = "utf-8",
+    flatten: Flatten = None,
+    json_columns: JsonColumns = None,
     memory_mib: Annotated[int, typer.Option("--memory-mib", help="Samples in memory.")] = 128,
     use_json: AsJson = False,
 ) -> None:
@@ -175,7 +187,14 @@ def reshard(  # noqa: PLR0913 (options of a command)
         raise ConfigError(f"expected a format of {', '.join(FileFormat)}, got {to!r}")
     paths = paths_of(files)
     sparse = sparse_options(index_base, num_features, paths)
-    csv = csv_options(delimiter, encoding)
+    reading = source_options(
+        schema,
+        file_format,
+        labels=labels,
+        sparse=sparse,
+        csv=csv_options(delimiter, encoding),
+        columns=column_options(flatten, json_columns),
+    )
     with progress("converting") as tell:
         manifest = convert_files(
             paths,
@@ -184,7 +203,7 @@ def reshard(  # noqa: PLR0913 (options of a command)
             prefix,
             seed=seed,
             codec=codec or "none",
-            source=source_options(schema, file_format, labels=labels, sparse=sparse, csv=csv),
+            source=reading,
             options=ConvertOptions(
                 file_format=FileFormat(to), memory_bytes=memory_mib << 20, on_progress=tell
             ),

@@ -16,7 +16,13 @@ from trainfeed.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainfeed.conversion import CsvOptions, SampleFile, SourceOptions, SparseOptions
+    from trainfeed.conversion import (
+        ColumnOptions,
+        CsvOptions,
+        SampleFile,
+        SourceOptions,
+        SparseOptions,
+    )
 
 __all__ = [
     "AsFormat",
@@ -25,11 +31,14 @@ __all__ = [
     "Delimiter",
     "File",
     "Files",
+    "Flatten",
     "IndexBase",
+    "JsonColumns",
     "Labels",
     "NumFeatures",
     "SchemaFile",
     "TextEncoding",
+    "column_options",
     "csv_options",
     "open_file",
     "progress",
@@ -67,6 +76,19 @@ Delimiter = Annotated[
 TextEncoding = Annotated[
     str, typer.Option("--encoding", help="CSV: encoding of the text, such as latin-1.")
 ]
+JsonColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--json-columns", help="Parquet, Arrow: columns, between commas, that become JSON text."
+    ),
+]
+Flatten = Annotated[
+    str | None,
+    typer.Option(
+        "--flatten",
+        help="Parquet, Arrow: structs, between commas, whose parts become fields like image.bytes.",
+    ),
+]
 Labels = Annotated[Path | None, typer.Option("--labels", help="IDX: the file of the labels.")]
 
 
@@ -77,13 +99,14 @@ def source_options(
     labels: Path | None = None,
     sparse: SparseOptions | None = None,
     csv: CsvOptions | None = None,
+    columns: ColumnOptions | None = None,
 ) -> SourceOptions:
     """Return what the options say about the files to read.
 
     Raises:
         ConfigError: There is no such format, or the file holds no schema.
     """
-    from trainfeed.conversion import CsvOptions, Format, SourceOptions, load_schema
+    from trainfeed.conversion import ColumnOptions, CsvOptions, Format, SourceOptions, load_schema
 
     if file_format is not None and file_format not in set(Format):
         raise ConfigError(f"expected a format of {', '.join(Format)}, got {file_format!r}")
@@ -93,7 +116,16 @@ def source_options(
         labels=labels,
         sparse=sparse,
         csv=csv or CsvOptions(),
+        columns=columns or ColumnOptions(),
     )
+
+
+def column_options(flatten: str | None, json_columns: str | None) -> ColumnOptions:
+    """Return what to do about columns that no field is like."""
+    from trainfeed.conversion import ColumnOptions
+
+    named = [tuple(filter(None, (names or "").split(","))) for names in (flatten, json_columns)]
+    return ColumnOptions(*named)
 
 
 def csv_options(delimiter: str | None, encoding: str) -> CsvOptions:

@@ -6,7 +6,7 @@ from trainfeed.conversion._arrow_files import (
     write_arrow,
     write_parquet,
 )
-from trainfeed.conversion._arrow_schema import arrow_schema
+from trainfeed.conversion._arrow_schema import ColumnOptions, arrow_schema
 from trainfeed.conversion._base64_reader import ImageOptions, ImageSample, base64_reader
 from trainfeed.conversion._base64_tool import Base64Report, process_base64
 from trainfeed.conversion._convert import convert, convert_arrays
@@ -30,11 +30,12 @@ from trainfeed.conversion._plan import ConversionRequest
 from trainfeed.conversion._publication import finish_publication
 from trainfeed.conversion._repair import RepairReport, repair_file, repair_in_place
 from trainfeed.conversion._roots import Roots
+from trainfeed.conversion._sample_file import SampleFile, SourceOptions
 from trainfeed.conversion._shards import ShardInfo
 from trainfeed.conversion._sidecar import load_schema
 from trainfeed.conversion._sinks import SinkOptions, transcode
 from trainfeed.conversion._sniff import Format, format_of
-from trainfeed.conversion._sources import SampleFile, SourceOptions, open_sample_file, paths_of
+from trainfeed.conversion._sources import open_sample_file, paths_of
 from trainfeed.conversion._sparse import (
     SparseOptions,
     count_features,
@@ -57,6 +58,7 @@ from trainfeed.conversion._webdataset import (
 __all__ = [
     "MAX_SHARDS",
     "Base64Report",
+    "ColumnOptions",
     "ConversionRequest",
     "ConvertOptions",
     "CsvOptions",

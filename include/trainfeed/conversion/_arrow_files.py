@@ -12,7 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainfeed.conversion._arrow_schema import arrow_schema, schema_of
+from trainfeed.conversion._arrow_json import json_texts, plain
+from trainfeed.conversion._arrow_schema import (
+    ColumnOptions,
+    Place,
+    TableColumn,
+    arrow_schema,
+    columns_of,
+)
 from trainfeed.conversion._arrow_stream import ArrowStream
 from trainfeed.conversion._input import open_input
 from trainfeed.errors import ConfigError, FormatError
@@ -30,6 +37,7 @@ __all__ = [
 _FILE_MAGIC: Final = b"ARROW1"
 _BATCH_ROWS: Final = 4096
 _BATCH_BYTES: Final = 8 << 20
+_DEFAULTS: Final = ColumnOptions()
 
 
 class ArrowTable:
@@ -41,12 +49,13 @@ class ArrowTable:
 
     def __init__(
         self,
-        schema: Schema,
+        columns: tuple[TableColumn, ...],
         batches: Iterator[pa.RecordBatch],
         path: FilePath,
         num_rows: int | None = None,
     ) -> None:
-        self.schema = schema
+        self.schema = Schema(tuple(each.field for each in columns))
+        self._columns = columns
         self._num_rows = num_rows
         self._batches = batches
         self._path = path
@@ -70,8 +79,8 @@ class ArrowTable:
         """
         for batch in self._iter_batches():
             yield {
-                field.name: _column_to_numpy(field, batch.column(field.name), self._path)
-                for field in self.schema
+                each.field.name: _column_to_numpy(each.field, each.of(batch), self._path)
+                for each in self._columns
             }
 
     def iter_samples(self) -> Iterator[dict[str, Any]]:
@@ -82,9 +91,7 @@ class ArrowTable:
         """
         names = self.schema.names
         for batch in self._iter_batches():
-            columns = [
-                _values(field, batch.column(field.name), self._path) for field in self.schema
-            ]
+            columns = [_values(each, batch, self._path) for each in self._columns]
             for values in zip(*columns, strict=True):
                 yield dict(zip(names, values, strict=True))
 
@@ -100,10 +107,14 @@ class ArrowTable:
 
 
 @contextmanager
-def open_parquet(path: FilePath) -> Iterator[ArrowTable]:
+def open_parquet(path: FilePath, *, options: ColumnOptions = _DEFAULTS) -> Iterator[ArrowTable]:
     """Open a Parquet file; a batch of rows is decoded at a time.
 
     Checksums of pages are verified where the file has them, as those of ``write_parquet`` do.
+
+    Args:
+        path: The file.
+        options: What to do about structs, and lists of text.
 
     Raises:
         FormatError: It is damaged.
@@ -111,16 +122,20 @@ def open_parquet(path: FilePath) -> Iterator[ArrowTable]:
     """
     with open_input(path) as file, _arrow_errors(path):
         parquet = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
-        schema = schema_of(parquet.schema_arrow, partial(_columns_without_nulls, parquet))
+        columns = columns_of(parquet.schema_arrow, partial(_places_with_nulls, parquet), options)
         batches = parquet.iter_batches(batch_size=_BATCH_ROWS, use_threads=False)
-        yield ArrowTable(schema, batches, path, parquet.metadata.num_rows)
+        yield ArrowTable(columns, batches, path, parquet.metadata.num_rows)
 
 
 @contextmanager
-def open_arrow(path: FilePath) -> Iterator[ArrowTable]:
+def open_arrow(path: FilePath, *, options: ColumnOptions = _DEFAULTS) -> Iterator[ArrowTable]:
     """Open a file of Arrow IPC, in the file format or in the stream format.
 
     Its content says which of the two it is. A batch of the file is in memory at a time.
+
+    Args:
+        path: The file.
+        options: What to do about structs, and lists of text.
 
     Raises:
         FormatError: It is damaged.
@@ -129,7 +144,7 @@ def open_arrow(path: FilePath) -> Iterator[ArrowTable]:
     """
     with open_input(path) as file, _arrow_errors(path):
         columns, batches = _columns_and_batches(file)
-        yield ArrowTable(schema_of(columns, frozenset), batches, path)
+        yield ArrowTable(columns_of(columns, lambda: None, options), batches, path)
 
 
 def write_parquet(
@@ -191,45 +206,42 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _columns_without_nulls(parquet: pq.ParquetFile) -> Set[str]:
-    with_nulls: set[str] = set()
+def _places_with_nulls(parquet: pq.ParquetFile) -> Set[Place] | None:
+    """Return the columns, or parts of structs, that may hold a null; None where nothing is known.
+
+    They are told by their order: a path of "a.b" may be the column "a.b", or the part b of a.
+    """
     metadata, columns = parquet.metadata, parquet.schema_arrow
-    # Told by their order: a path of "a.b" may be the column "a.b", or the part b of the column a.
-    owners = [column.name for column in columns for _ in range(_num_leaves(column.type))]
-    if not metadata.num_row_groups or len(owners) != metadata.num_columns:
-        return frozenset()
+    places = [
+        place for number, each in enumerate(columns) for place in _leaves(each.type, (number,))
+    ]
+    if not metadata.num_row_groups or len(places) != metadata.num_columns:
+        return None
+    with_nulls: set[Place] = set()
     for group in range(metadata.num_row_groups):
         # Of a damaged footer reading says so, where looking at statistics kills the process.
         next(parquet.iter_batches(batch_size=1, row_groups=[group], use_threads=False), None)
-        for number, name in enumerate(owners):
+        for number, place in enumerate(places):
             counts = metadata.row_group(group).column(number).statistics
             if counts is None or not counts.has_null_count or counts.null_count:
-                with_nulls.add(name)
-    return set(owners) - with_nulls
+                with_nulls.add(place)
+    return with_nulls
 
 
-def _num_leaves(kind: pa.DataType) -> int:
-    """Return how many columns Parquet stores for a type."""
+def _leaves(kind: pa.DataType, place: Place) -> Iterator[Place]:
+    """Yield, for each column that Parquet stores for a type, the part of structs that it is of."""
     if isinstance(kind, pa.BaseExtensionType):
-        return _num_leaves(kind.storage_type)
-    if pa.types.is_dictionary(kind) or not pa.types.is_nested(kind):
-        return 1
-    return sum(_num_leaves(kind.field(number).type) for number in range(kind.num_fields))
-
-
-def _plain(column: Any) -> Any:
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind = column.type
-    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
-        return column.view(pa.int32())
-    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_date64(kind):
-        return column.view(pa.int64())
-    return column
+        yield from _leaves(kind.storage_type, place)
+    elif pa.types.is_dictionary(kind) or not pa.types.is_nested(kind):
+        yield place
+    else:
+        for number in range(kind.num_fields):
+            within = (*place, number) if pa.types.is_struct(kind) else place
+            yield from _leaves(kind.field(number).type, within)
 
 
 def _column_to_numpy(field: Field, column: Any, path: FilePath) -> Any:
-    column = _plain(column)
+    column = plain(column)
     missing = column.is_null().to_numpy(zero_copy_only=False)
     if missing.any() and not field.optional:
         raise FormatError(f"column {field.name!r}: a value is null", path=str(path))
@@ -248,14 +260,16 @@ def _column_to_numpy(field: Field, column: Any, path: FilePath) -> Any:
     return np.ma.MaskedArray(values, mask=mask.copy())
 
 
-def _values(field: Field, column: Any, path: FilePath) -> list[Any]:
-    column = _plain(column)
-    if not field.optional and column.null_count:
+def _values(column: TableColumn, batch: pa.RecordBatch, path: FilePath) -> list[Any]:
+    field, found = column.field, plain(column.of(batch))
+    if not field.optional and found.null_count:
         raise FormatError(f"column {field.name!r}: a value is null", path=str(path))
+    if column.is_json:
+        return json_texts(found)
     if not field.shape:
-        values: list[Any] = column.to_pylist()
+        values: list[Any] = found.to_pylist()
         return values
-    return [_nested(field, each.values, path) if each.is_valid else None for each in column]
+    return [_nested(field, each.values, path) if each.is_valid else None for each in found]
 
 
 def _nested(field: Field, values: Any, path: FilePath) -> Any:

@@ -12,7 +12,8 @@ from trainfeed.conversion._builder import RunBuilder
 from trainfeed.conversion._manifest import Encoding, ShardManifest
 from trainfeed.conversion._options import AnyCodec, ConvertOptions, ShardFormat
 from trainfeed.conversion._records import ArrayEncoder, record_encoder
-from trainfeed.conversion._sources import SampleFile, SourceOptions, open_sample_file, paths_of
+from trainfeed.conversion._sample_file import SampleFile, SourceOptions
+from trainfeed.conversion._sources import open_sample_file, paths_of
 from trainfeed.conversion._target import Target
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.recordio import Codec

@@ -10,9 +10,9 @@ from trainfeed.conversion._files import open_inputs
 from trainfeed.conversion._input import open_input
 from trainfeed.conversion._manifest import Encoding
 from trainfeed.conversion._options import OnProgress
+from trainfeed.conversion._sample_file import SampleFile, SourceOptions
 from trainfeed.conversion._sidecar import write_sidecar
 from trainfeed.conversion._sniff import Format
-from trainfeed.conversion._sources import SampleFile, SourceOptions
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import FilePath, NewFile, write_all
 from trainfeed.recordio import verify_shard

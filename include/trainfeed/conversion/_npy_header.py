@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import tokenize
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
@@ -20,6 +21,17 @@ __all__ = ["NPY_MAGIC", "NpyHeader", "read_array", "read_header"]
 NPY_MAGIC: Final = b"\x93NUMPY"
 _MAX_HEADER_BYTES: Final = 10_000
 _MAX_ROW_BYTES: Final = 64 << 20
+# What the literal of a header that is none ends in, in numpy and in the parser of Python.
+_UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    KeyError,
+    SyntaxError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    tokenize.TokenError,
+)
 _READERS: Final = {
     (1, 0): (2, np.lib.format.read_array_header_1_0),
     (2, 0): (4, np.lib.format.read_array_header_2_0),
@@ -83,7 +95,7 @@ def read_header(file: BinaryIO, path: str) -> NpyHeader:
     text = _exactly(file, num_bytes, path)
     try:
         shape, is_fortran, dtype = parse(io.BytesIO(length + text))
-    except (ValueError, TypeError, KeyError, SyntaxError, ArithmeticError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise FormatError(f"expected the header of an array: {error!s:.300}", path=path) from error
     header = NpyHeader(shape, is_fortran, dtype, len(magic) + length_bytes + num_bytes)
     _check(header, path)
@@ -122,6 +134,8 @@ def _check(header: NpyHeader, path: str) -> None:
             " what their writer has put there; save numbers or text",
             path=path,
         )
+    if header.dtype.subdtype is not None:
+        raise FormatError(f"expected a plain type of values, got {header.dtype}", path=path)
     if any(length < 0 for length in header.shape) or not header.dtype.itemsize:
         raise FormatError(
             f"expected lengths from 0 and items of a byte or more, got {header.shape} of"

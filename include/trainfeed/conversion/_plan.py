@@ -6,14 +6,16 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from trainfeed.conversion._arrow_schema import ColumnOptions
+from trainfeed.conversion._csv_files import CsvOptions
 from trainfeed.conversion._files import Inputs, open_inputs
 from trainfeed.conversion._input import read_small
 from trainfeed.conversion._manifest import Encoding
 from trainfeed.conversion._options import AnyCodec, ConvertOptions, FileFormat, ShardFormat
 from trainfeed.conversion._roots import Roots
-from trainfeed.conversion._sources import SourceOptions
+from trainfeed.conversion._sample_file import SourceOptions
 from trainfeed.conversion._target import Target
 from trainfeed.dataset import canonical
 from trainfeed.errors import ConfigError, FormatError
@@ -23,6 +25,7 @@ from trainfeed.storage.posix import create_exclusive, map_errors
 __all__ = ["ConversionPlan", "ConversionRequest", "PlannedFile"]
 
 _PLAN_NAME = "plan.json"
+_COLUMN_DEFAULTS: Final = ColumnOptions()
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class ConversionRequest:
         file_format: RecordIO or TFRecord.
         codec: Name of the compression.
         run: What tells this run from others that ask for the same.
+        delimiter: Of CSV files; None for what their headers show.
+        columns: What to do about the structs and lists of text of Parquet and Arrow.
     """
 
     input: str
@@ -48,6 +53,13 @@ class ConversionRequest:
     file_format: FileFormat
     codec: AnyCodec
     run: str
+    delimiter: str | None = None
+    columns: ColumnOptions = _COLUMN_DEFAULTS
+
+    @property
+    def source(self) -> SourceOptions:
+        """What the files do not say themselves."""
+        return SourceOptions(csv=CsvOptions(self.delimiter), columns=self.columns)
 
 
 class PlannedFile(NamedTuple):
@@ -92,6 +104,7 @@ class ConversionPlan:
         target: What is to be written where.
         files: What is read.
         num_units: How many parts each of the mapped steps has.
+        source: How they are read.
         is_beside: Whether shards are staged beside the output folder, which was not there when the
             plan was made, and not in it.
     """
@@ -101,6 +114,7 @@ class ConversionPlan:
     files: tuple[PlannedFile, ...]
     num_units: int
     is_beside: bool
+    source: SourceOptions
 
     @classmethod
     def make(cls, request: ConversionRequest, roots: Roots, *, max_units: int) -> ConversionPlan:
@@ -116,7 +130,7 @@ class ConversionPlan:
         path = folder / _PLAN_NAME
         if path.exists():
             return cls.load(folder)
-        inputs = open_inputs(roots.input_files(request.input), SourceOptions())
+        inputs = open_inputs(roots.input_files(request.input), request.source)
         options = ConvertOptions(file_format=request.file_format)
         target = Target(
             output,
@@ -128,7 +142,7 @@ class ConversionPlan:
             ShardFormat.of(request.codec, options),
         )
         units = max(1, min(max_units, max(len(inputs.files), request.shards)))
-        plan = cls(folder, target, _planned(inputs), units, not output.exists())
+        plan = cls(folder, target, _planned(inputs), units, not output.exists(), request.source)
         with map_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         create_exclusive(path, canonical.dumps(plan._to_json()))
@@ -184,6 +198,9 @@ class ConversionPlan:
             "files": [list(file) for file in self.files],
             "units": self.num_units,
             "beside": self.is_beside,
+            "delimiter": self.source.csv.delimiter,
+            "flatten": list(self.source.columns.flatten),
+            "json_columns": list(self.source.columns.as_json),
         }
 
     @classmethod
@@ -199,7 +216,11 @@ class ConversionPlan:
             ShardFormat.from_json(value["format"]),
         )
         files = tuple(PlannedFile(*file) for file in value["files"])
-        return cls(folder, target, files, int(value["units"]), bool(value["beside"]))
+        columns = ColumnOptions(
+            tuple(value.get("flatten", ())), tuple(value.get("json_columns", ()))
+        )
+        source = SourceOptions(csv=CsvOptions(value.get("delimiter")), columns=columns)
+        return cls(folder, target, files, int(value["units"]), bool(value["beside"]), source)
 
 
 def _planned(inputs: Inputs) -> tuple[PlannedFile, ...]:

@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -16,11 +17,12 @@ from trainfeed.conversion._csv_files import write_csv
 from trainfeed.conversion._idx import IdxHeader, write_idx
 from trainfeed.conversion._json_lines import write_json_lines
 from trainfeed.conversion._manifest import Encoding
+from trainfeed.conversion._npy_sinks import write_npy, write_npz
 from trainfeed.conversion._options import ConvertOptions, FileFormat, ShardFormat
 from trainfeed.conversion._records import record_encoder
+from trainfeed.conversion._sample_file import SampleFile
 from trainfeed.conversion._sidecar import write_sidecar
 from trainfeed.conversion._sniff import Format, format_of_name
-from trainfeed.conversion._sources import SampleFile
 from trainfeed.conversion._sparse import SparseOptions, write_sparse
 from trainfeed.conversion._webdataset import write_webdataset
 from trainfeed.errors import ConfigError
@@ -80,6 +82,8 @@ def transcode(source: SampleFile, path: FilePath, options: SinkOptions) -> int:
         raise ConfigError(f"{file_format} has no compression, got the codec {options.codec!r}")
     if file_format is Format.IDX:
         return _write_idx(source, path, options)
+    if file_format in _ARRAYS:
+        return _write_arrays(source, path, _ARRAYS[file_format])
     write = _WRITERS[file_format]
     if options.delimiter is None and path.suffix.lower() == ".tsv":
         options = replace(options, delimiter="\t")
@@ -140,6 +144,7 @@ def _webdataset(
     return write_webdataset(file, samples, cast("Schema", schema))
 
 
+_ARRAYS: Final = {Format.NPY: write_npy, Format.NPZ: write_npz}
 _WRITERS: Final[dict[Format, _Write]] = {
     Format.JSON_LINES: _json_lines,
     Format.CSV: _csv,
@@ -168,6 +173,17 @@ def _write_records(
                 count += 1
         if source.encoding is not Encoding.BYTES:
             write_sidecar(path, source.encoding, source.schema)
+    return count
+
+
+def _write_arrays(
+    source: SampleFile, path: Path, write: Callable[[BinaryIO, Any, Schema, int], None]
+) -> int:
+    if source.schema is None:
+        raise ConfigError(f"{source.path}: arrays of NumPy need typed samples; give a schema")
+    count = source.num_samples()
+    with _new_file(path) as file:
+        write(file, partial(_as_decoded, source), source.schema, count)
     return count
 
 

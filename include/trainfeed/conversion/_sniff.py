@@ -9,6 +9,7 @@ from typing import Final
 
 from trainfeed.conversion._arrow_stream import begins_stream
 from trainfeed.conversion._input import open_input
+from trainfeed.conversion._npy_header import NPY_MAGIC
 from trainfeed.errors import FormatError
 from trainfeed.paths import FilePath
 from trainfeed.tfrecord import MAX_RECORD_BYTES
@@ -30,6 +31,8 @@ class Format(StrEnum):
     CSV = "csv"
     LIBSVM = "libsvm"
     WEBDATASET = "webdataset"
+    NPY = "npy"
+    NPZ = "npz"
 
 
 _SUFFIXES: Final = {
@@ -49,11 +52,15 @@ _SUFFIXES: Final = {
     ".libfm": Format.LIBSVM,
     ".tar": Format.WEBDATASET,
     ".tgz": Format.WEBDATASET,
+    ".npy": Format.NPY,
+    ".npz": Format.NPZ,
 }
 _STARTS: Final = {
     b"\x04\x03\x02\x01": Format.RECORDIO,
     b"PAR1": Format.PARQUET,
     b"ARROW1\0\0": Format.ARROW,
+    NPY_MAGIC: Format.NPY,
+    b"PK\x03\x04": Format.NPZ,
 }
 _IDX_TYPES: Final = frozenset({8, 9, 11, 12, 13, 14})
 

@@ -24,7 +24,7 @@ from trainfeed.conversion._publication import Staging, finish_publication
 from trainfeed.conversion._roots import Roots
 from trainfeed.conversion._shards import ShardInfo, write_shards
 from trainfeed.conversion._sort import iter_sorted, num_samples_of
-from trainfeed.conversion._sources import SourceOptions, open_sample_file
+from trainfeed.conversion._sources import open_sample_file
 from trainfeed.conversion._spill import Spill
 from trainfeed.dataset import canonical
 from trainfeed.errors import FormatError, NotFoundError
@@ -96,7 +96,7 @@ def scatter_files(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
             for file in files:
                 add_file(
                     runs,
-                    open_sample_file(file.require_unchanged(), SourceOptions()),
+                    open_sample_file(file.require_unchanged(), plan.source),
                     plan.target,
                 )
                 file.require_unchanged()

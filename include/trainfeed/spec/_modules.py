@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
-from trainfeed.paths import read_regular
+from trainfeed.paths import FilePath, read_regular
 
 __all__ = ["read_module"]
 
 _MAX_BYTES: Final = 16 << 20
 
 
-def read_module(path: Path) -> bytes:
+def read_module(path: FilePath) -> bytes:
     """Return the source of a module.
 
     Raises:

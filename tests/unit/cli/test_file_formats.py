@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import tarfile
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from trainfeed.cli import main
@@ -88,3 +90,34 @@ def test_a_tar_of_webdataset_goes_in_and_out(cli, tmp_path):
     (tmp_path / "a.tar").write_bytes((tmp_path / "a.tar").read_bytes()[:700])
     status, output, messages = cli("verify", "a.tar")
     assert (status, "the tar ends early" in output, "repair" in messages) == (3, True, False)
+
+
+def test_images_of_hugging_face_have_a_way_in(cli, tmp_path):
+    rows = {"image": [{"bytes": b"x", "path": "a"}], "tags": [["é"]]}
+    pq.write_table(pa.table(rows), tmp_path / "images.parquet")
+    status, _, messages = cli("convert", "images.parquet", "x.jsonl")
+    assert (status, "--flatten image" in messages) == (2, True)
+    asked = ("--flatten", "image", "--json-columns", "tags")
+    assert cli("convert", "images.parquet", "x.jsonl", *asked)[0] == 0
+    assert json.loads((tmp_path / "x.jsonl").read_text()) == {
+        "image.bytes": "eA==",
+        "image.path": "a",
+        "tags": '["é"]',
+    }
+    arguments = ("reshard", "images.parquet", "out", "--shards", "1", "--prefix", "p")
+    assert cli(*arguments, *asked)[0] == 0
+
+
+def test_arrays_of_numpy_go_in_and_out(cli, tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.arange(6.0).reshape(3, 2), label=np.arange(3))
+    assert cli("convert", "a.npz", "a.recordio")[0] == 0
+    assert cli("convert", "a.recordio", "b.npz")[0] == 0
+    with np.load(tmp_path / "b.npz") as archive:
+        assert {name: archive[name].tolist() for name in archive} == {
+            "x": [[0, 1], [2, 3], [4, 5]],
+            "label": [0, 1, 2],
+        }
+    assert cli("stats", "a.npz")[0] == cli("head", "a.npz")[0] == cli("inspect", "a.npz")[0] == 0
+    np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
+    status, _, messages = cli("convert", "o.npy", "o.recordio")
+    assert (status, "need no pickle" in messages) == (3, True)

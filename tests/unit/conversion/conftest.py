@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
@@ -51,6 +54,18 @@ def labels_of(folder, prefix="p", schema=FIXED):
         path.name: [codec.decode(record)["label"].item() for record in RecordScanner([path])]
         for path in sorted(folder.glob(f"{prefix}-*"))
     }
+
+
+@contextmanager
+def peak_below(num_bytes):
+    """Fail when Python takes more memory within the block, also where the block raises."""
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < num_bytes
 
 
 def contents(folder, pattern="*"):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.unit.conversion.test_webdataset import tar_of
 from trainfeed.conversion import SinkOptions, SourceOptions, convert, open_sample_file, transcode
+from trainfeed.errors import ConfigError
 from trainfeed.samples import Field, Schema
 from trainfeed.tfrecord import TFRecordReader, decode_example
 
@@ -43,6 +46,17 @@ def test_names_with_separators_come_back_from_every_format(shard, tmp_path, suff
     options = SourceOptions(schema=SCHEMA if suffix in {"jsonl", "csv"} else None)
     transcode(open_sample_file(there, options), back, SinkOptions())
     assert back.read_bytes() == shard.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.npz", "a.tar"])
+def test_a_name_that_no_field_has_is_refused_with_the_file(tmp_path, name):
+    pq.write_table(pa.table({"sepal length": [1]}), tmp_path / "a.parquet")
+    np.savez(tmp_path / "a.npz", **{"sepal length": np.zeros(1)})
+    tar_of(tmp_path / "a.tar", [("1.sepal length", b"")])
+    with pytest.raises(ConfigError, match="expected a field name") as error:
+        open_sample_file(tmp_path / name, SourceOptions())
+    assert str(error.value).startswith(f"{tmp_path / name}: ")
+    assert "rename the field or column" in str(error.value)
 
 
 def test_a_feature_of_an_example_has_the_name_of_its_field(shard, tmp_path):

@@ -7,11 +7,11 @@ import io
 import json
 import math
 import tarfile
-import tracemalloc
 
 import numpy as np
 import pytest
 
+from tests.unit.conversion.conftest import peak_below
 from tests.unit.conversion.test_formats import RICH, rich_samples
 from trainfeed.conversion import (
     Format,
@@ -223,16 +223,13 @@ def test_two_tars_in_one_file_are_refused(pairs):
 
 def test_sizes_that_a_header_states_cost_no_memory(tmp_path):
     path = tmp_path / "a.tar"
-    tracemalloc.start()
     for info in (tarfile.TarInfo("a.txt"), special("a.txt", tarfile.XHDTYPE)):
         info.size = 40 << 30
         path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(2048))
         with path.open("r+b") as file:
             file.truncate(50 << 30)
-        with pytest.raises(FormatError):
+        with pytest.raises(FormatError), peak_below(8 << 20):
             samples(path)
-    assert tracemalloc.get_traced_memory()[1] < 8 << 20
-    tracemalloc.stop()
 
 
 def test_a_tar_without_samples_needs_a_schema(tmp_path):
@@ -289,10 +286,8 @@ def test_an_array_in_a_tar_needs_no_pickle(tmp_path):
 def test_reading_holds_one_sample_at_a_time(tmp_path):
     path = tar_of(tmp_path / "a.tar", [(f"{n:05d}.bin", bytes(1 << 20)) for n in range(40)])
     schema = webdataset_schema(path)
-    tracemalloc.start()
-    assert sum(len(sample["bin"]) for sample in read_webdataset(path, schema)) == 40 << 20
-    assert tracemalloc.get_traced_memory()[1] < 6 << 20
-    tracemalloc.stop()
+    with peak_below(6 << 20):
+        assert sum(len(sample["bin"]) for sample in read_webdataset(path, schema)) == 40 << 20
 
 
 def test_json_members_are_checked_and_kept_as_they_are(tmp_path):

@@ -1,0 +1,170 @@
+"""Values of any Arrow column as JSON text.
+
+==================== ======================================================
+column               JSON
+==================== ======================================================
+struct               object, the fields in their order
+map                  object where keys are text, else a list of [key, value]
+list                 list
+integer, bool, text  the same
+float                number; NaN and the infinities as text
+binary               base64
+decimal              text, with all its digits
+date, time, duration number, in the unit of the column
+null                 null
+==================== ======================================================
+
+A value that is absent is no text at all, but absent as a whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from trainfeed.errors import ConfigError, FormatError
+
+__all__ = ["json_texts", "plain", "require_json"]
+
+_INT32: Final = (pa.types.is_date32, pa.types.is_time32)
+_INT64: Final = (
+    pa.types.is_timestamp,
+    pa.types.is_time64,
+    pa.types.is_date64,
+    pa.types.is_duration,
+)
+_SCALARS: Final = (
+    pa.types.is_null,
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    *_INT32,
+    *_INT64,
+)
+_BINARY: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+_LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+
+
+def require_json(name: str, kind: pa.DataType) -> None:
+    """Check that a column can be written as JSON.
+
+    Raises:
+        ConfigError: Its type, or one within, has no JSON here.
+    """
+    known = (*_SCALARS, *_BINARY, pa.types.is_floating, pa.types.is_decimal)
+    if pa.types.is_dictionary(kind):
+        require_json(name, kind.value_type)
+    elif _is(kind, (*_LISTS, pa.types.is_struct, pa.types.is_map)):
+        for number in range(kind.num_fields):
+            require_json(name, kind.field(number).type)
+    elif not _is(kind, known):
+        raise ConfigError(f"column {name!r}: no JSON stands for {kind}; leave it out first")
+
+
+def json_texts(column: pa.Array) -> list[str | None]:
+    """Return the values of a column as JSON, None where they are null.
+
+    Raises:
+        FormatError: An object would have a key twice.
+    """
+    present = column.is_valid().to_pylist()
+    return [
+        json.dumps(value, ensure_ascii=False, separators=(",", ":")) if is_there else None
+        for value, is_there in zip(_values(column), present, strict=True)
+    ]
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """Return a column without dictionary, and times as numbers in their own unit."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if _is(column.type, _INT32):
+        return column.view(pa.int32())
+    return column.view(pa.int64()) if _is(column.type, _INT64) else column
+
+
+def _values(column: pa.Array) -> list[Any]:
+    column = plain(column)
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return _objects(column)
+    if pa.types.is_map(kind):
+        return _maps(column)
+    if _is(kind, _LISTS):
+        return _split(column, _values(column.flatten()))
+    convert: Callable[[Any], Any] | None = None
+    if pa.types.is_floating(kind):
+        convert = _number if pa.types.is_float64(kind) else _short_number
+    elif _is(kind, _BINARY):
+        convert = _base64
+    elif pa.types.is_decimal(kind):
+        convert = str
+    values: list[Any] = column.to_pylist()
+    return [convert(each) if convert and each is not None else each for each in values]
+
+
+def _objects(column: pa.StructArray) -> list[Any]:
+    names = [column.type.field(number).name for number in range(column.type.num_fields)]
+    if len(set(names)) < len(names):
+        raise FormatError(f"expected different names in a struct, got {names}")
+    parts = [_values(part) for part in column.flatten()]
+    rows: Iterator[Any] = zip(*parts, strict=True) if parts else iter([()] * len(column))
+    present = column.is_valid().to_pylist()
+    return [
+        dict(zip(names, row, strict=True)) if is_there else None
+        for row, is_there in zip(rows, present, strict=True)
+    ]
+
+
+def _maps(column: pa.MapArray) -> list[Any]:
+    kind = column.type
+    pairs = column.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
+    rows = _split(pairs, [tuple(pair.values()) for pair in _values(pairs.flatten())])
+    if not _is(kind.key_type, (pa.types.is_string, pa.types.is_large_string)):
+        return rows
+    return [None if row is None else _object(row) for row in rows]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise FormatError(f"a map has a key twice: {[key for key, _ in pairs]!r:.200}")
+    return found
+
+
+def _split(column: pa.Array, values: list[Any]) -> list[Any]:
+    """Return the lists of a column, given the values of all of them in a row."""
+    rest = iter(values)
+    if pa.types.is_fixed_size_list(column.type):
+        size = column.type.list_size
+        lengths = [size if each else None for each in column.is_valid().to_pylist()]
+    else:
+        lengths = pa.compute.list_value_length(column).to_pylist()
+    return [None if length is None else list(islice(rest, length)) for length in lengths]
+
+
+def _number(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _short_number(value: float) -> float | str:
+    # By way of its own shortest digits: 0.1 as float32 is 0.1. A float16 is a float32 as well.
+    return _number(float(str(np.float32(value))))
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _is(kind: pa.DataType, tests: tuple[Callable[[pa.DataType], bool], ...]) -> bool:
+    return any(test(kind) for test in tests)
