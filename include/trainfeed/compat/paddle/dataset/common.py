@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from trainfeed.compat.paddle.dataset._fetch import check_md5, fetch, md5_of, name_of
+from trainfeed.compat.paddle.dataset.fetch import check_md5, fetch, md5_of, name_of
 from trainfeed.conversion import ShardManifest
 from trainfeed.conversion import convert as _convert
 from trainfeed.decorators import batch
