@@ -428,6 +428,7 @@ def test_a_set_is_split_into_parts_without_a_common_sample(lengths):
         lambda: io.RandomSampler(Numbered(3), True, -1),
         lambda: io.WeightedRandomSampler([0, 0], 1),
         lambda: io.WeightedRandomSampler([1, 0], 2, False),
+        lambda: io.WeightedRandomSampler([1, 0], 2, 5),
         lambda: io.SubsetRandomSampler([]),
     ],
 )

@@ -113,13 +113,15 @@ class WeightedRandomSampler(Sampler):
         replacement: Numbers may come again.
 
     Raises:
-        ValueError: A weight or a number is out of range.
+        ValueError: A weight or a number is out of range, or ``replacement`` is no bool.
     """
 
     def __init__(
         self, weights: Sequence[float] | NDArray[Any], num_samples: int, replacement: bool = True
     ) -> None:
         super().__init__()
+        if not isinstance(replacement, bool):
+            raise ValueError(f"expected replacement as True or False, got {replacement!r}")  # noqa: TRY004 (the original's)
         self.weights = np.asarray(weights, np.float64)
         self.num_samples = num_samples
         self.replacement = replacement
