@@ -411,8 +411,9 @@ def test_a_set_is_split_into_parts_without_a_common_sample(lengths):
     parts = io.random_split(Numbered(10), lengths)
     assert sorted(i for part in parts for _, i in part) == list(range(10))
     assert [len(part) for part in parts] in ([3, 7], [3, 3, 4])
-    with pytest.raises(ValueError, match="with the sum 10"):
-        io.random_split(Numbered(10), [3, 3])
+    for wrong in ([3, 3], [-2, 12], [-0.2, 1.2]):
+        with pytest.raises(ValueError, match="from 0 on with the sum 10"):
+            io.random_split(Numbered(10), wrong)
 
 
 @pytest.mark.parametrize(

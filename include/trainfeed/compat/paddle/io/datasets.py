@@ -157,13 +157,13 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
         generator: Of no effect, as in the original.
 
     Raises:
-        ValueError: The lengths have another sum.
+        ValueError: The lengths have another sum, or one is negative.
     """
     del generator
     sizes = _sizes(len(dataset), lengths)
-    if sum(sizes) != len(dataset):
+    if sum(sizes) != len(dataset) or min(lengths) < 0:
         raise ValueError(
-            f"expected lengths with the sum {len(dataset)}, which the data set has, got"
+            f"expected lengths from 0 on with the sum {len(dataset)}, which the data set has, got"
             f" {list(lengths)}"
         )
     numbers = np.random.permutation(len(dataset)).tolist()  # noqa: NPY002 (the original's)
