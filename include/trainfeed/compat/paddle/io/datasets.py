@@ -33,6 +33,10 @@ class Dataset:
         raise NotImplementedError(f"expected __len__ in {type(self).__name__}, there is none")
 
 
+class _NoLengthError(RuntimeError, TypeError):
+    """What the original raises; and what list() takes for a length that nobody knows."""
+
+
 class IterableDataset(Dataset):
     """Samples one after another; subclasses have ``__iter__``."""
 
@@ -43,8 +47,7 @@ class IterableDataset(Dataset):
         raise RuntimeError("samples of an IterableDataset have no numbers; iterate it")
 
     def __len__(self) -> NoReturn:
-        # A TypeError is what list() takes for a length that nobody knows.
-        raise TypeError("an IterableDataset has no length; count its samples")
+        raise _NoLengthError("an IterableDataset has no length; count its samples")
 
 
 class TensorDataset(Dataset):
