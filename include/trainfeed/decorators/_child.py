@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import random
 import signal
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
@@ -18,9 +20,9 @@ from typing import Any, Final
 from trainfeed.decorators._forked import CREDIT, Service, global_numbers, poll, run
 from trainfeed.decorators._message import Kind, Message, receive_message, send_message
 from trainfeed.decorators._owner import require_owner
-from trainfeed.errors import WorkerDiedError
+from trainfeed.errors import LoaderError, WorkerDiedError
 
-__all__ = ["Child", "receive_any"]
+__all__ = ["Child", "late", "receive_any"]
 
 _POLL_MS: Final = 1000
 # Ctrl-Z stops parent and children together, and one of them wakes up first.
@@ -182,15 +184,20 @@ class Child:
         )
 
 
-def receive_any(children: Sequence[Child]) -> tuple[Child, Message]:
+def receive_any(children: Sequence[Child], timeout_s: float | None = None) -> tuple[Child, Message]:
     """Wait for a message of any child.
+
+    Args:
+        children: Who may send it.
+        timeout_s: How long to wait, to the second; None is as long as they live.
 
     Raises:
         WorkerDiedError: A child has ended, and everything it had sent was received.
-        LoaderError: This is a fork of the children's parent.
+        LoaderError: This is a fork of the children's parent, or the time is over.
     """
     for child in children:
         child.check_owner()
+    end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
     while True:
         # Asked before the sockets are looked at: whoever had ended then has said all.
         ended = [child for child in children if child.has_ended()]
@@ -203,6 +210,16 @@ def receive_any(children: Sequence[Child]) -> tuple[Child, Message]:
         if not poll([fd for child in children for fd in child.wait_fds()], _POLL_MS):
             for child in children:
                 child.check_running()
+        if time.monotonic() > end_s:
+            raise late(timeout_s)
+
+
+def late(timeout_s: float | None) -> LoaderError:
+    """Return the error of workers that have not sent what was waited for."""
+    return LoaderError(
+        f"expected a batch within {timeout_s:g} s, the workers live and have sent none; raise"
+        " timeout if samples take that long"
+    )
 
 
 def _reaped(process: BaseProcess, pidfd: int) -> int | None:

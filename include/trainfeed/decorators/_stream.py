@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
@@ -12,7 +14,7 @@ from trainfeed.decorators._forked import send_error, take_credits
 from trainfeed.decorators._message import Kind, send_message
 from trainfeed.decorators._thread import fill, start_thread
 
-__all__ = ["iter_in_process", "iter_in_processes"]
+__all__ = ["iter_in_process", "iter_in_processes", "iter_in_turn"]
 
 T = TypeVar("T")
 
@@ -74,6 +76,43 @@ def iter_in_processes(
     finally:
         for child in children:
             child.close()
+
+
+def iter_in_turn(
+    reads: Sequence[Callable[[], Iterator[T]]],
+    size: int,
+    *,
+    epoch: int = 0,
+    timeout_s: float | None = None,
+) -> Iterator[T]:
+    """Yield what child processes read, one item of each in turn; see ``iter_in_process``.
+
+    The order depends on the reads alone. One that has ended is left out from then on.
+
+    Args:
+        reads: Start a pass each; called in the children.
+        size: The bound for each of them, 1 or more.
+        epoch: The number of the pass.
+        timeout_s: How long an item may take, to the second; None is as long as its child lives.
+
+    Raises:
+        LoaderError: An item takes longer.
+    """
+    children: deque[Child] = deque()
+    with contextlib.ExitStack() as stack:
+        for number, read in enumerate(reads):
+            children.append(Child(_Pass(read, size, 1), number=number, epoch=epoch))
+            stack.callback(children[-1].close)
+        while children:
+            child = children.popleft()
+            _, message = receive_any([child], timeout_s)
+            if message.kind is Kind.ERROR:
+                raise message.content
+            if message.kind is Kind.ITEMS:
+                children.append(child)
+                child.give_back(message.units)
+                yield message.content.pop()
+            del message
 
 
 def _received(children: Sequence[Child]) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import socket
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from trainfeed.decorators._channel import Channel
-from trainfeed.decorators._child import Child, receive_any
+from trainfeed.decorators._child import Child, late, receive_any
 from trainfeed.decorators._lock import new_lock
 from trainfeed.decorators._message import Kind, receive_message, send_message
 from trainfeed.decorators._owner import require_owner
@@ -22,7 +23,7 @@ from trainfeed.decorators._start import Epochs, Start
 from trainfeed.decorators._thread import end_threads, start_thread
 from trainfeed.readers import Reader, ReaderLike, Sample
 
-__all__ = ["xmap_readers"]
+__all__ = ["iter_mapped", "xmap_readers"]
 
 # More samples at once would save little and leave other workers without any at the end.
 _MAX_TAKEN: Final = 64
@@ -60,11 +61,12 @@ def xmap_readers(
     num_workers = count("process_num", process_num, at_least=1)
     size = num_workers + (count("buffer_size", buffer_size, at_least=0) or sys.maxsize)
     epochs = Epochs()
-    mapped = _mapped_by_processes if use_processes else _mapped
 
     def samples(start: Start) -> Iterator[Sample]:
         workers = _Workers(num_workers, size, epochs.of(start), start)
-        return mapped(mapper, reader, workers, order=order)
+        if use_processes:
+            return _mapped_by_processes(lambda _: mapper, reader, workers, order=order)
+        return _mapped(mapper, reader, workers, order=order)
 
     stage = Stage([reader], samples, epochs=epochs)
     if num_workers > 1 and not order:
@@ -72,11 +74,40 @@ def xmap_readers(
     return stage
 
 
+def iter_mapped(
+    open_mapper: Callable[[int], Callable[[Any], Any]],
+    reader: ReaderLike,
+    num_workers: int,
+    size: int,
+    *,
+    epoch: int = 0,
+    timeout_s: float | None = None,
+) -> Iterator[Any]:
+    """Yield what forked processes make of the items of a reader, in its order.
+
+    Args:
+        open_mapper: Called with the number of a worker, in it, when it gets its first item; returns
+            what maps items.
+        reader: What to map; read by one thread.
+        num_workers: Processes.
+        size: At most so many items are ahead of the consumer.
+        epoch: The number of the pass; only random generators see it.
+        timeout_s: How long the next one may take; None is as long as its worker lives.
+
+    Raises:
+        WorkerDiedError: A process was killed or has exited.
+        LoaderError: The next one takes longer.
+    """
+    workers = _Workers(num_workers, size, epoch, Start(), timeout_s)
+    return _mapped_by_processes(open_mapper, reader, workers, order=True)
+
+
 class _Workers(NamedTuple):
     number: int
     size: int
     epoch: int
     start: Start
+    timeout_s: float | None = None
 
 
 class _Outcome(NamedTuple):
@@ -114,9 +145,10 @@ class _Outcomes:
             self._total, self._error = total, error
             self._changed.notify()
 
-    def take(self) -> _Outcome | None:
+    def take(self, timeout_s: float | None) -> _Outcome | None:
         """Wait for the next outcome; None at the end. Not in a fork, see ``require_owner``."""
         require_owner(self._owner)
+        end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             while True:
                 key = self._next if self._order else next(iter(self._waiting), -1)
@@ -126,17 +158,23 @@ class _Outcomes:
                     return outcome
                 if self._next == self._total:
                     return None if self._error is None else _Outcome(-1, None, self._error)
-                self._changed.wait(1.0)
+                if time.monotonic() > end_s:
+                    raise late(timeout_s)
+                self._changed.wait(min(1.0, end_s - time.monotonic()))
 
 
 def _mapped_by_processes(
-    mapper: Callable[[Any], Any], reader: ReaderLike, workers: _Workers, *, order: bool
+    open_mapper: Callable[[int], Callable[[Any], Any]],
+    reader: ReaderLike,
+    workers: _Workers,
+    *,
+    order: bool,
 ) -> Iterator[Sample]:
     children: list[Child] = []
     with contextlib.ExitStack() as stack:
         # Forked before any thread starts: what a thread holds at that moment stays held.
         for number in range(workers.number):
-            service = functools.partial(_serve, mapper)
+            service = functools.partial(_serve, open_mapper, number)
             children.append(Child(service, number=number, epoch=workers.epoch))
             stack.callback(children[-1].close)
         calls = [functools.partial(_ask, child) for child in children]
@@ -163,7 +201,7 @@ def _outcomes_of(
     threads = [start_thread(_feed, reader, workers.start, todo, outcomes)]
     threads += [start_thread(_work, call, todo, outcomes, len(calls)) for call in calls]
     try:
-        while (outcome := outcomes.take()) is not None:
+        while (outcome := outcomes.take(workers.timeout_s)) is not None:
             todo.release(1)
             if outcome.error is not None:
                 raise outcome.error
@@ -229,11 +267,15 @@ def _ask(child: Child, tasks: list[tuple[int, Any]]) -> Iterator[_Outcome]:
         yield _Outcome(tasks[num_done][0], None, error)
 
 
-def _serve(mapper: Callable[[Any], Any], connection: socket.socket) -> None:
+def _serve(
+    open_mapper: Callable[[int], Callable[[Any], Any]], number: int, connection: socket.socket
+) -> None:
     """Map what the parent sends, in the child; an exception ends the child and is sent for it."""
+    mapper: Callable[[Any], Any] | None = None
     while (message := receive_message(connection)) is not None:
         values: list[Any] = []
         try:
+            mapper = mapper or open_mapper(number)
             for item in message.content:
                 values.append(mapper(item))  # noqa: PERF401 (those before an error count)
         finally:

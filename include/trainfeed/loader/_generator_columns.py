@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainfeed.decorators import collate, is_batch
-from trainfeed.errors import ConfigError, LoaderError
+from trainfeed.errors import ConfigError, LoaderError, SampleShapeError
 from trainfeed.readers import BlockReader, ReaderLike, RowForm, open_reader
 
 __all__ = [
@@ -49,14 +50,18 @@ def collated(
 
 
 def as_arrays(reader: ReaderLike) -> Iterator[ColumnBatch]:
-    """Yield the columns of batches that are arrays already."""
+    """Yield the columns of batches that are arrays already.
+
+    Raises:
+        SampleShapeError: A column is made of lists of several lengths.
+    """
     with open_reader(reader) as iterator:
-        for item in iterator:
+        for number, item in enumerate(iterator):
             if isinstance(item, Mapping):
-                yield {name: np.asarray(value) for name, value in item.items()}
+                yield {name: _array(value, number) for name, value in item.items()}
             else:
                 columns = item if isinstance(item, tuple | list) else (item,)
-                yield [np.asarray(column) for column in columns]
+                yield [_array(column, number) for column in columns]
 
 
 def per_place(
@@ -91,6 +96,16 @@ def refuse_batch(sample: Any) -> None:
             "expected samples, got a batch (a list of tuples); pass such a reader to"
             " set_sample_list_generator, or do not batch it"
         )
+
+
+def _array(column: Any, number: int) -> NDArray[Any]:
+    try:
+        return np.asarray(column)
+    except ValueError as error:
+        raise SampleShapeError(
+            f"batch {number}: expected arrays, or lists of equal lengths, got {column!r:.80}; pad"
+            " sequences of several lengths, and feed their lengths as a column of their own"
+        ) from error
 
 
 def _columns(items: Any, number: int) -> ColumnBatch:

@@ -40,6 +40,9 @@ class DistributedBatchSampler:
         shuffle: A new order in every pass, the same on all ranks.
         drop_last: Leave out a last batch that has fewer.
 
+    Attributes:
+        epoch: The number of the next pass.
+
     Raises:
         ValueError: A number is out of range.
     """
@@ -64,7 +67,7 @@ class DistributedBatchSampler:
         self._rank: Final = rank
         self._shuffle: Final = shuffle
         self._drop_last: Final = drop_last
-        self._epoch = 0
+        self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next pass that of ``epoch``; each pass counts it up by one if it shuffles.
@@ -72,7 +75,7 @@ class DistributedBatchSampler:
         Raises:
             ValueError: It is no number from 0 on.
         """
-        self._epoch = whole_value("epoch", epoch, 0)
+        self.epoch = whole_value("epoch", epoch, 0)
 
     def __len__(self) -> int:
         """Return how many batches every rank gets."""
@@ -100,8 +103,8 @@ class DistributedBatchSampler:
         numbers = list(range(self._num_mine * self._num_replicas))
         if self._shuffle:
             # The original's generator, so that its orders come out.
-            np.random.RandomState(self._epoch).shuffle(numbers)
-            self._epoch += 1
+            np.random.RandomState(self.epoch).shuffle(numbers)
+            self.epoch += 1
         size, ranks, rank = self._batch_size, self._num_replicas, self._rank
         num_tail = len(numbers) % (size * ranks)
         rounds, tail = numbers[: len(numbers) - num_tail], numbers[len(numbers) - num_tail :]

@@ -370,6 +370,16 @@ def test_batches_that_do_not_suit_their_variables_are_refused_as_an_executor_doe
         next(batches)
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("column", [[[1, 2], [1]], {"x": [[1, 2], [1]]}])
+def test_batches_of_lists_of_several_lengths_are_refused(way, column):
+    batches = [[np.zeros(1)], column if isinstance(column, dict) else [column]]
+    made = iter(loader(way).set_batch_generator(lambda: iter(batches)))
+    next(made)
+    with pytest.raises(SampleShapeError, match=r"batch 1: .* pad sequences"):
+        next(made)
+
+
 @pytest.mark.parametrize("level", [1, 2])
 def test_sequences_of_several_lengths_are_refused_with_what_to_do(level):
     with pytest.raises(ConfigError, match=f"lod_level 0, got {level}: .* pad them"):

@@ -1,18 +1,19 @@
-"""The reading half of PaddlePaddle 1.x under its names, for code that changes its import only.
+"""The reading half of PaddlePaddle 1.x, and ``paddle.io`` of 2.x, under their names.
 
-Readers, decorators, batches, loaders, conversion and the files of MNIST are here, with trainfeed's
-behaviour: no hangs, no lost samples, original exceptions. What builds or trains a network is not:
-its names raise an AttributeError that says so.
+For code that changes its import only. Readers, decorators, batches, loaders, data sets, samplers,
+conversion and the files of MNIST are here, with trainfeed's behaviour: no hangs, no lost samples,
+original exceptions. What builds or trains a network is not: its names raise an AttributeError that
+says so.
 """
 
 from __future__ import annotations
 
 from typing import NoReturn
 
-from trainfeed.compat.paddle import dataset, fluid, reader
+from trainfeed.compat.paddle import dataset, fluid, io, reader
 from trainfeed.decorators import batch
 
-__all__ = ["batch", "dataset", "fluid", "reader"]
+__all__ = ["batch", "dataset", "fluid", "io", "reader"]
 
 
 def __getattr__(name: str) -> NoReturn:

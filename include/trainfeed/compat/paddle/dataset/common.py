@@ -1,4 +1,4 @@
-"""``paddle.dataset.common``: data sets cut into files, and the files of one trainer."""
+"""``paddle.dataset.common``: files that are fetched once, data sets cut into files."""
 
 from __future__ import annotations
 
@@ -6,21 +6,69 @@ import glob
 import itertools
 import os
 import pickle  # noqa: TID251 (the original's default; see cluster_files_reader)
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from trainfeed.compat.paddle.dataset.fetch import check_md5, fetch, md5_of, name_of
 from trainfeed.conversion import ShardManifest
 from trainfeed.conversion import convert as _convert
 from trainfeed.decorators import batch
-from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.paths import os_errors
 from trainfeed.readers import Reader, ReaderLike, Sample, open_reader
 
-__all__ = ["DATA_HOME", "cluster_files_reader", "convert", "split"]
+__all__ = ["DATA_HOME", "cluster_files_reader", "convert", "download", "md5file", "split"]
 
 # Where data sets are looked for; assign another folder before you make readers.
 DATA_HOME = str(Path.home() / ".cache" / "paddle" / "dataset")
+
+
+def md5file(fname: str | os.PathLike[str]) -> str:
+    """Return the MD5 of a file, as 32 hex digits.
+
+    Raises:
+        NotFoundError: There is none.
+        StorageError: It cannot be read.
+    """
+    return md5_of(Path(fname))
+
+
+def download(url: str, module_name: str, md5sum: str, save_name: str | None = None) -> str:
+    """Return the path of a file below ``DATA_HOME``, copied from an address unless it is there.
+
+    A file that is there is compared with the sum and never replaced; another one appears when it
+    is whole and has the sum.
+
+    Args:
+        url: ``http://``, ``https://``, ``file://``, or a path.
+        module_name: The folder below ``DATA_HOME``.
+        md5sum: The MD5 that the file must have, as 32 hex digits.
+        save_name: Name of the file; the last part of the address when None.
+
+    Raises:
+        ConfigError: A name is none, the sum is no MD5, or the address is of another kind.
+        ChecksumError: The file that is there, or what the address gives, is another one.
+        NotFoundError: The address gives nothing.
+        StorageError: The address cannot be read now, or the file cannot be written.
+    """
+    name = name_of(url) if save_name is None else save_name
+    for part in (module_name, name):
+        if part in {"", ".", ".."} or "/" in part or "\0" in part:
+            raise ConfigError(f"expected the name of a folder and of a file, got {part!r}")
+    if not re.fullmatch("[0-9a-f]{32}", str(md5sum)):
+        raise ConfigError(f"expected an MD5 of 32 hex digits, got {md5sum!r}")
+    path = Path(DATA_HOME) / module_name / name
+    if not path.exists():
+        try:
+            fetch(url, path, md5sum)
+        except ConflictError:
+            # Another process was faster; its file is looked at like any that is there.
+            check_md5(path, md5sum)
+        return str(path)
+    check_md5(path, md5sum)
+    return str(path)
 
 
 def convert(

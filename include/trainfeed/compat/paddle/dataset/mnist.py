@@ -1,12 +1,14 @@
 """``paddle.dataset.mnist``: the digits, from the four files that the data set is published as.
 
-Nothing is downloaded: put the files into ``mnist`` below ``dataset.common.DATA_HOME``, compressed
-with gzip or not.
+Nothing is downloaded by itself: put the files into ``mnist`` below ``dataset.common.DATA_HOME``,
+compressed with gzip or not; ``dataset.common.download`` puts one there from an address of yours.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -15,7 +17,10 @@ from trainfeed.decorators import map_blocks
 from trainfeed.errors import NotFoundError
 from trainfeed.readers import Block, Reader, idx
 
-__all__ = ["test", "train"]
+__all__ = ["reader_creator", "test", "train"]
+
+# The original's; it divides 60,000 and 10,000.
+_BUFFER_SIZE: Final = 100
 
 
 def train() -> Reader:
@@ -34,9 +39,35 @@ def test() -> Reader:
     return _digits("t10k")
 
 
+def reader_creator(
+    image_filename: str | os.PathLike[str], label_filename: str | os.PathLike[str], buffer_size: int
+) -> Reader:
+    """Return a reader over the digits of an image file and a label file; see ``train``.
+
+    Args:
+        image_filename: Images of 28 by 28 bytes, as an IDX file, compressed with gzip or not.
+        label_filename: Their labels, likewise.
+        buffer_size: 1 or more; of no further effect. The original leaves out the digits behind the
+            last multiple of it, here all of them come.
+
+    Raises:
+        ValueError: ``buffer_size`` is no whole number of 1 or more.
+        NotFoundError: A file is not there.
+        FormatError: A file is none of this kind, or one has more items than the other; raised by
+            the pass.
+    """
+    if type(buffer_size) is not int or buffer_size < 1:
+        raise ValueError(f"expected buffer_size as a whole number from 1 on, got {buffer_size!r}")
+    for path in (image_filename, label_filename):
+        if not Path(path).exists():
+            raise NotFoundError(f"expected a file of digits, {os.fspath(path)} is not there")
+    return map_blocks(_scaled, idx(image_filename, label_filename))
+
+
 def _digits(name: str) -> Reader:
-    images, labels = _find(f"{name}-images-idx3-ubyte"), _find(f"{name}-labels-idx1-ubyte")
-    return map_blocks(_scaled, idx(images, labels))
+    return reader_creator(
+        _find(f"{name}-images-idx3-ubyte"), _find(f"{name}-labels-idx1-ubyte"), _BUFFER_SIZE
+    )
 
 
 def _scaled(block: Block) -> Block:

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from trainfeed.compat.paddle.fluid import core, dygraph, io
 from trainfeed.compat.paddle.fluid.data_feeder import DataFeeder
-from trainfeed.compat.paddle.fluid.places import CPUPlace, CUDAPlace
+from trainfeed.compat.paddle.places import CPUPlace, CUDAPlace
 
 __all__ = ["CPUPlace", "CUDAPlace", "DataFeeder", "core", "dygraph", "io"]
 

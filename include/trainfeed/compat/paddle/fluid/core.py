@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from trainfeed.compat.paddle.fluid.places import CPUPlace, CUDAPlace
+from trainfeed.compat.paddle.places import CPUPlace, CUDAPlace
 from trainfeed.errors import PassEndedError as EOFException
 
 __all__ = ["CPUPlace", "CUDAPlace", "EOFException"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from trainfeed.compat.paddle.fluid.places import require_cpu
+from trainfeed.compat.paddle.places import require_cpu
 
 __all__ = ["enable_dygraph", "guard"]
 

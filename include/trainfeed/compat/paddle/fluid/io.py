@@ -1,10 +1,11 @@
-"""``fluid.io``: loaders over generators, and the decorators once more."""
+"""``fluid.io``: loaders over generators and data sets, and the decorators once more."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from trainfeed.compat.paddle.io import BatchSampler, DataLoader, Dataset, IterableDataset
 from trainfeed.decorators import (
     ComposeNotAligned,
     batch,
@@ -19,12 +20,14 @@ from trainfeed.decorators import (
     xmap_readers,
 )
 from trainfeed.loader import GeneratorLoader
-from trainfeed.loader import GeneratorLoader as DataLoader
 from trainfeed.readers import ReaderLike
 
 __all__ = [
+    "BatchSampler",
     "ComposeNotAligned",
     "DataLoader",
+    "Dataset",
+    "IterableDataset",
     "PyReader",
     "batch",
     "buffered",

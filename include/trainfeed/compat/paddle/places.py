@@ -7,7 +7,7 @@ from typing import Any
 
 from trainfeed.errors import ConfigError
 
-__all__ = ["CPUPlace", "CUDAPlace", "require_cpu"]
+__all__ = ["CPUPlace", "CUDAPlace", "count_cpus", "require_cpu"]
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,23 @@ def require_cpu(place: Any) -> None:
     Raises:
         ConfigError: It is another one.
     """
-    if place is not None and not isinstance(place, CPUPlace):
+    # Paddle writes its own Place(cpu).
+    if place is not None and "cpu" not in str(place).lower():
         raise ConfigError(
             f"expected the CPU as place, got {place}; batches are made in main memory, copy them"
             " to the device in the training step"
         )
+
+
+def count_cpus(places: Any) -> int:
+    """Return how many places are wanted; one where nobody says.
+
+    Raises:
+        ConfigError: One of them is not the CPU, or there is none.
+    """
+    found = places if isinstance(places, list | tuple) else [places]
+    for place in found:
+        require_cpu(place)
+    if not found:
+        raise ConfigError("expected at least one place, got an empty list")
+    return len(found)

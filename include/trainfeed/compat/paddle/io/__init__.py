@@ -1,0 +1,47 @@
+"""``paddle.io``: data sets, samplers, and the loader over them, under the names of 2.x."""
+
+from trainfeed.compat.paddle.io.collate import default_collate_fn, default_convert_fn
+from trainfeed.compat.paddle.io.datasets import (
+    ChainDataset,
+    ComposeDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from trainfeed.compat.paddle.io.loader import DataLoader
+from trainfeed.compat.paddle.io.samplers import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequenceSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from trainfeed.compat.paddle.io.worker import WorkerInfo, get_worker_info
+from trainfeed.loader import DistributedBatchSampler
+
+__all__ = [
+    "BatchSampler",
+    "ChainDataset",
+    "ComposeDataset",
+    "ConcatDataset",
+    "DataLoader",
+    "Dataset",
+    "DistributedBatchSampler",
+    "IterableDataset",
+    "RandomSampler",
+    "Sampler",
+    "SequenceSampler",
+    "Subset",
+    "SubsetRandomSampler",
+    "TensorDataset",
+    "WeightedRandomSampler",
+    "WorkerInfo",
+    "default_collate_fn",
+    "default_convert_fn",
+    "get_worker_info",
+    "random_split",
+]

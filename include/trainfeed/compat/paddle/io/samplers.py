@@ -1,0 +1,227 @@
+"""``paddle.io``'s samplers: numbers of samples, one by one or in batches.
+
+Random ones draw from numpy's global generator, as the original does: the same seed gives the
+original's order. Only ``SubsetRandomSampler`` draws from Paddle's own generator there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.compat.paddle.io.datasets import is_iterable
+
+__all__ = [
+    "BatchSampler",
+    "RandomSampler",
+    "Sampler",
+    "SequenceSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+]
+
+
+class Sampler:
+    """Numbers of samples; subclasses have ``__iter__``.
+
+    Args:
+        data_source: What they are numbers of.
+    """
+
+    def __init__(self, data_source: Any = None) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"expected __iter__ in {type(self).__name__}, there is none")
+
+
+class SequenceSampler(Sampler):
+    """All numbers from 0 on."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler):
+    """Numbers in random order.
+
+    Args:
+        data_source: Anything with a length.
+        replacement: Numbers may come again.
+        num_samples: How many to draw; all when None.
+        generator: An iterator over numbers, to use in place of numpy's generator.
+
+    Raises:
+        TypeError: ``replacement`` is neither True nor False.
+        ValueError: More numbers are to be drawn than there are, or none.
+    """
+
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Iterator[int] | None = None,
+    ) -> None:
+        super().__init__(data_source)
+        if not isinstance(replacement, bool):
+            raise TypeError(f"expected replacement as True or False, got {replacement!r}")
+        self.replacement = replacement
+        self.generator = generator
+        self._num_samples = num_samples
+        most = "" if replacement else f" to {len(data_source)}"
+        if (
+            type(self.num_samples) is not int
+            or self.num_samples < 1
+            or (not replacement and self.num_samples > len(data_source))
+        ):
+            raise ValueError(f"expected num_samples from 1{most}, got {self.num_samples!r}")
+
+    @property
+    def num_samples(self) -> int:
+        """How many numbers are drawn."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        if self.generator is not None:
+            for _ in range(self.num_samples):
+                for number in self.generator:
+                    yield number
+                    break
+            return
+        numbers = np.arange(len(self.data_source))
+        yield from np.random.choice(  # noqa: NPY002 (the original's)
+            numbers, self.num_samples, replace=self.replacement
+        ).tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class WeightedRandomSampler(Sampler):
+    """Numbers that are drawn by weight.
+
+    Args:
+        weights: One per number, 0 or more, some above.
+        num_samples: How many to draw.
+        replacement: Numbers may come again.
+
+    Raises:
+        ValueError: A weight or a number is out of range, or ``replacement`` is no bool.
+    """
+
+    def __init__(
+        self, weights: Sequence[float] | NDArray[Any], num_samples: int, replacement: bool = True
+    ) -> None:
+        super().__init__()
+        if not isinstance(replacement, bool):
+            raise ValueError(f"expected replacement as True or False, got {replacement!r}")  # noqa: TRY004 (the original's)
+        self.weights = np.asarray(weights, np.float64)
+        self.num_samples = num_samples
+        self.replacement = replacement
+        good = self.weights.ndim == 1 and np.isfinite(self.weights).all()
+        if not good or (self.weights < 0).any() or not self.weights.any():
+            raise ValueError("expected weights of 0 or more, one of them above, in one dimension")
+        most = np.inf if replacement else np.count_nonzero(self.weights)
+        if type(num_samples) is not int or not 0 < num_samples <= most:
+            raise ValueError(
+                f"expected num_samples from 1 to {most} positive weights, got {num_samples!r}"
+            )
+
+    def __iter__(self) -> Iterator[int]:
+        odds = self.weights / self.weights.sum()
+        yield from np.random.choice(  # noqa: NPY002 (the original's)
+            len(odds), self.num_samples, self.replacement, odds
+        ).tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """Some numbers in random order.
+
+    Raises:
+        ValueError: There is none.
+    """
+
+    def __init__(self, indices: Sequence[int]) -> None:
+        super().__init__()
+        if not len(indices):
+            raise ValueError("expected at least one number in SubsetRandomSampler, got none")
+        self.indices = indices
+
+    def __iter__(self) -> Iterator[int]:
+        order = np.random.permutation(len(self.indices)).tolist()  # noqa: NPY002 (the original's)
+        return (self.indices[i] for i in order)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class BatchSampler(Sampler):
+    """Lists of numbers.
+
+    Args:
+        dataset: Anything with a length; or
+        sampler: what gives numbers.
+        shuffle: Draw the numbers of ``dataset`` in random order.
+        batch_size: Numbers in a list.
+        drop_last: Leave out a last list that has fewer.
+
+    Raises:
+        ValueError: Both or none of ``dataset`` and ``sampler`` are there, the data set has no
+            numbers, or ``batch_size`` is below 1.
+    """
+
+    def __init__(
+        self,
+        dataset: Any = None,
+        sampler: Iterable[int] | None = None,
+        shuffle: bool = False,
+        batch_size: int = 1,
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__(dataset)
+        _check(dataset, sampler, shuffle, batch_size, drop_last)
+        if sampler is not None:
+            self.sampler: Any = sampler
+        else:
+            self.sampler = RandomSampler(dataset) if shuffle else SequenceSampler(dataset)
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batch: list[int] = []
+        for number in self.sampler:
+            batch.append(number)
+            if len(batch) == self.batch_size:
+                yield batch
+                batch = []
+        if batch and not self.drop_last:
+            yield batch
+
+    def __len__(self) -> int:
+        full, rest = divmod(len(self.sampler), self.batch_size)
+        return full + (rest > 0 and not self.drop_last)
+
+
+def _check(dataset: Any, sampler: Any, shuffle: Any, batch_size: Any, drop_last: Any) -> None:
+    if (dataset is None) == (sampler is None):
+        raise ValueError("expected either dataset or sampler in BatchSampler, got both or none")
+    if sampler is not None and (shuffle or not isinstance(sampler, Iterable)):
+        raise ValueError(f"expected an iterable of numbers and shuffle=False, got {sampler!r:.80}")
+    if dataset is not None and is_iterable(dataset):
+        raise ValueError("expected a data set with numbered samples, got an iterable one")
+    if type(batch_size) is not int or batch_size < 1:
+        raise ValueError(f"expected batch_size from 1 on, got {batch_size!r}")
+    for name, flag in (("shuffle", shuffle), ("drop_last", drop_last)):
+        if flag not in (True, False):
+            raise ValueError(f"expected {name} as True or False, got {flag!r}")
