@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import resource
 import statistics
 import subprocess
@@ -218,7 +219,7 @@ def main() -> None:
     parser.add_argument("--limit-mib", type=int, default=512)
     parser.add_argument("--times", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--only", default="", help="cases whose name matches this")
     parser.add_argument("--one", help="read this case here, and print its seconds")
     parser.add_argument("--bytes", type=int, help="size of the sets")
     arguments = parser.parse_args()
@@ -228,7 +229,7 @@ def main() -> None:
         case = CASES[arguments.one]
         print(json.dumps(read(case, files_of(arguments.folder, case["set"], num_bytes))))
         return
-    names = [name for name in CASES if arguments.only in name]
+    names = [name for name in CASES if re.search(arguments.only, name)]
     names = [f"dd {name}" for name in SETS if any(CASES[c]["set"] == name for c in names)] + names
     found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     with memory_group(arguments.limit_mib << 20) as procs:
