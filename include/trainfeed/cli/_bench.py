@@ -46,6 +46,9 @@ def read(  # noqa: PLR0913 - one parameter per option
     shuffle: Annotated[bool, typer.Option("--shuffle", help="Read in a permuted order.")] = False,
     workers: Annotated[int, typer.Option(help="Processes that load ahead.")] = 0,
     threads: Annotated[int, typer.Option(help="Threads that load ahead.")] = 0,
+    lanes: Annotated[
+        int | None, typer.Option(help="Lanes of the permuted order; 16 if left out.")
+    ] = None,
     epochs: Annotated[int, typer.Option(help="How often to read it all.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -60,6 +63,7 @@ def read(  # noqa: PLR0913 - one parameter per option
             shuffle=shuffle,
             num_workers=workers,
             num_threads=threads,
+            lanes=lanes,
         ) as loader,
         error_console().status(f"reading {target}, {epochs} times"),
     ):

@@ -11,7 +11,6 @@ only on local disks.
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import stat
 import threading
@@ -20,11 +19,19 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 from trainfeed.decorators.workers import new_lock
-from trainfeed.errors import FormatError, NotFoundError, StorageError, TruncatedError
-from trainfeed.loader._mounts import object_bytes
+from trainfeed.errors import (
+    FormatError,
+    NotFoundError,
+    StorageError,
+    TrainFeedError,
+    TruncatedError,
+)
+from trainfeed.loader._mapped import MappedShards
+from trainfeed.loader._mounts import is_network, object_bytes
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["DEFAULT_READ_DEADLINE_S", "ShardFiles"]
@@ -49,6 +56,7 @@ class _OpenShard:
     def __init__(self, path: str, fd: int) -> None:
         self.fd = fd
         self.object_bytes = object_bytes(path, fd)
+        self.is_network = is_network(str(Path(path).parent))
         self.num_users = 0
         self.retired = False
 
@@ -59,6 +67,7 @@ class ShardFiles:
     Args:
         paths: Their paths.
         deadline_s: How long a read is tried again while the file system fails in ways that pass.
+        in_order: Whether the bytes behind a read are wanted next; see ``MappedShards``.
 
     Attributes:
         paths: As above.
@@ -66,15 +75,20 @@ class ShardFiles:
     """
 
     def __init__(
-        self, paths: Sequence[str], *, deadline_s: float = DEFAULT_READ_DEADLINE_S
+        self,
+        paths: Sequence[str],
+        *,
+        deadline_s: float = DEFAULT_READ_DEADLINE_S,
+        in_order: bool = True,
     ) -> None:
         self.paths = list(paths)
         self.num_retries = 0
-        self._deadline_s = deadline_s
+        self._deadline_s, self._in_order = deadline_s, in_order
         self._start()
 
     def __getstate__(self) -> dict[str, object]:
-        return {"paths": self.paths, "_deadline_s": self._deadline_s, "num_retries": 0}
+        own = {"_deadline_s": self._deadline_s, "_in_order": self._in_order}
+        return {"paths": self.paths, "num_retries": 0, **own}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -84,7 +98,7 @@ class ShardFiles:
         self._lock = new_lock()
         self._open: OrderedDict[int, _OpenShard] = OrderedDict()
         weakref.finalize(self, _close_all, self._open)
-        self._maps: OrderedDict[int, memoryview] = OrderedDict()
+        self._mapped = MappedShards(self.paths, _open_plain, in_order=self._in_order)
 
     def read(self, shard: int, offset_bytes: int, out: Sequence[memoryview]) -> None:
         """Fill all of ``out`` from ``offset_bytes`` on.
@@ -113,25 +127,37 @@ class ShardFiles:
             TruncatedError: The file ends before that.
             NotFoundError: The file is gone.
         """
-        with self._lock:
-            whole = self._maps.get(shard)
-            if whole is None:
-                whole = self._map(shard)
-            # Put there anew: opening it may have collected garbage, and that closed all files.
-            self._maps[shard] = whole
-            self._maps.move_to_end(shard)
-            if len(self._maps) > _MAX_OPEN:
-                self._maps.popitem(last=False)
-        part = whole[offset_bytes : offset_bytes + num_bytes]
+        with map_errors(self.paths[shard]):
+            part = self._mapped.whole(shard)[offset_bytes : offset_bytes + num_bytes]
         if len(part) < num_bytes:
             raise self._truncated(shard, offset_bytes, num_bytes, len(part))
         return part
+
+    def expect(self, shard: int, offset_bytes: int, num_bytes: int, *, mapped: bool) -> None:
+        """Let the kernel begin to read a part of a file; returns at once.
+
+        Nothing is told where the kernel reads ahead by itself, and to networks. What is wrong with
+        the file is for ``read`` and ``view`` to find.
+
+        Args:
+            shard: Number of the file.
+            offset_bytes: Where the part starts.
+            num_bytes: Its size.
+            mapped: Whether it will be viewed, else read.
+        """
+        with suppress(OSError, TrainFeedError):
+            if mapped:
+                self._mapped.expect(shard, offset_bytes, num_bytes)
+            elif not self._in_order:
+                with self._opened(shard) as entry:
+                    if not entry.is_network:
+                        os.posix_fadvise(entry.fd, offset_bytes, num_bytes, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:
         """Close all files; views stay valid, and reading opens them again."""
         with self._lock:
             shards = list(self._open)
-            self._maps.clear()
+        self._mapped.clear()
         for shard in shards:
             self._retire(shard)
 
@@ -143,24 +169,16 @@ class ShardFiles:
             return error
         return None
 
-    def _map(self, shard: int) -> memoryview:
-        path = self.paths[shard]
-        with map_errors(path):
-            fd = self._open_plain(path)
-            try:
-                if not os.fstat(fd).st_size:
-                    return memoryview(b"")
-                return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
-            finally:
-                os.close(fd)
-
     @contextmanager
     def _opened(self, shard: int) -> Iterator[_OpenShard]:
         with self._lock:
             entry = self._open.get(shard)
             if entry is None:
                 path = self.paths[shard]
-                entry = _OpenShard(path, self._open_plain(path))
+                entry = _OpenShard(path, _open_plain(path))
+                if not self._in_order and not entry.is_network:
+                    # Networks are asked as ever: FUSE would cut what is read into small requests.
+                    os.posix_fadvise(entry.fd, 0, 0, os.POSIX_FADV_RANDOM)
             entry.num_users += 1
             self._open[shard] = entry
             self._open.move_to_end(shard)
@@ -180,18 +198,6 @@ class ShardFiles:
             if entry is not None:
                 entry.retired = True
                 _close_unused(entry)
-
-    def _open_plain(self, path: str) -> int:
-        try:
-            fd = os.open(path, _FLAGS)
-        except OSError as error:
-            if error.errno in _NOT_PLAIN:
-                raise FormatError("expected a plain file, got something else", path=path) from error
-            raise
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            os.close(fd)
-            raise FormatError("expected a plain file, got something else", path=path)
-        return fd
 
     def _fill(
         self, entry: _OpenShard, shard: int, offset_bytes: int, out: Sequence[memoryview]
@@ -232,6 +238,19 @@ class ShardFiles:
             f"{error.strerror} while reading {path} at byte {offset_bytes}; tried {tries} times in"
             f" at most {self._deadline_s:g} s"
         )
+
+
+def _open_plain(path: str) -> int:
+    try:
+        fd = os.open(path, _FLAGS)
+    except OSError as error:
+        if error.errno in _NOT_PLAIN:
+            raise FormatError("expected a plain file, got something else", path=path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise FormatError("expected a plain file, got something else", path=path)
+    return fd
 
 
 def _leading(parts: Sequence[memoryview], num_bytes: int) -> list[memoryview]:

@@ -23,7 +23,7 @@ from trainfeed.loader._options import (
     refuse_names,
     whole,
 )
-from trainfeed.loader._order import DEFAULT_WINDOW_BYTES, lanes_for
+from trainfeed.loader._order import DEFAULT_WINDOW_BYTES
 from trainfeed.loader._runner import Runner, SetsRunner
 from trainfeed.loader._state import LARGEST, MOST_LANES, LoaderState
 from trainfeed.loader._stats import LoaderReport, LoaderStats
@@ -36,10 +36,10 @@ _REPORT_EVERY_S: Final = 10.0
 class DataLoader:
     """Batches of a data set, as field → array of shape ``(batch_size, *S)``.
 
-    The order is a pure function of content, seed, epoch and position. It does not depend on ranks,
-    workers, threads, prefetching or the batch size, so a state, which is a few numbers, restores
-    under any others. Iterating gives one epoch; the next iterator gives the next one, also after
-    one that was left early.
+    The order is a pure function of content, seed, lanes, epoch and position. It does not depend on
+    workers, threads, prefetching or the batch size, and on ranks only as far as ``lanes`` is left
+    to them, so a state, which is a few numbers, restores under any others. Iterating gives one
+    epoch; the next iterator gives the next one, also after one that was left early.
 
     Use it as a context manager, or close it, to end worker processes at once; they also end with
     the loader, and with the process.
@@ -64,6 +64,11 @@ class DataLoader:
             again when nobody looks at it any more, and keeping a row keeps more than the row.
         verify: When checksums are compared: ``always``, ``first``, ``never``.
         window_bytes: Bytes of samples that are shuffled together; part of the order.
+        lanes: In how many lanes a shuffled order is cut; part of the order. A rank reads lanes of
+            its own if there is a multiple of ``world_size`` of them, else every rank reads all.
+            None takes the smallest multiple of ``world_size`` from 16 on, so that runs that start
+            on 3 ranks and on 4 differ; a common multiple, as 12, gives them one order. A state
+            brings its own.
         max_bytes: Limit for the memory that is shared with worker processes; what their windows
             need when None, 256 MiB if only the samples know.
         timeout_s: How long a worker or thread may take for a window.
@@ -96,6 +101,7 @@ class DataLoader:
         copy: bool = False,
         verify: str = "first",
         window_bytes: int = DEFAULT_WINDOW_BYTES,
+        lanes: int | None = None,
         max_bytes: int | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         read_deadline_s: float = DEFAULT_READ_DEADLINE_S,
@@ -117,6 +123,7 @@ class DataLoader:
             copy=copy,
             verify=enum_of(Verify, "verify", verify),
             window_bytes=window_bytes,
+            lanes=lanes,
             max_bytes=max_bytes,
             timeout_s=timeout_s,
             read_deadline_s=read_deadline_s,
@@ -131,7 +138,7 @@ class DataLoader:
             seed=options.seed,
             epoch=0,
             position=0,
-            lanes=lanes_for(world_size) if options.shuffle else 1,
+            lanes=options.order_lanes,
             window=options.window_bytes if options.shuffle else 0,
             weights=sets.weights,
         )
@@ -183,7 +190,8 @@ class DataLoader:
         the loader that gave the state. Lanes and windows are taken from it.
 
         Raises:
-            ConfigError: It is no state, or that of another data set, seed or kind of order.
+            ConfigError: It is no state, or that of another data set, seed or kind of order, or of
+                other lanes than the loader was told to have.
         """
         loaded = LoaderState.from_json(state)
         self._check(loaded)
@@ -252,6 +260,11 @@ class DataLoader:
             raise ConfigError(
                 f"expected a state of {kinds[self._options.shuffle]} order, got one of"
                 f" {kinds[bool(state.window)]} order"
+            )
+        if self._options.lanes not in (None, state.lanes):
+            raise ConfigError(
+                f"expected a state of {self._options.lanes} lanes, got one of {state.lanes}; leave"
+                " lanes out to go on in the order of the state"
             )
 
     def _run(self, start: LoaderState) -> Iterator[Batch]:

@@ -145,20 +145,26 @@ def _refuse_paths(dataset: Any) -> None:
 def _source(dataset: Any, options: LoaderOptions) -> Source:
     _refuse_paths(dataset)
     verify, deadline_s = options.verify, options.read_deadline_s
-    max_skipped = options.max_skipped_chunks
+    max_skipped, in_order = options.max_skipped_chunks, not options.shuffle
     if isinstance(dataset, DatasetReader):
         return published_source(
-            dataset, verify=verify, deadline_s=deadline_s, max_skipped=max_skipped
+            dataset,
+            verify=verify,
+            deadline_s=deadline_s,
+            max_skipped=max_skipped,
+            in_order=in_order,
         )
     if isinstance(dataset, RecordFiles):
-        return dataset.source(verify=verify, deadline_s=deadline_s, max_skipped=max_skipped)
+        return dataset.source(
+            verify=verify, deadline_s=deadline_s, max_skipped=max_skipped, in_order=in_order
+        )
     if max_skipped:
         raise ConfigError(
             "expected published versions or RecordIO files with max_skipped_chunks, got"
             f" {type(dataset).__name__}"
         )
     if isinstance(dataset, TFRecordFiles):
-        return dataset.source(verify=verify, deadline_s=deadline_s)
+        return dataset.source(verify=verify, deadline_s=deadline_s, in_order=in_order)
     if _by_number(dataset):
         return MapSource(dataset)
     raise ConfigError(

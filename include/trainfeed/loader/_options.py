@@ -14,8 +14,8 @@ from trainfeed.errors import ConfigError
 from trainfeed.loader._chunks import Verify
 from trainfeed.loader._cut import RankShare, Tail
 from trainfeed.loader._files import DEFAULT_READ_DEADLINE_S
-from trainfeed.loader._order import DEFAULT_WINDOW_BYTES
-from trainfeed.loader._state import LARGEST, LARGEST_SEED
+from trainfeed.loader._order import DEFAULT_WINDOW_BYTES, lanes_for
+from trainfeed.loader._state import LARGEST, LARGEST_SEED, MOST_LANES
 from trainfeed.loader._stats import LoaderReport
 
 __all__ = ["DEFAULT_TIMEOUT_S", "LoaderOptions", "enum_of", "refuse_names", "whole", "whole_value"]
@@ -70,6 +70,7 @@ class LoaderOptions:
     copy: bool = False
     verify: Verify = Verify.FIRST
     window_bytes: int = DEFAULT_WINDOW_BYTES
+    lanes: int | None = None
     max_bytes: int | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
     read_deadline_s: float = DEFAULT_READ_DEADLINE_S
@@ -89,6 +90,7 @@ class LoaderOptions:
         if self.max_bytes is not None:
             self._check_least("max_bytes", 1)
         self._check_least("max_skipped_chunks", 0)
+        self._check_lanes()
         if self.prefetch is not None:
             self._check_least("prefetch", 1)
         if self.on_report is not None and not callable(self.on_report):
@@ -98,6 +100,13 @@ class LoaderOptions:
                 "expected num_workers or num_threads, got both; threads are cheaper where decoding"
                 " leaves the interpreter lock, processes where samples are made by Python code"
             )
+
+    @property
+    def order_lanes(self) -> int:
+        """In how many lanes a new order is cut; 1 in natural order."""
+        if not self.shuffle:
+            return 1
+        return lanes_for(self.share.world_size) if self.lanes is None else self.lanes
 
     def ahead(self, period: int) -> int:
         """Return how many windows are loaded ahead of need.
@@ -111,6 +120,16 @@ class LoaderOptions:
 
     def _check_least(self, name: str, least: int, most: int | None = None) -> None:
         object.__setattr__(self, name, whole(name, getattr(self, name), least, most))
+
+    def _check_lanes(self) -> None:
+        if self.lanes is None:
+            return
+        self._check_least("lanes", 1, MOST_LANES)
+        if not self.shuffle:
+            raise ConfigError(
+                f"expected lanes with shuffle=True only, got {self.lanes}; the natural order has"
+                " none: leave lanes out"
+            )
 
     def _check_flag(self, name: str) -> None:
         value = getattr(self, name)

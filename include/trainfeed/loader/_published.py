@@ -22,6 +22,7 @@ def published_source(
     verify: Verify = Verify.FIRST,
     deadline_s: float = DEFAULT_READ_DEADLINE_S,
     max_skipped: int = 0,
+    in_order: bool = True,
 ) -> ShardSource:
     """Return the source of a split of one or more versions.
 
@@ -41,7 +42,7 @@ def published_source(
     table = ChunkTable.of(chunks)
     network = any(is_network(str(folder)) for folder in {path.parent for path in paths})
     return ShardSource(
-        ShardFiles([str(path) for path in paths], deadline_s=deadline_s),
+        ShardFiles([str(path) for path in paths], deadline_s=deadline_s, in_order=in_order),
         table,
         digest=layout_digest(f"{dataset.content_digest}/{dataset.split}", table),
         schema=dataset.schema,

@@ -69,6 +69,7 @@ class RecordFiles:
         verify: Verify = Verify.FIRST,
         deadline_s: float = DEFAULT_READ_DEADLINE_S,
         max_skipped: int = 0,
+        in_order: bool = True,
     ) -> ShardSource:
         """Return the files as a source.
 
@@ -86,7 +87,7 @@ class RecordFiles:
         # Checksums of all chunks as stored: equal ones, equal content.
         content = table.crc32.astype("<u4").tobytes().hex()
         return ShardSource(
-            ShardFiles(self.paths, deadline_s=deadline_s),
+            ShardFiles(self.paths, deadline_s=deadline_s, in_order=in_order),
             table,
             digest=layout_digest(f"records/{content}", table),
             schema=self.schema,

@@ -55,40 +55,43 @@ class TFRecordFiles:
         self.schema = fields
 
     def source(
-        self, *, verify: Verify = Verify.FIRST, deadline_s: float = DEFAULT_READ_DEADLINE_S
+        self,
+        *,
+        verify: Verify = Verify.FIRST,
+        deadline_s: float = DEFAULT_READ_DEADLINE_S,
+        in_order: bool = True,
     ) -> TFRecordSource:
         """Return the files as a source; reads the lengths of all records.
 
         Raises:
             FormatError: A file is compressed, or no TFRecord file, or longer than it should be.
         """
-        return TFRecordSource(self.paths, self.schema, verify=verify, deadline_s=deadline_s)
+        files = ShardFiles(self.paths, deadline_s=deadline_s, in_order=in_order)
+        return TFRecordSource(files, self.schema, verify=verify)
 
 
 class TFRecordSource:
     """Runs of records of TFRecord files.
 
     Args:
-        paths: The files.
+        files: The files.
         fields: Fields of the Examples; None for plain records.
         verify: When checksums are compared.
-        deadline_s: How long a read is tried again.
     """
 
     def __init__(
         self,
-        paths: Sequence[str],
+        files: ShardFiles,
         fields: Schema | None,
         *,
         verify: Verify,
-        deadline_s: float,
     ) -> None:
-        self._files = ShardFiles(paths, deadline_s=deadline_s)
+        self._files = files
         self._codec = None if fields is None else ExampleCodec(fields)
         self._verify = verify
         digest = hashlib.sha256(b"tfrecord")
         starts, shards, firsts = [], [], [0]
-        for shard, path in enumerate(paths):
+        for shard, path in enumerate(files.paths):
             places, checksums = _scan(path)
             digest.update(places.tobytes() + checksums.tobytes())
             cuts = _cuts(places)
@@ -121,6 +124,9 @@ class TFRecordSource:
             self._read(span.chunk, data)
             buffers.append(data)
 
+        for span, size in zip(spans, sizes, strict=True):
+            place = int(self._shards[span.chunk]), self._range(span.chunk)[0], size
+            self._files.expect(*place, mapped=False)
         error = try_each(spans, read)
         spans = spans[: len(buffers)]
         if error is not None:

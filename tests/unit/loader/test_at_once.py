@@ -73,13 +73,14 @@ def test_no_retry_is_left_uncounted(files, monkeypatch):
 
 def test_files_may_be_closed_while_one_is_opened(files, monkeypatch):
     """A garbage collection in there may end a user's generator, and that its loader."""
-    real = files._open_plain
+    real = _files._open_plain
 
     def open_plain(path):
         files.close()
         return real(path)
 
-    monkeypatch.setattr(files, "_open_plain", open_plain)
+    monkeypatch.setattr(_files, "_open_plain", open_plain)
+    files = ShardFiles(files.paths)
     found = []
     assert in_a_thread(lambda: found.extend([read(files), bytes(files.view(0, 1, 2))]))
     assert found == [b"abc", b"bc"]

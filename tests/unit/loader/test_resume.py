@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import trainfeed
 from tests.unit.loader.conftest import labels
-from tests.unit.loader.datasets import Squares
+from tests.unit.loader.datasets import Offset, Squares
 from trainfeed.errors import ConfigError
 from trainfeed.loader import DataLoader, LoaderState
 
@@ -242,3 +243,66 @@ def test_a_warning_says_when_ranks_read_more_than_their_share(caplog):
         state = loader.state_dict() | {"lanes": 16}
         loader.load_state_dict(state)
     assert "5 ranks share 16 lanes" in caplog.text
+
+
+def global_order(world_size, **options):
+    """Return the samples of an epoch, batch by batch over all ranks."""
+    ranks = []
+    for rank in range(world_size):
+        with load(rank=rank, world_size=world_size, batch_size=1, **options) as loader:
+            ranks.append([labels([batch]) for batch in loader])
+    return [label for batches in zip(*ranks, strict=True) for part in batches for label in part]
+
+
+def test_lanes_that_many_numbers_of_ranks_divide_give_all_of_them_one_order():
+    alone = global_order(1, lanes=12)
+    assert sorted(alone) == sorted(reference()[0])
+    for world_size in (2, 3, 4, 6, 12):
+        assert global_order(world_size, lanes=12) == alone
+
+
+def test_the_first_number_of_ranks_enters_the_order_unless_lanes_are_set():
+    assert global_order(2) == global_order(4) == global_order(1)
+    assert global_order(3) != global_order(1)
+    assert global_order(3) == global_order(3, lanes=18) == global_order(1, lanes=18)
+
+
+def test_lanes_are_part_of_a_state_and_another_number_is_refused():
+    with load(lanes=12) as loader:
+        state = loader.state_dict()
+    assert state["lanes"] == 12
+    with load() as loader, load(lanes=12, world_size=5) as same:
+        loader.load_state_dict(state)
+        assert labels(loader) == global_order(1, lanes=12)
+        same.load_state_dict(state)
+    message = "expected a state of 18 lanes, got one of 12; leave lanes out to go on in the order"
+    with load(lanes=18) as loader, pytest.raises(ConfigError, match=message):
+        loader.load_state_dict(state)
+
+
+def test_a_mixture_has_the_lanes_that_were_asked_for():
+    mixture = trainfeed.mix({Squares(50): 0.5, Offset(50, 100): 0.5}, seed=1)
+    orders = []
+    for world_size in (1, 2, 3):
+        ranks = [
+            DataLoader(mixture, 1, shuffle=True, rank=rank, world_size=world_size, lanes=6)
+            for rank in range(world_size)
+        ]
+        assert ranks[0].state_dict()["lanes"] == 6
+        steps = zip(*ranks, strict=True)
+        orders.append([label for step in steps for batch in step for label in labels([batch])])
+    assert orders[0] == orders[1] == orders[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shuffle": True, "lanes": 0}, "expected lanes as a whole number from 1 to 65536, got 0"),
+        ({"shuffle": True, "lanes": 1.5}, "expected lanes as a whole number"),
+        ({"shuffle": True, "lanes": 1 << 17}, "expected lanes as a whole number from 1 to 65536"),
+        ({"lanes": 16}, "expected lanes with shuffle=True only, got 16"),
+    ],
+)
+def test_lanes_that_no_order_has_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        DataLoader(Squares(10), 2, **options)
