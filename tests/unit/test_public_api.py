@@ -39,6 +39,12 @@ def test_all_is_exact_and_everything_in_it_is_documented(name):
             assert value.__doc__, f"{name}.{public} has no docstring"
 
 
+def test_one_type_is_called_block_reader():
+    modules = map(importlib.import_module, MODULES)
+    found = {id(module.BlockReader) for module in modules if hasattr(module, "BlockReader")}
+    assert found == {id(trainfeed.readers.BlockReader)}
+
+
 def modules_after(code):
     """The names of the modules that a new interpreter has loaded after some code."""
     done = subprocess.run(
@@ -117,9 +123,9 @@ PICKLING = {
     "include/trainfeed/build/_worker.py",
     "include/trainfeed/build/_worker_process.py",
     "include/trainfeed/compat/paddle/dataset/common.py",
-    "include/trainfeed/decorators/_cache.py",
     "include/trainfeed/decorators/_forked.py",
     "include/trainfeed/decorators/_message.py",
+    "include/trainfeed/decorators/_store.py",
     "include/trainfeed/loader/_messages.py",
     "include/trainfeed/loader/_worker.py",
     "include/trainfeed/loader/_worker_start.py",

@@ -184,8 +184,11 @@ class ArrowWithTrailer:
         try:
             self._reader = pa.ipc.open_file(self._file)
             self.trailer: dict[str, Any] = self._read_trailer()
-        except (pa.ArrowException, IndexError, KeyError, TypeError) as error:
+        except (pa.ArrowException, OSError, LookupError, TypeError, UnicodeError) as error:
             self._file.close()
+            # With a number it comes from the file system and says nothing about the bytes.
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             raise TruncatedError(f"file has no trailer; {_REMEDY}", path=self._path) from error
         except FormatError:
             self._file.close()
@@ -232,7 +235,7 @@ class ArrowWithTrailer:
         last = self._reader.num_record_batches - 1
         _, metadata = self._reader.get_batch_with_custom_metadata(last)
         data = metadata[_TRAILER.encode()]
-        if xxhash.xxh3_128_hexdigest(data) != metadata[_DIGEST.encode()].decode():
+        if xxhash.xxh3_128_hexdigest(data).encode() != metadata[_DIGEST.encode()]:
             raise ChecksumError(f"the trailer is damaged; {_REMEDY}", path=self._path)
         trailer: dict[str, Any] = canonical.loads(data, path=self._path)
         return trailer
