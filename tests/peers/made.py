@@ -38,10 +38,11 @@ def ids(batches):
     return [n for batch in batches for n in batch["id"].tolist()]
 
 
-def order(path, epochs=1, **options):
-    """The ids in the order of a loader that nothing wraps."""
-    with loader(path, **options) as plain:
-        return [n for _ in range(epochs) for n in ids(plain)]
+def order(path, epochs=1, of_step=0):
+    """The ids in the order of a loader that nothing wraps, from a step of training on."""
+    with loader(path) as plain:
+        batches = [batch["id"].tolist() for _ in range(epochs) for batch in plain]
+    return [n for batch in batches[of_step:] for n in batch]
 
 
 def counts(*parts):

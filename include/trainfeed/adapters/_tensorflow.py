@@ -41,8 +41,7 @@ def dataset(loader: Batches, schema: Schema | None) -> Any:
             }
 
     data = _tf.data.Dataset.from_generator(batches, output_signature=signature)
-    if getattr(getattr(loader, "share", None), "world_size", 1) > 1:
-        data = data.with_options(_shared_out_already())
+    data = data.with_options(_as_they_come(loader))
     data.set_epoch = passes.set_epoch
     data.state_dict = passes.state_dict
     data.load_state_dict = passes.load_state_dict
@@ -54,10 +53,16 @@ class _Passes(Adapted):
         return self._pass()
 
 
-def _shared_out_already() -> Any:
-    """Return options with which a strategy over several workers leaves every batch where it is."""
+def _as_they_come(loader: Batches) -> Any:
+    """Return options with which TensorFlow neither reads ahead nor shares out a share again.
+
+    A batch that is read ahead would be behind the loader's state, and never come after a stop.
+    """
     options = _tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = _tf.data.experimental.AutoShardPolicy.OFF
+    options.experimental_optimization.inject_prefetch = False
+    if getattr(getattr(loader, "share", None), "world_size", 1) > 1:
+        policies = _tf.data.experimental.AutoShardPolicy
+        options.experimental_distribute.auto_shard_policy = policies.OFF
     return options
 
 

@@ -165,11 +165,11 @@ class DataLoader:
         return self._next
 
     def __iter__(self) -> Iterator[Batch]:
-        """Return an iterator over the rest of the epoch that is due."""
-        start = self._next
-        self._next = replace(start, epoch=start.epoch + 1, position=0)
-        self._standing = start
-        return self._run(start)
+        """Return an iterator over the rest of the epoch that is due with its first batch.
+
+        One that is never asked for a batch takes nothing: tools make more of them than they use.
+        """
+        return self._run()
 
     def __len__(self) -> int:
         """Return how many batches a whole epoch has."""
@@ -267,7 +267,9 @@ class DataLoader:
                 " lanes out to go on in the order of the state"
             )
 
-    def _run(self, start: LoaderState) -> Iterator[Batch]:
+    def _run(self) -> Iterator[Batch]:
+        start = self._standing = self._next
+        self._next = replace(start, epoch=start.epoch + 1, position=0)
         self._stats.start()
         asked = self._options.on_report is not None
         due_s = time.monotonic() + _REPORT_EVERY_S
