@@ -183,6 +183,8 @@ class ArrowWithTrailer:
         self._file = location.open_read()
         try:
             self._reader = pa.ipc.open_file(self._file)
+            # Names that are no text would surface where columns are looked at.
+            _ = self._reader.schema.names
             self.trailer: dict[str, Any] = self._read_trailer()
         except (pa.ArrowException, OSError, LookupError, TypeError, UnicodeError) as error:
             self._file.close()

@@ -189,6 +189,10 @@ def _columns_without_nulls(parquet: pq.ParquetFile) -> Set[str]:
             column = metadata.row_group(group).column(number)
             name = column.path_in_schema.split(".")[0]
             names.add(name)
+            promised = metadata.schema.column(number).physical_type
+            if column.physical_type != promised:
+                # Looking at its statistics ends the process, too.
+                raise FormatError(f"expected {promised} in {name!r}, got {column.physical_type}")
             counts = column.statistics
             if counts is None or not counts.has_null_count or counts.null_count:
                 with_nulls.add(name)

@@ -15,6 +15,7 @@ from trainfeed.conversion._records import ArrayEncoder, record_encoder
 from trainfeed.conversion._sources import SampleFile, SourceOptions, open_sample_file, paths_of
 from trainfeed.conversion._target import Target
 from trainfeed.errors import ConfigError, SampleShapeError
+from trainfeed.paths import SetWatch
 from trainfeed.recordio import Codec
 from trainfeed.samples import Schema
 
@@ -94,7 +95,9 @@ def convert_files(  # noqa: PLR0913 (as for convert)
         ConfigError: The files hold different samples, or as for ``convert``.
         StorageError: As for ``convert``.
     """
-    opened = open_inputs(paths_of(inputs), source)
+    paths = paths_of(inputs)
+    sets = SetWatch(paths)
+    opened = open_inputs(paths, source)
     target = Target(
         Path(output_path).absolute(),
         num_shards,
@@ -108,6 +111,7 @@ def convert_files(  # noqa: PLR0913 (as for convert)
     def read(runs: RunBuilder) -> None:
         for file in opened.files:
             add_file(runs, file, target)
+        sets.require_unchanged()
 
     return target.fill(read, options)
 

@@ -25,6 +25,7 @@ from typing import Final
 from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import FormatError, NotFoundError, StorageError, TruncatedError
 from trainfeed.loader._mounts import object_bytes
+from trainfeed.paths import SetWatch
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["DEFAULT_READ_DEADLINE_S", "ShardFiles"]
@@ -59,6 +60,7 @@ class ShardFiles:
     Args:
         paths: Their paths.
         deadline_s: How long a read is tried again while the file system fails in ways that pass.
+        sets: The sets of shards that the files are of; looked at when one is opened.
 
     Attributes:
         paths: As above.
@@ -66,15 +68,21 @@ class ShardFiles:
     """
 
     def __init__(
-        self, paths: Sequence[str], *, deadline_s: float = DEFAULT_READ_DEADLINE_S
+        self,
+        paths: Sequence[str],
+        *,
+        deadline_s: float = DEFAULT_READ_DEADLINE_S,
+        sets: SetWatch | None = None,
     ) -> None:
         self.paths = list(paths)
+        self._sets = sets or SetWatch(())
         self.num_retries = 0
         self._deadline_s = deadline_s
         self._start()
 
     def __getstate__(self) -> dict[str, object]:
-        return {"paths": self.paths, "_deadline_s": self._deadline_s, "num_retries": 0}
+        kept = {name: getattr(self, name) for name in ("paths", "_deadline_s", "_sets")}
+        return {**kept, "num_retries": 0}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -191,6 +199,11 @@ class ShardFiles:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise FormatError("expected a plain file, got something else", path=path)
+        try:
+            self._sets.require_unchanged()
+        except BaseException:
+            os.close(fd)
+            raise
         return fd
 
     def _fill(

@@ -20,7 +20,7 @@ from trainfeed.loader._memory import ALIGNMENT_BYTES, FreshMemory, Memory
 from trainfeed.loader._order import Span
 from trainfeed.loader._runs import Ragged
 from trainfeed.loader._source import Loaded, count_spans, rows_before, try_each
-from trainfeed.paths import FilePath, expand_paths, open_regular, os_errors
+from trainfeed.paths import FilePath, SetWatch, expand_paths, open_regular, os_errors
 from trainfeed.samples import Schema
 from trainfeed.tfrecord import MAX_RECORD_BYTES, ExampleCodec, TFRecordIndex, iter_records
 
@@ -47,11 +47,14 @@ class TFRecordFiles:
         schema: The fields.
 
     Raises:
-        NotFoundError: A path matches no file.
+        NotFoundError: A path matches no file, or a shard of a glob is missing.
+        ConflictError: The files are of several sets of shards, or their set is being replaced; also
+            raised while they are read, when it was converted again since they were looked up.
     """
 
     def __init__(self, paths: FilePath | Sequence[FilePath], fields: Schema | None = None) -> None:
-        self.paths = [str(path) for path in expand_paths(paths)]
+        self.paths = [str(path) for path in expand_paths(paths, counts=True)]
+        self._sets = SetWatch(self.paths)
         self.schema = fields
 
     def source(
@@ -62,33 +65,28 @@ class TFRecordFiles:
         Raises:
             FormatError: A file is compressed, or no TFRecord file, or longer than it should be.
         """
-        return TFRecordSource(self.paths, self.schema, verify=verify, deadline_s=deadline_s)
+        files = ShardFiles(self.paths, deadline_s=deadline_s, sets=self._sets)
+        source = TFRecordSource(files, self.schema, verify=verify)
+        self._sets.require_unchanged()
+        return source
 
 
 class TFRecordSource:
     """Runs of records of TFRecord files.
 
     Args:
-        paths: The files.
+        files: The files.
         fields: Fields of the Examples; None for plain records.
         verify: When checksums are compared.
-        deadline_s: How long a read is tried again.
     """
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        fields: Schema | None,
-        *,
-        verify: Verify,
-        deadline_s: float,
-    ) -> None:
-        self._files = ShardFiles(paths, deadline_s=deadline_s)
+    def __init__(self, files: ShardFiles, fields: Schema | None, *, verify: Verify) -> None:
+        self._files = files
         self._codec = None if fields is None else ExampleCodec(fields)
         self._verify = verify
         digest = hashlib.sha256(b"tfrecord")
         starts, shards, firsts = [], [], [0]
-        for shard, path in enumerate(paths):
+        for shard, path in enumerate(files.paths):
             places, checksums = _scan(path)
             digest.update(places.tobytes() + checksums.tobytes())
             cuts = _cuts(places)
