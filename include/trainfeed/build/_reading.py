@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from trainfeed.build._landing import REMEDY, landing_file, leaf_of, opened_landing, promised_leaf
-from trainfeed.build._log_files import iter_log, lands
+from trainfeed.build._log_files import iter_log
 from trainfeed.build._plan_file import PlannedRange
 from trainfeed.build._stage import Stage
 from trainfeed.dataset import Leaf
@@ -34,7 +34,7 @@ class PieceReader:
         self._location = landing_file(stage.landing, planned, piece)
         self._number = source_hash(piece.source)
         self._stage, self._piece = stage, piece
-        self.is_source = not lands(stage)
+        self.is_source = not stage.spec.source.lands
         self.read = Leaf()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
