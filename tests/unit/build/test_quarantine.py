@@ -18,6 +18,8 @@ def broken(project, count, size=60_000):
 
 def resources(project, text):
     project.edit("seed: 7", f"seed: 7\nresources: {{{text}}}")
+    # By the size of the file there would be thousands of shards, all of them empty.
+    project.edit("samples_per_shard: 50", "shards: 2")
     return project
 
 
@@ -62,6 +64,8 @@ def logs_of_broken_lines(tmp_path, line, count, text):
         path.unlink()
     (project.logs / "part-0.txt").write_bytes(line * count)
     project.edit("seed: 7", f"seed: 7\nresources: {{{text}}}")
+    # By the size of the file there would be thousands of shards, all of them empty.
+    project.edit("samples_per_shard: 50", "shards: 2")
     return project
 
 
