@@ -18,8 +18,6 @@ def broken(project, count, size=60_000):
 
 def resources(project, text):
     project.edit("seed: 7", f"seed: 7\nresources: {{{text}}}")
-    # By the size of the file there would be thousands of shards, all of them empty.
-    project.edit("samples_per_shard: 50", "shards: 2")
     return project
 
 
