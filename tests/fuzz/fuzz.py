@@ -22,8 +22,9 @@ with atheris.instrument_imports(include=["trainfeed", "tests.fuzz"]):
     from tests.fuzz.catalogue import ALL_SEEDS, ALL_TARGETS, mutate
     from trainfeed.errors import TrainFeedError
 
-# Ten seconds and 2 GiB for an input of at most 4 KiB: more is a finding.
-_LIMITS = ["-max_len=4096", "-timeout=10", "-rss_limit_mb=2048"]
+# Ten seconds and 512 MiB at once for an input of at most 4 KiB: more is a finding. The process may
+# grow further: pyarrow keeps some KiB of every compressed stream that it could not read.
+_LIMITS = ["-max_len=4096", "-timeout=10", "-malloc_limit_mb=512", "-rss_limit_mb=4096"]
 _COLLECT_EVERY = 10_000
 
 

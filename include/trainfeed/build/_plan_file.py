@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
@@ -72,7 +72,7 @@ class Plan(PlanPart):
     dataset: str
     interval: dict[str, str]
     plan_id: str
-    generation: int
+    generation: Annotated[int, Field(ge=1)]
     supersedes: dict[str, Any] | None
     rebuild: str | None
     fingerprint: str
@@ -82,7 +82,7 @@ class Plan(PlanPart):
     ingest: list[list[int]]
     preprocess: list[list[int]]
     convert: list[list[PlannedShard]]
-    shards: dict[str, int]
+    shards: dict[str, Annotated[int, Field(ge=1)]]
     quality: list[dict[str, Any]]
     gaps: list[dict[str, Any]]
     code: dict[str, Any]

@@ -93,6 +93,8 @@ class ArrowWithTrailer:
 
     def _read_trailer(self) -> dict[str, Any]:
         reader = self._reader(None)
+        # Names that are no text would surface where columns are looked at.
+        _ = reader.schema.names
         last = reader.num_record_batches - 1
         _, metadata = reader.get_batch_with_custom_metadata(last)
         data = metadata[TRAILER.encode()]

@@ -222,7 +222,13 @@ def _places_with_nulls(parquet: pq.ParquetFile) -> Set[Place] | None:
         # Of a damaged footer reading says so, where looking at statistics kills the process.
         next(parquet.iter_batches(batch_size=1, row_groups=[group], use_threads=False), None)
         for number, place in enumerate(places):
-            counts = metadata.row_group(group).column(number).statistics
+            column = metadata.row_group(group).column(number)
+            promised = metadata.schema.column(number).physical_type
+            if column.physical_type != promised:
+                # Looking at its statistics ends the process, too.
+                name = column.path_in_schema
+                raise FormatError(f"expected {promised} in {name!r}, got {column.physical_type}")
+            counts = column.statistics
             if counts is None or not counts.has_null_count or counts.null_count:
                 with_nulls.add(place)
     return with_nulls

@@ -16,6 +16,7 @@ from trainfeed.conversion._sample_file import SampleFile, SourceOptions
 from trainfeed.conversion._sources import open_sample_file, paths_of
 from trainfeed.conversion._target import Target
 from trainfeed.errors import ConfigError, SampleShapeError
+from trainfeed.paths import SetWatch
 from trainfeed.recordio import Codec
 from trainfeed.samples import Schema
 
@@ -95,7 +96,9 @@ def convert_files(  # noqa: PLR0913 (as for convert)
         ConfigError: The files hold different samples, or as for ``convert``.
         StorageError: As for ``convert``.
     """
-    opened = open_inputs(paths_of(inputs), source)
+    paths = paths_of(inputs)
+    sets = SetWatch(paths)
+    opened = open_inputs(paths, source)
     target = Target(
         Path(output_path).absolute(),
         num_shards,
@@ -109,6 +112,7 @@ def convert_files(  # noqa: PLR0913 (as for convert)
     def read(runs: RunBuilder) -> None:
         for file in opened.files:
             add_file(runs, file, target)
+        sets.require_unchanged()
 
     return target.fill(read, options)
 

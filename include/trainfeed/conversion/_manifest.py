@@ -23,11 +23,11 @@ from trainfeed.conversion._shards import ShardInfo
 from trainfeed.dataset import canonical
 from trainfeed.dataset.sealed import require_intact, seal
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import FilePath
+from trainfeed.paths import FilePath, manifest_name
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import map_errors
 
-__all__ = ["Encoding", "ShardManifest", "is_shard_of", "manifest_name"]
+__all__ = ["Encoding", "ShardManifest", "is_shard_of"]
 
 _FORMAT: Final = "trainfeed-shards/1"
 _KEYS: Final = frozenset(
@@ -57,11 +57,6 @@ class Encoding(StrEnum):
     TYPED = "typed"
     VALUE = "value"
     BYTES = "bytes"
-
-
-def manifest_name(prefix: str) -> str:
-    """Return the file name of a set's manifest; no glob ``<prefix>-*`` matches it."""
-    return f"{prefix}.shards.json"
 
 
 @dataclass(frozen=True)

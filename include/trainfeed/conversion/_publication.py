@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed import faults
-from trainfeed.conversion._manifest import ShardManifest, is_shard_of, manifest_name
+from trainfeed.conversion._manifest import ShardManifest, is_shard_of
 from trainfeed.errors import ConflictError
+from trainfeed.paths import commit_name, manifest_name
 from trainfeed.storage.posix import (
     file_lock,
     map_errors,
@@ -197,7 +198,7 @@ def _refuse_taken_names(output: Path, manifest: ShardManifest) -> None:
 
 
 def _commit_folder(output: Path, prefix: str) -> Path:
-    return output / f".{prefix}.commit"
+    return output / commit_name(prefix)
 
 
 @contextmanager

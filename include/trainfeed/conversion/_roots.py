@@ -46,7 +46,8 @@ class Roots:
         for part in parts:
             # Before anything is looked up: an answer about other folders is an answer, too.
             _require_within(Path(part), self.inputs)
-        return [_require_within(Path(path), self.inputs) for path in expand_paths(parts)]
+        paths = expand_paths(parts, counts=True)
+        return [_require_within(Path(path), self.inputs) for path in paths]
 
     def require_input(self, path: FilePath) -> None:
         """Check a path.

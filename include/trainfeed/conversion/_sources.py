@@ -36,7 +36,7 @@ def paths_of(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) 
         NotFoundError: A part matches no file; names the part.
         ConfigError: A folder is no published version, and holds no set of shards, or several.
     """
-    found = map(Path, expand_paths(inputs))
+    found = map(Path, expand_paths(inputs, counts=True))
     return [path for each in found for path in (_shards_of(each) if each.is_dir() else [each])]
 
 

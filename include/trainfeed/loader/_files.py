@@ -32,6 +32,7 @@ from trainfeed.errors import (
 )
 from trainfeed.loader._mapped import MappedShards
 from trainfeed.loader._mounts import is_network, object_bytes
+from trainfeed.paths import SetWatch
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["DEFAULT_READ_DEADLINE_S", "ShardFiles"]
@@ -68,6 +69,7 @@ class ShardFiles:
         paths: Their paths.
         deadline_s: How long a read is tried again while the file system fails in ways that pass.
         in_order: Whether the bytes behind a read are wanted next; see ``MappedShards``.
+        sets: The sets of shards that the files are of; looked at when one is opened.
 
     Attributes:
         paths: As above.
@@ -80,15 +82,17 @@ class ShardFiles:
         *,
         deadline_s: float = DEFAULT_READ_DEADLINE_S,
         in_order: bool = True,
+        sets: SetWatch | None = None,
     ) -> None:
         self.paths = list(paths)
+        self._sets = sets or SetWatch(())
         self.num_retries = 0
         self._deadline_s, self._in_order = deadline_s, in_order
         self._start()
 
     def __getstate__(self) -> dict[str, object]:
-        own = {"_deadline_s": self._deadline_s, "_in_order": self._in_order}
-        return {"paths": self.paths, "num_retries": 0, **own}
+        kept = ("paths", "_deadline_s", "_in_order", "_sets")
+        return {**{name: getattr(self, name) for name in kept}, "num_retries": 0}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -98,7 +102,7 @@ class ShardFiles:
         self._lock = new_lock()
         self._open: OrderedDict[int, _OpenShard] = OrderedDict()
         weakref.finalize(self, _close_all, self._open)
-        self._mapped = MappedShards(self.paths, _open_plain, in_order=self._in_order)
+        self._mapped = MappedShards(self.paths, self._open_watched, in_order=self._in_order)
 
     def read(self, shard: int, offset_bytes: int, out: Sequence[memoryview]) -> None:
         """Fill all of ``out`` from ``offset_bytes`` on.
@@ -175,7 +179,7 @@ class ShardFiles:
             entry = self._open.get(shard)
             if entry is None:
                 path = self.paths[shard]
-                entry = _OpenShard(path, _open_plain(path))
+                entry = _OpenShard(path, self._open_watched(path))
                 if not self._in_order and not entry.is_network:
                     # Networks are asked as ever: FUSE would cut what is read into small requests.
                     os.posix_fadvise(entry.fd, 0, 0, os.POSIX_FADV_RANDOM)
@@ -198,6 +202,15 @@ class ShardFiles:
             if entry is not None:
                 entry.retired = True
                 _close_unused(entry)
+
+    def _open_watched(self, path: str) -> int:
+        fd = _open_plain(path)
+        try:
+            self._sets.require_unchanged()
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
 
     def _fill(
         self, entry: _OpenShard, shard: int, offset_bytes: int, out: Sequence[memoryview]

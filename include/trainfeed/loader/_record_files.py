@@ -13,7 +13,7 @@ from trainfeed.loader._files import DEFAULT_READ_DEADLINE_S, ShardFiles
 from trainfeed.loader._mounts import is_network
 from trainfeed.loader._published import layout_digest
 from trainfeed.loader._shards import ShardSource
-from trainfeed.paths import FilePath, expand_paths
+from trainfeed.paths import FilePath, SetWatch, expand_paths
 from trainfeed.recordio import MAX_RAW_BYTES, ChunkInfo, RecordIndex
 from trainfeed.samples import Schema
 
@@ -40,7 +40,9 @@ class RecordFiles:
         schema: As above.
 
     Raises:
-        NotFoundError: A path matches no file.
+        NotFoundError: A path matches no file, or a shard of a glob is missing.
+        ConflictError: The files are of several sets of shards, or their set is being replaced; also
+            raised while they are read, when it was converted again since they were looked up.
         ConfigError: There is not one index per file.
     """
 
@@ -54,6 +56,7 @@ class RecordFiles:
         max_raw_bytes: int = MAX_RAW_BYTES,
     ) -> None:
         self.paths = [str(path) for path in expand_paths(paths)]
+        self._sets = SetWatch(self.paths)
         self.schema = schema
         if indexes is not None and len(indexes) != len(self.paths):
             raise ConfigError(
@@ -77,6 +80,7 @@ class RecordFiles:
             FormatError: A file is damaged, or in another layout, or a chunk is too large.
         """
         indexes = self._indexes or [RecordIndex.load(path) for path in self.paths]
+        self._sets.require_unchanged()
         chunks: list[tuple[int, ChunkInfo]] = [
             (shard, info) for shard, index in enumerate(indexes) for info in index.chunks
         ]
@@ -87,7 +91,7 @@ class RecordFiles:
         # Checksums of all chunks as stored: equal ones, equal content.
         content = table.crc32.astype("<u4").tobytes().hex()
         return ShardSource(
-            ShardFiles(self.paths, deadline_s=deadline_s, in_order=in_order),
+            ShardFiles(self.paths, deadline_s=deadline_s, in_order=in_order, sets=self._sets),
             table,
             digest=layout_digest(f"records/{content}", table),
             schema=self.schema,

@@ -20,7 +20,7 @@ from trainfeed.loader._memory import ALIGNMENT_BYTES, FreshMemory, Memory
 from trainfeed.loader._order import Span
 from trainfeed.loader._runs import Ragged
 from trainfeed.loader._source import Loaded, count_spans, rows_before, try_each
-from trainfeed.paths import FilePath, expand_paths, open_regular, os_errors
+from trainfeed.paths import FilePath, SetWatch, expand_paths, open_regular, os_errors
 from trainfeed.samples import Schema
 from trainfeed.tfrecord import MAX_RECORD_BYTES, ExampleCodec, TFRecordIndex, iter_records
 
@@ -47,11 +47,14 @@ class TFRecordFiles:
         schema: The fields.
 
     Raises:
-        NotFoundError: A path matches no file.
+        NotFoundError: A path matches no file, or a shard of a glob is missing.
+        ConflictError: The files are of several sets of shards, or their set is being replaced; also
+            raised while they are read, when it was converted again since they were looked up.
     """
 
     def __init__(self, paths: FilePath | Sequence[FilePath], fields: Schema | None = None) -> None:
-        self.paths = [str(path) for path in expand_paths(paths)]
+        self.paths = [str(path) for path in expand_paths(paths, counts=True)]
+        self._sets = SetWatch(self.paths)
         self.schema = fields
 
     def source(
@@ -66,8 +69,10 @@ class TFRecordFiles:
         Raises:
             FormatError: A file is compressed, or no TFRecord file, or longer than it should be.
         """
-        files = ShardFiles(self.paths, deadline_s=deadline_s, in_order=in_order)
-        return TFRecordSource(files, self.schema, verify=verify)
+        files = ShardFiles(self.paths, deadline_s=deadline_s, in_order=in_order, sets=self._sets)
+        source = TFRecordSource(files, self.schema, verify=verify)
+        self._sets.require_unchanged()
+        return source
 
 
 class TFRecordSource:
@@ -79,13 +84,7 @@ class TFRecordSource:
         verify: When checksums are compared.
     """
 
-    def __init__(
-        self,
-        files: ShardFiles,
-        fields: Schema | None,
-        *,
-        verify: Verify,
-    ) -> None:
+    def __init__(self, files: ShardFiles, fields: Schema | None, *, verify: Verify) -> None:
         self._files = files
         self._codec = None if fields is None else ExampleCodec(fields)
         self._verify = verify

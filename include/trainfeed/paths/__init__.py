@@ -5,11 +5,15 @@ from trainfeed.paths._expand import expand_paths
 from trainfeed.paths._names import FilePath, path_of
 from trainfeed.paths._new_file import NewFile, write_all
 from trainfeed.paths._regular import open_regular, read_regular
+from trainfeed.paths._shard_sets import SetWatch, commit_name, manifest_name
 
 __all__ = [
     "FilePath",
     "NewFile",
+    "SetWatch",
+    "commit_name",
     "expand_paths",
+    "manifest_name",
     "open_regular",
     "os_errors",
     "path_of",

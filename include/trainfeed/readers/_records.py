@@ -11,7 +11,7 @@ from typing import Final
 
 from trainfeed.dataset.files import open_plain_file
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import FilePath
+from trainfeed.paths import FilePath, SetWatch, expand_paths
 from trainfeed.readers._blocks import BlockSource, SampleSource
 from trainfeed.readers._encoding import Decoder, decoder_of
 from trainfeed.readers._position import ended
@@ -20,7 +20,6 @@ from trainfeed.recordio import (
     ChunkBuffers,
     ChunkInfo,
     RecordIndex,
-    RecordScanner,
     iter_chunks,
     read_chunk,
     split_records,
@@ -61,7 +60,7 @@ def recordio(
     """
     if not 0 <= rank < world_size:
         raise ConfigError(f"expected a rank from 0 to {world_size - 1}, got {rank}")
-    files = RecordScanner(paths).paths
+    files = expand_paths(paths)
     chunks = _Chunks(files, rank, world_size)
     how = decoder_of(files) if decode is None else decode
     if isinstance(how, Schema) and how.is_fixed:
@@ -124,6 +123,7 @@ class _Chunks:
 
     def __init__(self, paths: Sequence[str], rank: int, world_size: int) -> None:
         self._paths = paths
+        self._sets = SetWatch(paths)
         self._rank = rank
         self._world_size = world_size
 
@@ -135,7 +135,7 @@ class _Chunks:
         buffers = ChunkBuffers()
         if self._world_size == 1 and not position:
             for path in self._paths:
-                for info, framing in iter_chunks(path, buffers=buffers):
+                for info, framing in self._sets.over(iter_chunks(path, buffers=buffers)):
                     yield path, info, framing, 0
             return
         chunks = self._mine()
@@ -145,7 +145,8 @@ class _Chunks:
             raise ended(position, total)
         for start, (path, info) in zip(starts, chunks, strict=True):
             if start + info.num_records > position:
-                with open_plain_file(Path(path)) as file:
+                with open_plain_file(Path(path)) as file, self._sets.explains():
+                    self._sets.require_unchanged()
                     yield path, info, read_chunk(file, info), max(0, position - start)
 
     def _mine(self) -> list[tuple[str, ChunkInfo]]:

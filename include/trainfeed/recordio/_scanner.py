@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trainfeed.damage import DamagePolicy, DamageReport
-from trainfeed.paths import FilePath, expand_paths
+from trainfeed.paths import FilePath, SetWatch, expand_paths
 from trainfeed.recordio._chunk import ChunkBuffers
 from trainfeed.recordio._format import MAX_RAW_BYTES, located
 from trainfeed.recordio._framing import iter_records, record_bounds
@@ -32,7 +32,8 @@ class RecordScanner:
         report: What the iteration that was started last has dropped so far.
 
     Raises:
-        NotFoundError: A part matches no file; names the part.
+        NotFoundError: A part matches no file; names the part. Or a shard of a glob is missing.
+        ConflictError: The files are of several sets of shards, or their set is being replaced.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class RecordScanner:
         on_damage: DamagePolicy | None = None,
     ) -> None:
         self.paths = expand_paths(paths)
+        self._sets = SetWatch(self.paths)
         self.report = DamageReport()
         self._max_raw_bytes = max_raw_bytes
         self._on_damage = on_damage or DamagePolicy.strict()
@@ -56,6 +58,7 @@ class RecordScanner:
             ChecksumError: A payload is damaged.
             UnsupportedCodecError: This version has no codec of a chunk.
             FormatError: A chunk does not hold what it promises, or is larger than allowed.
+            ConflictError: The set of shards was converted again since the files were looked up.
         """
         buffers = ChunkBuffers()
         report = self.report = DamageReport()
@@ -67,7 +70,7 @@ class RecordScanner:
                 on_damage=self._on_damage,
                 report=report,
             )
-            for number, (info, framing) in enumerate(chunks):
+            for number, (info, framing) in enumerate(self._sets.over(chunks)):
                 with located(path, info.offset_bytes, number):
                     bounds = record_bounds(framing, info.num_records)
                 yield from map(bytes, iter_records(framing, bounds))

@@ -1,21 +1,29 @@
 """Pickled samples of old files, behind a switch: nothing else reads a stored sample as a pickle.
 
 Reading a pickle runs what it says. The unpickler here finds nothing but the classes of plain values
-and numpy arrays, which leaves no function to run; still, a pickle made to harm may take all memory,
-or find a fault in numpy itself. Read only what you would also run.
+and numpy arrays. What is left to a pickle made to harm are the constructors of these classes, for
+arrays of numbers, text and times only: a dtype that says of bytes that they are objects would let
+numpy follow any address. It may still take all memory, or find another fault in numpy. Read only
+what you would also run.
 """
 
 from __future__ import annotations
 
 import io
 import pickle  # noqa: TID251 (old files hold nothing else; off unless asked for)
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+import numpy as np
 
 from trainfeed.errors import ConfigError, FormatError
 
 __all__ = ["PickleCodec"]
 
 _PROTOCOL: Final = 4
+_DTYPE: Final = ("numpy", "dtype")
+# Of dtypes: bool, numbers, bytes, text and times.
+_KINDS: Final = "biufcSUmM"
 _NUMPY: Final = ("numpy.core.multiarray", "numpy._core.multiarray")
 # What plain values and arrays are made of, also in pickles of Python 2 and of numpy before 2.
 _ALLOWED: Final = frozenset(
@@ -24,7 +32,7 @@ _ALLOWED: Final = frozenset(
         ("numpy.core.numeric", "_frombuffer"),
         ("numpy._core.numeric", "_frombuffer"),
         ("numpy", "ndarray"),
-        ("numpy", "dtype"),
+        _DTYPE,
         ("_codecs", "encode"),
         ("collections", "OrderedDict"),
         *(("builtins", name) for name in ("bytearray", "complex", "set", "frozenset")),
@@ -60,9 +68,10 @@ class PickleCodec:
         Raises:
             FormatError: It is damaged, followed by more bytes, or names anything else.
         """
-        file = io.BytesIO(bytes(record))
+        data = bytes(record)
+        file = io.BytesIO(data)
         try:
-            value = _Unpickler(file, encoding="latin1").load()
+            value = _load(file)
         except FormatError:
             raise
         # Damaged pickles raise whatever the opcodes stumble over.
@@ -75,13 +84,92 @@ class PickleCodec:
         return value
 
 
-class _Unpickler(pickle.Unpickler):
+def _load(file: io.BytesIO) -> Any:
+    try:
+        return _FastUnpickler(file, encoding="latin1").load()
+    except _NamesDtypeError:
+        file.seek(0)
+        return _ArrayUnpickler(file, encoding="latin1").load()
+
+
+class _NamesDtypeError(Exception):
+    """The pickle has arrays: what it makes of their dtypes has to be looked at."""
+
+
+class _FastUnpickler(pickle.Unpickler):
+    """Loads what has no arrays, in C; nothing there tells what state a dtype is given."""
+
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ALLOWED:
-            raise FormatError(
-                f"expected plain values and numpy arrays, the pickle names {module}.{name}"
-            )
+        _require_allowed(module, name)
+        if (module, name) == _DTYPE:
+            raise _NamesDtypeError
         return super().find_class(module, name)
 
     def persistent_load(self, pid: Any) -> Any:
-        raise FormatError(f"expected no reference to something outside, got {str(pid)[:60]!r}")
+        raise _outside(pid)
+
+
+class _ArrayUnpickler(pickle._Unpickler):  # noqa: SLF001 (in Python, so what it does is seen)
+    """Loads arrays, too, of plain dtypes."""
+
+    dispatch: ClassVar[dict[int, Callable[..., None]]] = {**pickle._Unpickler.dispatch}  # noqa: SLF001
+
+    def find_class(self, module: str, name: str) -> Any:
+        _require_allowed(module, name)
+        return _plain_dtype if (module, name) == _DTYPE else super().find_class(module, name)
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise _outside(pid)
+
+    def load_build(self) -> None:
+        stack: list[Any] = self.stack  # type: ignore[attr-defined]
+        state, built = stack[-1], stack[-2]
+        if isinstance(built, np.dtype):
+            _require_plain_state(state)
+        super().load_build()  # type: ignore[misc]
+        if isinstance(built, np.dtype):
+            _require_plain(built)
+
+    dispatch[pickle.BUILD[0]] = load_build
+
+
+def _plain_dtype(name: object, *_: object) -> np.dtype[Any]:
+    if not isinstance(name, str):
+        raise _not_plain(f"made from {type(name).__name__}")
+    # A copy: what follows changes it, and it may be numpy's own.
+    found = np.dtype(name, copy=True)
+    _require_plain(found)
+    return found
+
+
+def _require_plain_state(state: Any) -> None:
+    # Version, byte order, base, names, fields, then sizes and flags.
+    if (
+        not isinstance(state, tuple)
+        or len(state) < 8
+        or any(part is not None for part in state[2:5])
+    ):
+        raise _not_plain("with fields, or an array of another, in its state")
+
+
+def _require_plain(dtype: np.dtype[Any]) -> None:
+    if dtype.kind not in _KINDS:
+        raise _not_plain(f"of kind {dtype.kind!r}")
+    plain = np.dtype(dtype.str)
+    if (dtype.itemsize, dtype.flags) != (plain.itemsize, plain.flags):
+        raise _not_plain(f"of {dtype.itemsize} bytes and flags {dtype.flags}")
+
+
+def _require_allowed(module: str, name: str) -> None:
+    if (module, name) not in _ALLOWED:
+        raise FormatError(
+            f"expected plain values and numpy arrays, the pickle names {module}.{name}"
+        )
+
+
+def _outside(pid: Any) -> FormatError:
+    return FormatError(f"expected no reference to something outside, got {str(pid)[:60]!r}")
+
+
+def _not_plain(what: str) -> FormatError:
+    return FormatError(f"expected arrays of numbers, text or times, got a dtype {what}")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from trainfeed.damage import DamagePolicy, DamageReport
 from trainfeed.errors import ConfigError
-from trainfeed.paths import FilePath, expand_paths
+from trainfeed.paths import FilePath, SetWatch, expand_paths
 from trainfeed.recordio import (
     MAX_RAW_BYTES,
     BufferPool,
@@ -78,6 +78,7 @@ class SampleReader:
         if threads < 1:
             raise ConfigError(f"expected at least 1 thread, got {threads}")
         self.paths = expand_paths(paths)
+        self._sets = SetWatch(self.paths)
         self.schema = schema
         self._codec = TypedCodec(schema)
         self._threads = threads
@@ -122,6 +123,7 @@ class SampleReader:
             ChecksumError: A payload is damaged.
             UnsupportedCodecError: This version has no codec of a chunk.
             FormatError: A chunk does not hold what it promises, or is larger than allowed.
+            ConflictError: The set of shards was converted again since the files were looked up.
             ConfigError: There is no ``report`` for what ``on_damage`` lets pass.
         """
         if num_samples < 1:
@@ -130,7 +132,7 @@ class SampleReader:
         num_left = 0
         strict = on_damage == _STRICT
         pieces = self._pieces(num_samples) if strict else self._whole_pieces(on_damage, report)
-        for columns, num_rows in pieces:
+        for columns, num_rows in self._explained(pieces):
             if num_rows == num_samples and not left:
                 yield columns
                 continue
@@ -145,17 +147,23 @@ class SampleReader:
         if left:
             yield _joined(left)
 
+    def _explained(self, pieces: Iterator[tuple[_Columns, int]]) -> Iterator[tuple[_Columns, int]]:
+        with self._sets.explains():
+            yield from pieces
+
     @cached_property
     def _files(self) -> list[ReadableFile]:
         return [MappedFile(path) if self._mapped else path for path in self.paths]
 
     @cached_property
     def _places(self) -> list[ChunkPlace]:
-        return [
+        places = [
             ChunkPlace(file, info, number)
             for file in self._files
             for number, info in enumerate(RecordIndex.load(file).chunks)
         ]
+        self._sets.require_unchanged()
+        return places
 
     def _pieces(self, batch_size: int) -> Iterator[tuple[_Columns, int]]:
         """Yield columns in memory of their own, and how many samples they hold."""
@@ -186,7 +194,7 @@ class SampleReader:
         limit, copy = self._max_raw_bytes, self._copy
         for file in self._files:
             chunks = iter_chunks(file, max_raw_bytes=limit, on_damage=on_damage, report=report)
-            for number, (info, framing) in enumerate(chunks):
+            for number, (info, framing) in enumerate(self._sets.over(chunks)):
                 with ChunkPlace(file, info, number).located():
                     columns = self._codec.decode_columns(framing, info.num_records, copy=copy)
                 yield columns, info.num_records

@@ -7,7 +7,7 @@ from typing import BinaryIO, Final
 
 from trainfeed.damage import DamageMode, DamagePolicy, DamageReport
 from trainfeed.errors import ConfigError
-from trainfeed.paths import FilePath, expand_paths, path_of
+from trainfeed.paths import FilePath, SetWatch, expand_paths, path_of
 from trainfeed.tfrecord._files import open_file
 from trainfeed.tfrecord._format import MAX_RECORD_BYTES, Compression, compression_named
 from trainfeed.tfrecord._walk import ReadOptions, iter_runs
@@ -37,7 +37,9 @@ class TFRecordReader:
         report: What the iteration that was started last has dropped so far.
 
     Raises:
-        NotFoundError: A part matches no file; names the part.
+        NotFoundError: A part matches no file; names the part. Or a shard of a glob is missing.
+        ConflictError: The files are of several sets of shards, or their set is being replaced; also
+            raised by a pass, when it was converted again since the files were looked up.
         ConfigError: The compression is unknown.
     """
 
@@ -49,7 +51,8 @@ class TFRecordReader:
         max_record_bytes: int = MAX_RECORD_BYTES,
         on_damage: DamagePolicy | None = None,
     ) -> None:
-        self.paths = expand_paths(paths)
+        self.paths = expand_paths(paths, counts=True)
+        self._sets = SetWatch(self.paths)
         self.report = DamageReport()
         self._options = ReadOptions(
             compression=None if compression is None else compression_named(compression),
@@ -96,6 +99,7 @@ class TFRecordReader:
         report = self.report = DamageReport()
         for path in self.paths:
             with open_file(path) as opened:
+                self._sets.require_unchanged()
                 yield from iter_runs(opened, path, self._options, report)
 
 

@@ -62,6 +62,8 @@ def logs_of_broken_lines(tmp_path, line, count, text):
         path.unlink()
     (project.logs / "part-0.txt").write_bytes(line * count)
     project.edit("seed: 7", f"seed: 7\nresources: {{{text}}}")
+    # By the size of the file there would be thousands of shards, all of them empty.
+    project.edit("samples_per_shard: 50", "shards: 2")
     return project
 
 

@@ -90,3 +90,67 @@ def test_every_prefix_and_every_longer_record_is_a_format_error():
             CODEC.decode(record[:end])
     with pytest.raises(FormatError, match="1 bytes follow"):
         CODEC.decode(record + b".")
+
+
+def pickled_array(name, state, data, shape=(1,)):
+    """An array of a dtype that is given a state of the writer's choice, as a pickle."""
+
+    class Dtype:
+        def __reduce__(self):
+            return np.dtype, (name, False, True), state
+
+    class Array:
+        def __reduce__(self):
+            make = np._core.multiarray._reconstruct
+            return make, (np.ndarray, (0,), b"b"), (1, shape, Dtype(), False, data)
+
+    return pickle.dumps(Array())
+
+
+FIELDS = {"f": (np.dtype("O"), 0)}
+HARMFUL = {
+    # Reading its field would follow an address that the pickle chose.
+    "object field": ("V8", (3, "|", None, ("f",), FIELDS, 8, 1, 0)),
+    "field": ("V8", (3, "|", None, ("f",), {"f": (np.dtype("i8"), 0)}, 8, 1, 0)),
+    "array of objects": ("V8", (3, "|", (np.dtype("O"), (1,)), None, None, 8, 1, 0)),
+    "objects": ("O", (3, "|", None, None, None, -1, -1, 63)),
+    "bytes": ("V8", (3, "|", None, None, None, 8, 1, 0)),
+    "flags of objects": ("S8", (3, "|", None, None, None, 8, 1, 63)),
+    "size below zero": ("S8", (3, "|", None, None, None, -8, 1, 0)),
+    "short state": ("S8", (3, "|")),
+    "no state": ("S8", {"fields": FIELDS}),
+}
+
+
+@pytest.mark.parametrize("case", HARMFUL)
+def test_a_dtype_with_fields_or_objects_in_its_state_is_refused(case):
+    with pytest.raises(FormatError):
+        CODEC.decode(pickled_array(*HARMFUL[case], b"A" * 8))
+
+
+def test_a_dtype_that_is_made_of_anything_but_its_name_is_refused():
+    class Dtype:
+        def __reduce__(self):
+            return np.dtype, ([("f", "O")],)
+
+    with pytest.raises(FormatError, match="made from list"):
+        CODEC.decode(pickle.dumps(Dtype()))
+
+
+@pytest.mark.parametrize("value", [
+    np.arange(3, dtype=">i4"), np.array(["a", "é"]), np.array([b"x", b"yy"]),
+    np.array(["2020-01-01"], "M8[D]"), np.zeros((2, 3), np.complex64), np.array([True]),
+    np.float16(0.5), np.datetime64("2020-01-01T00:00"), np.asfortranarray(np.ones((2, 2))),
+], ids=lambda value: value.dtype.str)  # fmt: skip
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_arrays_of_numbers_text_and_times_come_back(value, protocol):
+    found = CODEC.decode(pickle.dumps([value, value.dtype], protocol=protocol))
+    # Of the older protocols, numpy gives arrays in the byte order of the machine.
+    assert found[0].dtype.newbyteorder("=") == value.dtype.newbyteorder("=")
+    assert found[1] == value.dtype
+    assert np.array_equal(found[0], value)
+
+
+def test_a_dtype_of_numpy_itself_is_never_changed():
+    assert CODEC.decode(pickle.dumps(np.dtype(">f8"))) == ">f8"
+    assert np.dtype("f8").isnative
