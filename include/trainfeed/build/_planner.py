@@ -17,7 +17,7 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip, canonical
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
-from trainfeed.dataset.order import LATE_SPLIT, num_shards
+from trainfeed.dataset.order import LATE_SPLIT, check_shards, num_shards
 from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
 from trainfeed.spec import DatasetSpec, fingerprint_fields
 from trainfeed.window import Interval, format_time
@@ -209,4 +209,6 @@ class Planner:
             for split, share in self._spec.split.millionths.items()
         }
         separates = "separate" in late_policies(self._spec, inputs).values()
-        return shards | ({LATE_SPLIT: 1} if separates else {})
+        shards |= {LATE_SPLIT: 1} if separates else {}
+        check_shards(self._spec.name, shards)
+        return shards

@@ -16,6 +16,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from trainfeed.dataset import canonical
 from trainfeed.dataset.identity import Uint64s
 from trainfeed.errors import ConfigError
 
@@ -23,6 +24,7 @@ __all__ = [
     "LATE_SPLIT",
     "MILLION",
     "SplitBounds",
+    "check_shards",
     "key_order",
     "num_shards",
     "shard_name",
@@ -34,6 +36,8 @@ __all__ = [
 MILLION: Final = 1_000_000
 LATE_SPLIT: Final = "late"
 _MAX_SHARDS: Final = 100_000
+# Of a manifest: what its shards may take, so that everything else has room beside them.
+_MAX_ENTRIES_BYTES: Final = canonical.MAX_BYTES * 7 // 8
 _SHARD_NAME: Final = re.compile(r"[a-z][a-z0-9_]*-[a-z][a-z0-9_]*-[0-9]{5}-of-[0-9]{5}")
 
 
@@ -87,6 +91,36 @@ def num_shards(planned: int, millionths: int, samples_per_shard: int) -> int:
             " raise output.samples_per_shard"
         )
     return count
+
+
+def check_shards(dataset: str, shards: Mapping[str, int]) -> None:
+    """Refuse shards that no manifest can list, before anything is read.
+
+    Args:
+        dataset: Name of the data set.
+        shards: How many each split gets.
+
+    Raises:
+        ConfigError: Their entries would take more than a manifest may.
+    """
+    num_bytes = sum(
+        count * _entry_bytes(shard_name(dataset, split, 0, count))
+        for split, count in shards.items()
+    )
+    if num_bytes > _MAX_ENTRIES_BYTES:
+        raise ConfigError(
+            f"{sum(shards.values())} shards ({', '.join(f'{k} {n}' for k, n in shards.items())})"
+            f" take up to {num_bytes} bytes of the manifest, {_MAX_ENTRIES_BYTES} are allowed;"
+            " nothing was read; lower output.shards, or raise output.samples_per_shard, in"
+            " dataset.yaml"
+        )
+
+
+def _entry_bytes(name: str) -> int:
+    """Return what the entry of a shard takes at most: of a TiB, and of 10 digits of samples."""
+    entry = {"name": name, "bytes": 1 << 40, "samples": 10**9}
+    digests = dict.fromkeys(("sha256", "records_sha256"), "0" * 64)
+    return len(canonical.dumps({**entry, **digests})) + 1
 
 
 def shard_of(keys: Uint64s, shards: int) -> NDArray[np.int64]:
