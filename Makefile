@@ -19,11 +19,12 @@ ORIGINAL := TEST_RECORDIO_ORIGINAL=$(CURDIR)/data/recordio-original
 WITH_SERVICES := $(BIN)python -m services run kafka hdfs cephfs --
 DAYS ?= 3
 BLOCKS ?= 20
+STRETCHES ?= 2
 # Airflow makes its home where it is imported.
 DOCUMENT := AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_dags.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check check \
-	unit model integration documents e2e test nightly nightly-model nightly-kafka peers services services-stop services-status clean
+	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-fuzz peers services services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -85,6 +86,11 @@ data/recordio-original/.done: requirements/original.txt | .venv/bin/uv
 	@mkdir -p data
 	@$(BIN)python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --implementation cp --python-version 37 --abi cp37m --platform manylinux1_x86_64 --upgrade --target data/recordio-original --require-hashes -r requirements/original.txt
 	@touch $@
+data/atheris/.done: requirements/fuzz.txt | .venv/bin/uv
+	@echo "fetching what guides fuzzing by coverage"
+	@mkdir -p data
+	@$(BIN)python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target data/atheris --require-hashes -r requirements/fuzz.txt
+	@touch $@
 data/logs/.digits: | setup data/scikit-learn/.done
 	@$(BIN)python -m examples.digits --to data/logs/digits --ledger data/logs/digits.sqlite
 	@touch $@
@@ -117,11 +123,14 @@ model: setup-dev ## Five thousand random logs against an oracle: no record is lo
 	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
 test: unit model data/recordio-original/.done ## Everything; says what could not run here, and why
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e tests/docs $(PYTEST)
-nightly: nightly-model nightly-kafka ## What takes hours: both of these
+nightly: nightly-model nightly-kafka nightly-fuzz ## What takes hours: all of these
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
 nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretches of ten
 	TEST_MODEL_STRETCHES=20 $(BIN)python -m services run kafka -- $(BIN)python -m pytest tests/integration/kafka/test_model_logs.py $(PYTEST)
+nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that reads files, in stretches that are not done again
+	PYTHONPATH=$(PYTHONPATH):$(CURDIR)/data/atheris nice -n 10 $(BIN)python -m tests.fuzz run --stretches $(STRETCHES) --seconds 60
+	@$(BIN)python -m tests.fuzz table
 peers: .venv/bin/uv ## Adapters and TFRecord data sets with the real frameworks, in an environment of their own (several GB)
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
 	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt

@@ -74,8 +74,7 @@ def _stages(spec: DatasetSpec) -> None:
     of_plan |= limits
     ingest = KafkaToHdfsOperator.partial(task_id="ingest", pool=source_pool, **of_unit)
     # Log files that are not landed first are read where samples are made.
-    reads_logs = spec.source.logs is not None and not spec.source.logs.land
-    preprocess_pool = source_pool if reads_logs else "default_pool"
+    preprocess_pool = "default_pool" if spec.source.lands else source_pool
     preprocess = PreprocessOperator.partial(task_id="preprocess", pool=preprocess_pool, **of_unit)
     convert = SamplesToRecordIOOperator.partial(task_id="convert", **of_unit)
     mapped = [stage.expand(unit=plan.output) for stage in (ingest, preprocess, convert)]

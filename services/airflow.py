@@ -89,7 +89,7 @@ class AirflowStack:
     @cached_property
     def client(self) -> AirflowClient:
         """The REST API as ``admin``; the stack must have been started once."""
-        return AirflowClient(self.port, ADMIN, admin_password(self.home))
+        return AirflowClient(self.port, ADMIN, admin_password(self.home), self._ends_of_logs)
 
     @property
     def environ(self) -> dict[str, str]:
@@ -240,6 +240,11 @@ class AirflowStack:
 
     def _airflow(self, *command: str) -> None:
         run_tool([sys.executable, "-m", "airflow", *command], what=self.name, environ=self.environ)
+
+    def _ends_of_logs(self) -> str:
+        dead = ", ".join(name for name, pid in self.status().items() if pid is None)
+        tails = [self._parts[part].log_tail() for part in _REPORTS.values()]
+        return "\n".join([f"dead: {dead or 'none'}", *tails])
 
     def _healthy(self) -> bool:
         try:

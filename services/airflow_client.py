@@ -73,12 +73,16 @@ class AirflowClient:
         port: Of the API server.
         user: Name of the user.
         password: Its password.
+        parts: Says how the parts are; asked when runs do not end in time.
     """
 
-    def __init__(self, port: int, user: str, password: str) -> None:
+    def __init__(
+        self, port: int, user: str, password: str, parts: Callable[[], str] | None = None
+    ) -> None:
         self._port = port
         self._credentials = {"username": user, "password": password}
         self._token: str | None = None
+        self._parts = parts
 
     def token(self) -> str:
         """What requests carry to be those of the user; asked for once."""
@@ -255,13 +259,18 @@ class AirflowClient:
         query = {"order_by": "timestamp"} | ({} if dag_id is None else {"source_dag_id": dag_id})
         return list(self._pages("/assets/events", "asset_events", **query))
 
-    def _unended(self, runs: Iterable[DagRun], timeout_s: float) -> str:
+    def _unended(self, runs: Sequence[DagRun], timeout_s: float) -> str:
         lines = [f"runs did not end within {timeout_s:g} s"]
         for run in runs:
             if not run.ended:
                 tasks = self.task_instances(run.dag_id, run.run_id)
                 at = [f"{task.task_id}[{task.map_index}]={task.state}" for task in tasks]
                 lines.append(f"{run.dag_id} {run.run_id} is {run.state}: {', '.join(at)}")
+        for dag_id in sorted({run.dag_id for run in runs}):
+            dag = self._call("GET", f"/dags/{_quoted(dag_id)}")
+            lines.append(f"{dag_id}: paused {dag['is_paused']}, stale {dag['is_stale']}")
+        if self._parts is not None:
+            lines.append(self._parts())
         return "\n".join(lines)
 
     def _pages(self, path: str, key: str, **query: str) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from trainfeed.errors import ConfigError
 
 __all__ = ["read_connections"]
 
+_MAX_BYTES: Final = 4 << 20
 _EXAMPLE: Final = '{"kafka_clicks": {"bootstrap.servers": "broker:9092"}}'
 
 
@@ -29,7 +30,7 @@ def read_connections(path: Path) -> Mapping[str, str | dict[str, str]]:
             they may be secrets.
     """
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(_read(path))
     except OSError as error:
         raise ConfigError(f"cannot read the connections in {path}: {error.strerror}") from error
     except ValueError:
@@ -44,6 +45,15 @@ def read_connections(path: Path) -> Mapping[str, str | dict[str, str]]:
                 f" settings as texts with bootstrap.servers; for instance {_EXAMPLE}"
             )
     return found
+
+
+def _read(path: Path) -> bytes:
+    # A pipe is welcome, as from a program that keeps secrets.
+    with path.open("rb") as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ConfigError(f"expected at most {_MAX_BYTES} bytes of connections in {path}, got more")
+    return data
 
 
 def _is_client(connection: Any) -> bool:

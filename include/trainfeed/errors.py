@@ -35,8 +35,9 @@
     │   └── EmptyUnprovenError      FAIL   nothing shows that the interval has no records
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
     ├── LoaderError                 FAIL
+    │   ├── PassEndedError          FAIL   a pass that is read by hand has no more batches
     │   ├── ReaderEndedError        FAIL   a reader ends before the position of a state
-    │   ├── SampleShapeError        FAIL   samples and schema disagree
+    │   ├── SampleShapeError        FAIL   samples and schema disagree; also a ValueError
     │   └── WorkerDiedError         RETRY  a worker process was killed, stopped, or has exited
     └── LaunchError                 RETRY  the launcher refused or failed an operation
         ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
@@ -78,6 +79,7 @@ __all__ = [
     "NotFoundError",
     "OffsetOutOfRangeError",
     "Outcome",
+    "PassEndedError",
     "PreprocessError",
     "QuotaExceededError",
     "ReaderEndedError",
@@ -327,6 +329,10 @@ class LoaderError(TrainFeedError):
     """A reader or loader cannot go on."""
 
 
+class PassEndedError(LoaderError):
+    """A pass that was started by hand has no more batches; the next one has to be started."""
+
+
 class ReaderEndedError(LoaderError):
     """A reader ends before the position where a pass should begin.
 
@@ -340,8 +346,8 @@ class ReaderEndedError(LoaderError):
         self.num_samples = num_samples
 
 
-class SampleShapeError(LoaderError):
-    """A sample and the schema disagree."""
+class SampleShapeError(LoaderError, ValueError):
+    """A sample and the schema disagree; a ValueError too, because that is what users catch."""
 
 
 class WorkerDiedError(LoaderError):

@@ -174,8 +174,8 @@ def test_an_endless_set_builds_yesterday_and_says_so(client):
 
 
 def test_a_backfill_over_both_ends_makes_the_valid_days_with_notes(client):
-    client.unpause(BACKFILLED)
     client.backfill(BACKFILLED, DAYS[0] - timedelta(days=9), DAYS[-1] + timedelta(days=9))
+    client.unpause(BACKFILLED)
     until(lambda: len(client.dag_runs(BACKFILLED)) >= len(NAMES), "the runs of the backfill")
     runs = client.wait_for(client.dag_runs(BACKFILLED), TIMEOUT_S)
     assert {run.run_type for run in runs} == {"backfill"}

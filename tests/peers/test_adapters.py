@@ -1,8 +1,6 @@
 """Batches as tensors of the real frameworks."""
 
 import gc
-import subprocess
-import sys
 import weakref
 
 import jax
@@ -142,31 +140,6 @@ def test_torchs_data_loader_hands_batches_through():
     data = torch.utils.data.DataLoader(adapters.torch(Loader([batch()] * 3)), batch_size=None)
     assert [out["image"].shape for out in data] == [(3, 2, 3)] * 3
     assert len(adapters.torch([1, 2])) == 2
-
-
-TORCH_WORKERS = """
-import numpy as np
-import torch.utils.data
-from trainfeed import adapters
-from trainfeed.errors import ConfigError
-
-batches = adapters.torch([{"x": np.arange(3)}])
-data = torch.utils.data.DataLoader(
-    batches, batch_size=None, num_workers=1, multiprocessing_context="fork"
-)
-try:
-    list(data)
-except ConfigError as error:
-    print(error)
-"""
-
-
-def test_torchs_workers_are_refused_because_they_would_double_every_batch():
-    # Not here: JAX has threads, and forking beside them may end in a deadlock.
-    done = subprocess.run(
-        [sys.executable, "-c", TORCH_WORKERS], capture_output=True, text=True, check=True
-    )
-    assert "num_workers=0" in done.stdout
 
 
 def test_tensorflow_gets_strings_ragged_tensors_and_presence():

@@ -56,3 +56,8 @@ def test_a_format_error_says_where():
 def test_a_subclass_has_an_outcome_of_its_own():
     assert errors.StorageError.outcome is Outcome.RETRY
     assert errors.NotFoundError.outcome is Outcome.FAIL
+
+
+def test_samples_of_another_shape_are_a_value_error_too():
+    assert issubclass(errors.SampleShapeError, ValueError)
+    assert issubclass(errors.SampleShapeError, errors.LoaderError)

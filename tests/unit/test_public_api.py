@@ -14,7 +14,9 @@ import trainfeed
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "pyarrow", "pydantic", "confluent_kafka", "hdfs", "airflow", "pandas")
 # These need a framework each; tests/peers imports them where the frameworks are.
-FRAMEWORKS = {f"trainfeed.adapters._{name}" for name in ("jax", "paddle", "tensorflow", "torch")}
+FRAMEWORKS = {
+    f"trainfeed.adapters._{name}" for name in ("accelerate", "jax", "paddle", "tensorflow", "torch")
+}
 MODULES = sorted(
     info.name
     for info in pkgutil.walk_packages(trainfeed.__path__, "trainfeed.")
@@ -35,6 +37,12 @@ def test_all_is_exact_and_everything_in_it_is_documented(name):
         value = getattr(module, public)
         if callable(value) and getattr(value, "__module__", "").startswith("trainfeed"):
             assert value.__doc__, f"{name}.{public} has no docstring"
+
+
+def test_one_type_is_called_block_reader():
+    modules = map(importlib.import_module, MODULES)
+    found = {id(module.BlockReader) for module in modules if hasattr(module, "BlockReader")}
+    assert found == {id(trainfeed.readers.BlockReader)}
 
 
 def modules_after(code):
@@ -115,9 +123,9 @@ PICKLING = {
     "include/trainfeed/build/_worker.py",
     "include/trainfeed/build/_worker_process.py",
     "include/trainfeed/compat/paddle/dataset/common.py",
-    "include/trainfeed/decorators/_cache.py",
     "include/trainfeed/decorators/_forked.py",
     "include/trainfeed/decorators/_message.py",
+    "include/trainfeed/decorators/_store.py",
     "include/trainfeed/loader/_messages.py",
     "include/trainfeed/loader/_worker.py",
     "include/trainfeed/loader/_worker_start.py",

@@ -1,8 +1,11 @@
 """Batches as tensors of a framework, without a copy where the framework allows it.
 
-Every adapter takes a loader, or whatever else yields batches (field → array), again and again; a
-framework is imported when its adapter is called. Memory that a loader lends stays valid as long as
-a tensor made of it lives.
+Every adapter takes a loader, or whatever else yields batches (field → array, or a list of arrays)
+again and again; a framework is imported when its adapter is called. Memory that a loader lends
+stays valid as long as a tensor made of it lives. What ``torch``, ``paddle`` and ``jax`` return has
+``set_epoch``, ``state_dict``, ``load_state_dict`` and, where the loader knows it, ``len``. A state
+is the loader's own; a loader over a generator, or a list of batches, has none: there batches are
+counted, and those before the state are read again and dropped.
 
 ========================  ==================  ====================================  ===============
 field                     in a batch          tensors                               Arrow
@@ -25,7 +28,30 @@ if TYPE_CHECKING:
     from trainfeed.adapters._batches import Batches
     from trainfeed.samples import Schema
 
-__all__ = ["arrow", "jax", "paddle", "tensorflow", "torch"]
+__all__ = ["accelerate", "arrow", "jax", "paddle", "tensorflow", "torch"]
+
+
+def accelerate(loader: Batches, accelerator: Any, *, check_ranks: bool = True) -> Any:
+    """Return batches as ``accelerator.prepare`` would, and leave the sharing out to the loader.
+
+    They are torch tensors on the accelerator's device; ``accelerator.prepare`` takes them as they
+    are, and so does ``get_train_dataloader`` of a Hugging Face Trainer. Accelerate is one batch
+    ahead of what it hands over, and so is ``loader.state_dict()``: take the state from
+    ``accelerator.save_state`` with ``DataLoaderConfiguration(use_stateful_dataloader=True)``, or
+    go on with ``accelerate.skip_first_batches``.
+
+    Args:
+        loader: What yields the batches; one of rank ``accelerator.process_index`` of
+            ``accelerator.num_processes``.
+        accelerator: An ``accelerate.Accelerator``.
+        check_ranks: Whether to refuse a loader of another rank.
+
+    Raises:
+        ConfigError: Accelerate is not installed, or the loader is one of another rank.
+    """
+    from trainfeed.adapters._accelerate import prepared_batches
+
+    return prepared_batches(loader, accelerator, check_ranks=check_ranks)
 
 
 def arrow(loader: Batches, *, schema: Schema | None = None) -> pa.RecordBatchReader:
@@ -33,7 +59,8 @@ def arrow(loader: Batches, *, schema: Schema | None = None) -> pa.RecordBatchRea
 
     Args:
         loader: What yields the batches.
-        schema: Their fields; None to ask the loader.
+        schema: Their fields, in the order of the arrays if batches are lists; None to ask the
+            loader.
 
     Raises:
         ConfigError: Neither says what the fields are.
@@ -43,7 +70,7 @@ def arrow(loader: Batches, *, schema: Schema | None = None) -> pa.RecordBatchRea
     return record_batches(loader, schema)
 
 
-def jax(loader: Batches, *, device: Any = None) -> Any:
+def jax(loader: Batches, *, device: Any = None, check_ranks: bool = True) -> Any:
     """Return an iterable of batches of ``jax.Array``, each put on ``device``.
 
     JAX makes 32-bit numbers of 64-bit ones unless ``jax_enable_x64`` is set; integers that do not
@@ -51,34 +78,46 @@ def jax(loader: Batches, *, device: Any = None) -> Any:
 
     Args:
         loader: What yields the batches.
-        device: A device or sharding; None for JAX's default.
+        device: A device or sharding; None for JAX's default. Of a sharding over the devices of
+            several processes, every process gives its part: the arrays are those of all ranks.
+        check_ranks: Whether to refuse a loader of another rank than ``jax.process_index()``.
 
     Raises:
-        ConfigError: JAX is not installed.
+        ConfigError: JAX is not installed; while iterating: the loader is one of another rank.
         SampleShapeError: While iterating: an integer does not fit into 32 bits.
     """
     from trainfeed.adapters._jax import JaxBatches
 
-    return JaxBatches(loader, device)
+    return JaxBatches(loader, device, check_ranks=check_ranks)
 
 
-def paddle(loader: Batches) -> Any:
+def paddle(loader: Batches, *, check_ranks: bool = True) -> Any:
     """Return an iterable of batches of ``paddle.Tensor`` on the CPU.
 
+    Args:
+        loader: What yields the batches.
+        check_ranks: Whether to refuse a loader of another rank than that of
+            ``paddle.distributed``.
+
     Raises:
-        ConfigError: Paddle is not installed.
+        ConfigError: Paddle is not installed; while iterating: the loader is one of another rank.
     """
     from trainfeed.adapters._paddle import PaddleBatches
 
-    return PaddleBatches(loader)
+    return PaddleBatches(loader, check_ranks=check_ranks)
 
 
 def tensorflow(loader: Batches, *, schema: Schema | None = None) -> Any:
     """Return a ``tf.data.Dataset`` whose elements are batches.
 
+    It has ``set_epoch``, ``state_dict`` and ``load_state_dict`` beside the methods of TensorFlow;
+    what ``map``, ``prefetch`` and the like return has not. A strategy of TensorFlow leaves batches
+    of a loader that is one of several ranks where they are.
+
     Args:
         loader: What yields the batches.
-        schema: Their fields; None to ask the loader.
+        schema: Their fields, in the order of the arrays if batches are lists; None to ask the
+            loader.
 
     Raises:
         ConfigError: Neither says what the fields are.
@@ -89,15 +128,22 @@ def tensorflow(loader: Batches, *, schema: Schema | None = None) -> Any:
     return dataset(loader, schema)
 
 
-def torch(loader: Batches) -> Any:
+def torch(loader: Batches, *, check_ranks: bool = True) -> Any:
     """Return a ``torch.utils.data.IterableDataset`` that yields batches of tensors.
 
-    Give it to torch's DataLoader with ``batch_size=None`` and without workers, or iterate over it.
-    Its ``state_dict`` and ``load_state_dict`` are those of the loader.
+    Iterate over it, or give it to torch's DataLoader or torchdata's StatefulDataLoader with
+    ``batch_size=None`` and without workers, or to a trainer of Lightning.
+
+    Args:
+        loader: What yields the batches.
+        check_ranks: Whether to refuse a loader of another rank than that of
+            ``torch.distributed``.
 
     Raises:
-        ConfigError: Torch is not installed.
+        ConfigError: Torch is not installed; while iterating: torch's DataLoader makes batches of
+            the batches or has workers, accelerate shares out what is a share already, or the
+            loader is one of another rank.
     """
     from trainfeed.adapters._torch import TorchBatches
 
-    return TorchBatches(loader)
+    return TorchBatches(loader, check_ranks=check_ranks)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, marks_padding, rows_present, schema_of
+from trainfeed.adapters._batches import Batches, marks_padding, named, rows_present, schema_of
 from trainfeed.samples import Field, Schema
 
 __all__ = ["record_batches"]
@@ -27,7 +27,8 @@ def record_batches(loader: Batches, schema: Schema | None) -> pa.RecordBatchRead
     def batches() -> Iterator[pa.RecordBatch]:
         batch: Any
         for batch in loader:
-            columns = [_column(field, batch[field.name]) for field in fields]
+            by_name = named(batch, fields)
+            columns = [_column(field, by_name[field.name]) for field in fields]
             columns += [pa.array(batch.valid)] if marks else []
             yield pa.RecordBatch.from_arrays(columns, schema=target)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -15,10 +15,12 @@ from trainfeed.samples import Schema
 __all__ = [
     "Batch",
     "Batches",
+    "columns_of",
+    "converted",
     "dense",
     "framework",
     "marks_padding",
-    "plain_columns",
+    "named",
     "rows_present",
     "schema_of",
 ]
@@ -77,21 +79,35 @@ def marks_padding(loader: Batches) -> bool:
     return getattr(loader, "tail", None) == "pad"
 
 
-def plain_columns(loader: Batches) -> Iterator[Iterator[tuple[str, NDArray[Any]]]]:
-    """Yield, for every batch of a pass, name and array of its columns.
+def converted(batch: Any, tensor: Callable[[str, NDArray[Any]], Any], *, marks: bool) -> Any:
+    """Return a batch with ``tensor(name, array)`` in place of each of its arrays.
 
-    ``<name>_present`` comes after a field that may be absent, and ``valid`` at the end where
-    rows may be there only to fill a batch.
+    A mapping becomes a dict. ``<name>_present`` comes after a field that may be absent, and
+    ``valid`` at the end where rows may be there only to fill a batch. A list or tuple, as loaders
+    over generators give them, becomes a list; its arrays have the name ``""``.
+
+    Raises:
+        SampleShapeError: A field has the name of such a column, or there is something else than
+            arrays.
+    """
+    if isinstance(batch, Mapping):
+        return {name: tensor(name, values) for name, values in columns_of(batch, marks=marks)}
+    if isinstance(batch, list | tuple):
+        return [converted(part, tensor, marks=False) for part in batch]
+    if isinstance(batch, np.ndarray):
+        return tensor("", batch)
+    raise SampleShapeError(
+        "expected batches that are mappings from name to array, or lists of arrays, got"
+        f" {type(batch).__name__}; give the adapter a loader, or a generator of such batches"
+    )
+
+
+def columns_of(batch: Any, *, marks: bool) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield name and array of the columns of a mapping, and of those that an adapter adds.
 
     Raises:
         SampleShapeError: A field has the name of such a column.
     """
-    marks = marks_padding(loader)
-    for batch in loader:
-        yield _columns(batch, marks=marks)
-
-
-def _columns(batch: Any, *, marks: bool) -> Iterator[tuple[str, NDArray[Any]]]:
     for name, values in batch.items():
         if not isinstance(values, np.ma.MaskedArray):
             yield name, values
@@ -100,6 +116,22 @@ def _columns(batch: Any, *, marks: bool) -> Iterator[tuple[str, NDArray[Any]]]:
         yield _free(f"{name}_present", batch), rows_present(values)
     if marks:
         yield _free("valid", batch), batch.valid
+
+
+def named(batch: Any, schema: Schema) -> Batch:
+    """Return a batch by name: itself, or a list of arrays with the names of a schema in order.
+
+    Raises:
+        SampleShapeError: There are more or fewer arrays than names, or something else.
+    """
+    if isinstance(batch, Mapping):
+        return batch
+    if isinstance(batch, list | tuple) and len(batch) == len(schema.names):
+        return dict(zip(schema.names, batch, strict=True))
+    got = f"{len(batch)} of them" if isinstance(batch, list | tuple) else type(batch).__name__
+    raise SampleShapeError(
+        f"expected a batch by name, or one array for each of {list(schema.names)}, got {got}"
+    )
 
 
 def _free(name: str, batch: Batch) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, framework, plain_columns
+from trainfeed.adapters._batches import Batches, converted, framework, marks_padding
+from trainfeed.adapters._passes import Adapted, hold_ranks
 from trainfeed.errors import SampleShapeError
 
 __all__ = ["JaxBatches"]
@@ -16,27 +17,40 @@ __all__ = ["JaxBatches"]
 _jax = framework("jax")
 
 
-class JaxBatches:
+class JaxBatches(Adapted):
     """Batches on a device.
 
     Args:
         loader: What yields the batches.
         device: A device, a sharding, or None.
+        check_ranks: Whether its share has to be that of the process.
     """
 
-    def __init__(self, loader: Batches, device: Any) -> None:
-        self._loader = loader
+    def __init__(self, loader: Batches, device: Any, *, check_ranks: bool) -> None:
+        super().__init__(loader)
         self._device = device
+        self._global = getattr(device, "is_fully_addressable", True) is False
+        self._check_ranks = check_ranks
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Start a pass."""
-        for columns in plain_columns(self._loader):
-            yield {name: self._put(name, values) for name, values in columns}
+    def __iter__(self) -> Iterator[Any]:
+        """Start a pass.
+
+        Raises:
+            ConfigError: The loader's share is not that of this process.
+        """
+        if self._check_ranks:
+            hold_ranks(self._loader, _jax.process_index(), _jax.process_count(), "JAX")
+        marks = marks_padding(self._loader)
+        for batch in self._pass():
+            yield converted(batch, self._put, marks=marks)
 
     def _put(self, name: str, values: NDArray[Any]) -> Any:
         if values.dtype == object:
             return values.tolist()
-        return _jax.device_put(_narrowed(name, values), self._device)
+        values = _narrowed(name, values)
+        if self._global:
+            return _jax.make_array_from_process_local_data(self._device, values)
+        return _jax.device_put(values, self._device)
 
 
 def _narrowed(name: str, values: NDArray[Any]) -> NDArray[Any]:

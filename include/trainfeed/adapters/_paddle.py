@@ -7,30 +7,41 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, dense, framework, plain_columns
+from trainfeed.adapters._batches import Batches, converted, dense, framework, marks_padding
+from trainfeed.adapters._passes import Adapted, hold_ranks
 
 __all__ = ["PaddleBatches"]
 
 _paddle = framework("paddle")
 
 
-class PaddleBatches:
+class PaddleBatches(Adapted):
     """Batches on the CPU.
 
     Args:
         loader: What yields the batches.
+        check_ranks: Whether its share has to be that of the process.
     """
 
-    def __init__(self, loader: Batches) -> None:
-        self._loader = loader
+    def __init__(self, loader: Batches, *, check_ranks: bool) -> None:
+        super().__init__(loader)
+        self._check_ranks = check_ranks
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Start a pass."""
-        for columns in plain_columns(self._loader):
-            yield {name: _tensor(values) for name, values in columns}
+    def __iter__(self) -> Iterator[Any]:
+        """Start a pass.
+
+        Raises:
+            ConfigError: The loader's share is not that of this process.
+        """
+        if self._check_ranks:
+            ranks = _paddle.distributed.get_rank(), _paddle.distributed.get_world_size()
+            hold_ranks(self._loader, *ranks, "paddle.distributed")
+        marks = marks_padding(self._loader)
+        for batch in self._pass():
+            yield converted(batch, _tensor, marks=marks)
 
 
-def _tensor(values: NDArray[Any]) -> Any:
+def _tensor(name: str, values: NDArray[Any]) -> Any:  # noqa: ARG001
     if values.dtype == object:
         return values.tolist()
     return _paddle.from_dlpack(dense(values))

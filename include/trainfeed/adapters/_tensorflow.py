@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from trainfeed.adapters._batches import (
     Batches,
+    columns_of,
     framework,
     marks_padding,
-    plain_columns,
+    named,
     schema_of,
 )
+from trainfeed.adapters._passes import Adapted
 from trainfeed.samples import Field, Schema
 
 __all__ = ["dataset"]
@@ -25,18 +27,38 @@ _tf = framework("tensorflow")
 def dataset(loader: Batches, schema: Schema | None) -> Any:
     """Return a ``tf.data.Dataset`` over the passes of a loader."""
     fields = schema_of(loader, schema)
+    marks = marks_padding(loader)
+    passes = _Passes(loader)
     signature = {name: spec for field in fields for name, spec in _specs(field)}
-    if marks_padding(loader):
+    if marks:
         signature["valid"] = _tf.TensorSpec((None,), _tf.bool)
 
     def batches() -> Iterator[dict[str, Any]]:
-        for columns in plain_columns(loader):
+        for batch in passes:
             yield {
                 name: _tensor(fields[name], values) if name in fields.names else values
-                for name, values in columns
+                for name, values in columns_of(named(batch, fields), marks=marks)
             }
 
-    return _tf.data.Dataset.from_generator(batches, output_signature=signature)
+    data = _tf.data.Dataset.from_generator(batches, output_signature=signature)
+    if getattr(getattr(loader, "share", None), "world_size", 1) > 1:
+        data = data.with_options(_shared_out_already())
+    data.set_epoch = passes.set_epoch
+    data.state_dict = passes.state_dict
+    data.load_state_dict = passes.load_state_dict
+    return data
+
+
+class _Passes(Adapted):
+    def __iter__(self) -> Iterator[Any]:
+        return self._pass()
+
+
+def _shared_out_already() -> Any:
+    """Return options with which a strategy over several workers leaves every batch where it is."""
+    options = _tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = _tf.data.experimental.AutoShardPolicy.OFF
+    return options
 
 
 def _specs(field: Field) -> Iterator[tuple[str, Any]]:

@@ -1,13 +1,15 @@
-"""Batches of torch tensors."""
+"""Batches of torch tensors, and which wirings of torch would read too much or too little."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, dense, framework, plain_columns
+from trainfeed.adapters._batches import Batches, converted, dense, framework, marks_padding
+from trainfeed.adapters._passes import Adapted, hold_ranks
 from trainfeed.errors import ConfigError
 
 __all__ = ["TorchBatches"]
@@ -15,50 +17,138 @@ __all__ = ["TorchBatches"]
 _torch = framework("torch")
 _data = framework("torch.utils.data")
 _IterableDataset: Any = _data.IterableDataset
+# What starts the passes of a data set that is given to a loader of torch or of accelerate.
+_LOADERS: Final = {"torch.utils.data._utils.fetch", "accelerate.data_loader"}
 
 
-class TorchBatches(_IterableDataset):  # type: ignore[misc]
+class TorchBatches(Adapted, _IterableDataset):  # type: ignore[misc]
     """An iterable data set of whole batches.
 
     Args:
         loader: What yields the batches.
+        check_ranks: Whether its share has to be that of the process.
     """
 
-    def __init__(self, loader: Batches) -> None:
-        super().__init__()
-        self._loader: Any = loader
+    def __init__(self, loader: Batches, *, check_ranks: bool) -> None:
+        super().__init__(loader)
+        self._check_ranks = check_ranks
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Start a pass.
+    def __iter__(self) -> Iterator[Any]:
+        """Start a pass with its first batch; wirings are looked at before that.
 
         Raises:
-            ConfigError: A worker process of torch's DataLoader asks: every worker would yield all
-                batches.
+            ConfigError: Torch's DataLoader makes batches of the batches, or has worker processes,
+                each of which would yield all batches; accelerate shares out what is a share
+                already; the loader's share is not that of this process.
         """
+        self._refuse_wiring()
+        return self._batches()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next pass be that of ``epoch``; within it, a state that was loaded counts.
+
+        Raises:
+            ConfigError: A state of another epoch was loaded, and would be lost; accelerate would
+                share out batches that it cannot take apart.
+        """
+        _refuse_sharding(self._loader, [*_callers()])
+        super().set_epoch(epoch)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "dataset":
+            raise AttributeError(
+                "expected torch's DataLoader, got the data set that trainfeed.adapters.torch makes;"
+                " let get_train_dataloader of a Trainer return"
+                " trainfeed.adapters.accelerate(loader, self.accelerator)",
+                name=name,
+                obj=self,
+            )
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name)
+
+    def _batches(self) -> Iterator[Any]:
+        marks = marks_padding(self._loader)
+        for batch in self._pass():
+            yield converted(batch, _tensor, marks=marks)
+
+    def _refuse_wiring(self) -> None:
+        callers = [*_callers()]
         if _data.get_worker_info() is not None:
             raise ConfigError(
                 "expected torch's DataLoader with num_workers=0: trainfeed's loader has workers of"
                 " its own, and each of torch's would deliver every batch once more; set"
                 " num_workers on trainfeed.DataLoader"
             )
-        for columns in plain_columns(self._loader):
-            yield {name: _tensor(values) for name, values in columns}
+        self._refuse_batching(callers)
+        dispatched = _refuse_sharding(self._loader, callers)
+        if self._check_ranks and not dispatched and _distributed().is_initialized():
+            ranks = _distributed().get_rank(), _distributed().get_world_size()
+            hold_ranks(self._loader, *ranks, "torch.distributed")
 
-    def __len__(self) -> int:
-        """How many batches a pass has, where the loader knows."""
-        return len(self._loader)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the loader's state."""
-        state: dict[str, Any] = self._loader.state_dict()
-        return state
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Hand a state to the loader."""
-        self._loader.load_state_dict(state)
+    def _refuse_batching(self, callers: list[Any]) -> None:
+        for caller in callers:
+            if getattr(caller, "auto_collation", False) and caller.dataset is self:
+                raise ConfigError(
+                    "expected torch's DataLoader with batch_size=None, got one that would make"
+                    " batches of batches; write DataLoader(batches, batch_size=None), or iterate"
+                    " over the adapter itself. A Trainer makes such a loader of train_dataset: let"
+                    " its get_train_dataloader return trainfeed.adapters.accelerate(loader,"
+                    " self.accelerator)"
+                )
 
 
-def _tensor(values: NDArray[Any]) -> Any:
+def _distributed() -> Any:
+    """Return torch.distributed, or what says that it is not there where torch is without it."""
+    distributed = framework("torch.distributed")
+    return distributed if distributed.is_available() else _NotDistributed
+
+
+class _NotDistributed:
+    @staticmethod
+    def is_initialized() -> bool:
+        return False
+
+
+def _refuse_sharding(loader: Batches, callers: list[Any]) -> bool:
+    """Say whether accelerate reads on one process for all; refuse what it cannot share out."""
+    accelerate = sys.modules.get("accelerate.data_loader")
+    if accelerate is None:
+        return False
+    share: Any = getattr(loader, "share", None)
+    advice = "write trainfeed.adapters.accelerate(loader, accelerator) in place of prepare()"
+    dispatched = False
+    for caller in callers:
+        if isinstance(caller, accelerate.IterableDatasetShard) and caller.num_processes > 1:
+            raise ConfigError(
+                "expected batches that nothing shares out again, got accelerate's"
+                " dispatch_batches=False, which would leave out whole batches on every process;"
+                f" give trainfeed.DataLoader rank and world_size, and {advice}"
+            )
+        if isinstance(caller, accelerate.DataLoaderDispatcher) and caller.state.num_processes > 1:
+            dispatched = True
+            if share is not None and share.world_size > 1:
+                raise ConfigError(
+                    "expected a loader of all samples, because accelerate reads it on process 0"
+                    f" alone and sends parts to the others, got one of rank {share.rank} of"
+                    f" {share.world_size}: the samples of the other ranks would never come;"
+                    f" {advice}"
+                )
+    return dispatched
+
+
+def _callers() -> Iterator[Any]:
+    """Yield the objects of torch and accelerate whose methods called, the nearest first.
+
+    A data set is told nothing about the loader that it is given to; this is how it knows. Frames
+    of others are passed by: one that is looked at keeps what its variables hold.
+    """
+    frame = sys._getframe(1)  # noqa: SLF001 - the interpreter's own way to look at callers
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_globals.get("__name__") in _LOADERS:
+            yield frame.f_locals.get("self")
+
+
+def _tensor(name: str, values: NDArray[Any]) -> Any:  # noqa: ARG001
     if values.dtype == object:
         return values.tolist()
     return _torch.from_numpy(dense(values))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from trainfeed.dataset import DatasetFolder, canonical
+from trainfeed.dataset.files import read_plain_file
 from trainfeed.errors import IngestError
 from trainfeed.sources import Evidence, PartitionBoundary, TopicIdentity
 
@@ -20,6 +24,10 @@ __all__ = [
     "read_boundary",
     "to_json",
 ]
+
+
+_PARTITION: Final = TypeAdapter(PartitionBoundary)
+_OFFSETS: Final = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -86,14 +94,14 @@ def read_boundary(path: Path) -> Boundary:
     Raises:
         IngestError: It is damaged.
     """
-    value = canonical.loads(path.read_bytes(), path=str(path))
+    value = canonical.loads(read_plain_file(path, max_bytes=canonical.MAX_BYTES), path=str(path))
     try:
         at, found_at = (
             datetime.strptime(value[name], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
             for name in ("at", "found_at")
         )
         partitions = {int(p): _partition(b) for p, b in value["partitions"].items()}
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise IngestError(
             f"boundary file {path} is damaged ({error}); restore or remove it"
         ) from error
@@ -105,7 +113,12 @@ def read_boundary(path: Path) -> Boundary:
 def _partition(value: dict[str, Any]) -> PartitionBoundary:
     evidence = value.get("evidence")
     known = None if evidence is None else Evidence.from_json(evidence)
-    return PartitionBoundary(**{**value, "evidence": known})
+    found = PartitionBoundary(**{**value, "evidence": known})
+    # Types too: an offset that is a text would surface in the middle of a plan.
+    _PARTITION.validate_json(json.dumps(asdict(found)), strict=True)
+    if not 0 <= found.offset < _OFFSETS:
+        raise ValueError(f"offset {found.offset}")
+    return found
 
 
 def _utc(time_ms: int) -> datetime:

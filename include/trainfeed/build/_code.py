@@ -22,8 +22,7 @@ from types import CodeType, ModuleType
 from typing import Any, Final
 
 from trainfeed.errors import ConfigError
-from trainfeed.spec import DatasetSpec
-from trainfeed.storage import posix
+from trainfeed.spec import DatasetSpec, read_module
 
 __all__ = [
     "code_digest",
@@ -66,8 +65,7 @@ def code_texts(spec: DatasetSpec) -> dict[str, bytes]:
     """
     texts = {}
     for path in _modules(spec):
-        with posix.map_errors(path):
-            texts[path.relative_to(spec.folder).as_posix()] = path.read_bytes()
+        texts[path.relative_to(spec.folder).as_posix()] = read_module(path)
     return texts
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from trainfeed.build._kept import lands
 from trainfeed.build._plan_file import Plan
 from trainfeed.build._space import landed_bytes, space
 from trainfeed.config import Environment
@@ -20,7 +19,7 @@ def full(
     places = space(spec, plan, env, landed_bytes(spec, plan, env))
     lines = [_line(each["place"], each["needed_bytes"], each["free_bytes"]) for each in places]
     work = _line("work", None, Location.parse(env.work).free_bytes())
-    landing = "landing files of this run, " if lands(spec) else ""
+    landing = "landing files of this run, " if spec.source.lands else ""
     return QuotaExceededError(
         f"{error}; kept: {landing}the plan and every published version; nothing was published;"
         f" {'; '.join([*lines, work])}; make room and build the interval again, it goes on from"

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from trainfeed.spec import DatasetSpec
 
-__all__ = ["kept", "lands"]
-
-
-def lands(spec: DatasetSpec) -> bool:
-    """Whether what is read is copied into landing files first."""
-    return spec.source.logs is None or spec.source.logs.land
+__all__ = ["kept"]
 
 
 def kept(spec: DatasetSpec) -> str:
     """Return the part of a message: landing files are named only where there are any."""
     nothing = "nothing was published"
-    return f"landing files are kept, {nothing}" if lands(spec) else nothing
+    return f"landing files are kept, {nothing}" if spec.source.lands else nothing

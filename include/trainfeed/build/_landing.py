@@ -17,9 +17,18 @@ from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.sources import LandingFile, landing_folder, landing_name
 from trainfeed.storage import Location
 
-__all__ = ["REMEDY", "is_landed", "landed_leaf", "landing_file", "leaf_of", "opened_landing"]
+__all__ = [
+    "REMEDY",
+    "is_landed",
+    "landed_leaf",
+    "landing_file",
+    "leaf_of",
+    "opened_landing",
+    "promised_leaf",
+]
 
 _LOGS: Final = "_logs"
+_LEDGER: Final = "ledger"
 _AGAIN: Final = "build the interval again (in Airflow: clear the run from ingest on)"
 REMEDY: Final = f"nothing was published; delete the file and {_AGAIN}"
 
@@ -61,6 +70,17 @@ def opened_landing(location: Location, *, verified: bool = True) -> Iterator[Lan
         raise ChecksumError(f"{error}; {REMEDY}") from error
 
 
+def promised_leaf(landing: LandingFile) -> Leaf:
+    """Return the account in the trailer of a landing file.
+
+    Raises:
+        FormatError: There is none, or something else.
+    """
+    if (text := landing.metadata.get(_LEDGER)) is None:
+        raise FormatError(f"expected {_LEDGER!r} in the trailer, got {sorted(landing.metadata)}")
+    return Leaf.from_json(canonical.loads(text.encode()))
+
+
 def landed_leaf(location: Location, source: str) -> Leaf | None:
     """Return the account of a landing file, or None when there is no complete, intact one.
 
@@ -70,11 +90,11 @@ def landed_leaf(location: Location, source: str) -> Leaf | None:
         return None
     try:
         with closing(LandingFile.open(location)) as landing:
-            promised = Leaf.from_json(canonical.loads(landing.metadata["ledger"].encode()))
+            promised = promised_leaf(landing)
             number = source_hash(source)
             batches = landing.iter_batches(verifies=True)
             found = sum((leaf_of(batch, number) for batch in batches), start=Leaf())
-    except (FormatError, KeyError, TypeError, ValueError) as error:
+    except FormatError as error:
         logger.warning("%s is torn or damaged and will be landed anew: %s", location.uri, error)
         return None
     if found != promised:

@@ -21,16 +21,10 @@ from trainfeed.spec import LogsSourceSpec, expand_path
 from trainfeed.storage import FileInfo
 from trainfeed.window import Interval, parse_time
 
-__all__ = ["check_folder", "iter_log", "lands"]
+__all__ = ["check_folder", "iter_log"]
 
 # A request or two per file; waiting for the answers takes most of the time.
 _THREADS: Final = 8
-
-
-def lands(stage: Stage) -> bool:
-    """Whether stages read landing files: always for topics, for log files if the spec says so."""
-    logs = stage.spec.source.logs
-    return logs is None or logs.land
 
 
 def check_folder(stage: Stage, sources: Iterable[str]) -> None:

@@ -23,6 +23,7 @@ from trainfeed.build._planned import (
 )
 from trainfeed.build._ref import PlanRef
 from trainfeed.dataset import DatasetFolder, canonical
+from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.order import shard_name
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.storage import posix
@@ -190,8 +191,7 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
 
 
 def _read(path: Path) -> bytes:
-    with posix.map_errors(path):
-        return path.read_bytes()
+    return read_plain_file(path, max_bytes=canonical.MAX_BYTES)
 
 
 def _parse(data: bytes, path: Path) -> Plan:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from trainfeed.build._landing import REMEDY, landing_file, leaf_of, opened_landing
-from trainfeed.build._log_files import iter_log, lands
+from trainfeed.build._landing import REMEDY, landing_file, leaf_of, opened_landing, promised_leaf
+from trainfeed.build._log_files import iter_log
 from trainfeed.build._plan_file import PlannedRange
 from trainfeed.build._stage import Stage
-from trainfeed.dataset import Leaf, canonical
+from trainfeed.dataset import Leaf
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import ChecksumError
 
@@ -34,7 +34,7 @@ class PieceReader:
         self._location = landing_file(stage.landing, planned, piece)
         self._number = source_hash(piece.source)
         self._stage, self._piece = stage, piece
-        self.is_source = not lands(stage)
+        self.is_source = not stage.spec.source.lands
         self.read = Leaf()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -55,7 +55,7 @@ class PieceReader:
                 yield batch
             return
         with opened_landing(self._location, verified=False) as landing:
-            promised = Leaf.from_json(canonical.loads(landing.metadata["ledger"].encode()))
+            promised = promised_leaf(landing)
             for batch in landing.iter_batches(verifies=True):
                 self.read += leaf_of(batch, self._number)
                 yield batch

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from trainfeed.errors import ConfigError
-from trainfeed.spec import DatasetSpec, did_you_mean
-from trainfeed.storage import posix
+from trainfeed.spec import DatasetSpec, did_you_mean, read_module
 
 __all__ = ["require_function"]
 
@@ -44,8 +43,7 @@ def require_function(spec: DatasetSpec) -> None:
 
 
 def _parse(path: Path) -> ast.Module:
-    with posix.map_errors(path):
-        source = path.read_bytes()
+    source = read_module(path)
     try:
         return ast.parse(source, filename=str(path))
     except SyntaxError as error:

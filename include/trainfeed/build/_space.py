@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.build._kept import lands
 from trainfeed.build._landing import landing_file
 from trainfeed.build._plan_file import Plan
 from trainfeed.config import Environment
@@ -82,7 +81,7 @@ class Experience:
 def landed_bytes(spec: DatasetSpec, plan: Plan, env: Environment) -> dict[int, int]:
     """Return the size of the landing files that are there already, by index of their range."""
     sizes: dict[int, int] = {}
-    if not lands(spec):
+    if not spec.source.lands:
         return sizes
     landing = Location.parse(env.landing)
     for index, piece in enumerate(plan.ranges):
@@ -111,7 +110,7 @@ def space(
     to_land = sum(piece.end - piece.start for piece in missing)
     positions = sum(piece.end - piece.start for piece in plan.ranges)
     landing = root = None
-    if not lands(spec):
+    if not spec.source.lands:
         landing = 0
     elif experience is not None:
         landing = round(to_land * experience.read_bytes)

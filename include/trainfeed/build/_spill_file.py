@@ -49,8 +49,11 @@ class ArrowWithTrailer:
         self._readers: dict[bool | None, Any] = {}
         try:
             self.trailer: dict[str, Any] = self._read_trailer()
-        except (pa.ArrowException, IndexError, KeyError, TypeError) as error:
+        except (pa.ArrowException, OSError, LookupError, TypeError, UnicodeError) as error:
             self.close()
+            # With a number it comes from the file system and says nothing about the bytes.
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             raise TruncatedError(f"file has no trailer; {_REMEDY}", path=location.uri) from error
         except FormatError:
             self.close()
@@ -93,7 +96,7 @@ class ArrowWithTrailer:
         last = reader.num_record_batches - 1
         _, metadata = reader.get_batch_with_custom_metadata(last)
         data = metadata[TRAILER.encode()]
-        if xxhash.xxh3_128_hexdigest(data) != metadata[DIGEST.encode()].decode():
+        if xxhash.xxh3_128_hexdigest(data).encode() != metadata[DIGEST.encode()]:
             raise ChecksumError(f"the trailer is damaged; {_REMEDY}", path=self._location.uri)
         trailer: dict[str, Any] = canonical.loads(data, path=self._location.uri)
         return trailer

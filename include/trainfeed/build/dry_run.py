@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trainfeed.build._kept import lands
 from trainfeed.build._plan_file import Plan, Planned, PlannedFile, load_plan
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._shadow import shadowed
@@ -74,7 +73,7 @@ def dry_run(
     return {
         "dry_run": True,
         **{name: planned[name] for name in ("dataset", "interval", "verdict", "generation")},
-        "lands": lands(spec),
+        "lands": spec.source.lands,
         "reads": list(islice(_reads(found, landed), _SHOWN_READS)),
         "sources": len(found.sources),
         "offsets": sum(i.end - i.start for i in found.inputs.values() if not _is_file(i)),

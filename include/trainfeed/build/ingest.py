@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from trainfeed import faults
 from trainfeed.build._landing import landed_leaf, landing_file, leaf_of
-from trainfeed.build._log_files import check_folder, iter_log, lands
+from trainfeed.build._log_files import check_folder, iter_log
 from trainfeed.build._plan_file import PlannedFile, PlannedInput, PlannedRange
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._stage import Stage, run_stage, unit_of
@@ -53,7 +53,7 @@ def ingest(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict
 
 def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
     pieces = [stage.plan.ranges[index] for index in unit_of(stage.plan.ingest, unit)]
-    if not lands(stage):
+    if not stage.spec.source.lands:
         return _verify(stage, unit, pieces)
     adopted, landed = Leaf(), Leaf()
     missing = []

@@ -18,7 +18,6 @@ from trainfeed.build._deaths import explain
 from trainfeed.build._engine import Death, Limits, rest_workers, run_jobs
 from trainfeed.build._group import batch_bytes_of
 from trainfeed.build._jobs import FunctionJob
-from trainfeed.build._log_files import lands
 from trainfeed.build._merge import Merge
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._run import Run
@@ -76,7 +75,7 @@ def _preprocess(stage: Stage, unit: int) -> dict[str, Any]:
     return {
         "verdict": "built",
         "unit": unit,
-        "source_reads": 0 if lands(stage) else records,
+        "source_reads": 0 if stage.spec.source.lands else records,
         "records": records,
         "samples": sum(part.valid.samples for part in ledger.values()),
         "quarantined": sum(part.quarantined.records for part in ledger.values()),

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from trainfeed.build._plan_file import Plan, load_plan
 from trainfeed.build._ref import PlanRef
+from trainfeed.build._spill import QUARANTINE_SCHEMA
 from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
@@ -107,7 +108,12 @@ class Quarantine:
         for table in self._tables():
             for row in table.to_pylist():
                 if reason is None or row["reason"] == reason:
-                    yield QuarantinedRecord(**{**row, "source": self._sources[row["source"]]})
+                    yield QuarantinedRecord(**{**row, "source": self._source(row["source"])})
+
+    def _source(self, index: int | None) -> str:
+        if index is None or not 0 <= index < len(self._sources):
+            raise _damaged(self.place, f"source {index} of {len(self._sources)}")
+        return self._sources[index]
 
 
 def quarantine_files(place: Location) -> list[FileInfo]:
@@ -196,17 +202,30 @@ def _work_tables(place: Location, names: Iterable[str]) -> Iterator[pa.Table]:
 def _published_tables(path: Path) -> Iterator[pa.Table]:
     with open_plain_file(path) as file, _arrow_errors(path):
         reader = pa.ipc.open_file(file)
+        if not reader.schema.equals(QUARANTINE_SCHEMA):
+            raise _damaged(str(path), f"got columns {reader.schema.names}, or of other types")
         for number in range(reader.num_record_batches):
-            yield pa.Table.from_batches([reader.get_batch(number)])
+            batch = reader.get_batch(number)
+            # Buffers come from a disk: an offset that points outside would crash the process.
+            batch.validate(full=True)
+            yield pa.Table.from_batches([batch])
 
 
 @contextmanager
 def _arrow_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except pa.ArrowException as error:
-        message = f"expected quarantined records: {error}; compare the version: trainfeed verify"
-        raise FormatError(message, path=str(path)) from error
+    # Some of pyarrow's complaints about the bytes are an OSError, of no number.
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise _damaged(str(path), str(error)) from error
+
+
+def _damaged(path: str, problem: str) -> FormatError:
+    return FormatError(
+        f"expected quarantined records: {problem}; compare the version: trainfeed verify", path=path
+    )
 
 
 def _modified_ms(path: Path) -> int:

@@ -26,6 +26,7 @@ from trainfeed.dataset import canonical, require_root
 from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import DatasetFolder, generation_name, parse_generation
 from trainfeed.errors import NotFoundError, TrainFeedError
+from trainfeed.paths import FilePath
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import Location, posix
 
@@ -51,7 +52,7 @@ class Removal:
     published: datetime
 
 
-def prune(spec: DatasetSpec, root: Path, *, dry_run: bool = False) -> list[Removal]:
+def prune(spec: DatasetSpec, root: FilePath, *, dry_run: bool = False) -> list[Removal]:
     """Remove the generations that ``retention`` in dataset.yaml does not keep.
 
     Args:
@@ -67,7 +68,7 @@ def prune(spec: DatasetSpec, root: Path, *, dry_run: bool = False) -> list[Remov
         StorageError: The file system refused. What was removed is removed.
     """
     require_root(root, "TRAINFEED_ROOT")
-    folder = DatasetFolder(root, spec.name)
+    folder = DatasetFolder(Path(root), spec.name)
     pinned = _pins(folder)
     removals = []
     for interval in folder.intervals():

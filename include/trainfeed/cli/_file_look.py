@@ -14,6 +14,7 @@ import typer
 from trainfeed.cli._file_options import (
     AsFormat,
     AsJson,
+    Delimiter,
     File,
     Files,
     SchemaFile,
@@ -52,22 +53,29 @@ def head(
     number: Annotated[int, typer.Option("-n", "--number", min=0, help="How many.")] = 10,
     schema: SchemaFile = None,
     file_format: AsFormat = None,
+    delimiter: Delimiter = None,
     use_json: AsJson = False,
 ) -> None:
     """Show the first samples of files, one file after another."""
     from trainfeed.conversion import paths_of
 
-    opened = (open_file(path, schema, file_format) for path in paths_of(files))
+    opened = (open_file(path, schema, file_format, delimiter) for path in paths_of(files))
     samples = islice(chain.from_iterable(file.samples() for file in opened), number)
     print_samples(samples, use_json=use_json)
 
 
-def cat(files: Files, *, schema: SchemaFile = None, file_format: AsFormat = None) -> None:
+def cat(
+    files: Files,
+    *,
+    schema: SchemaFile = None,
+    file_format: AsFormat = None,
+    delimiter: Delimiter = None,
+) -> None:
     """Print all samples as JSON, one a line."""
     from trainfeed.conversion import JsonSamples, paths_of
 
     for path in paths_of(files):
-        opened = open_file(path, schema, file_format)
+        opened = open_file(path, schema, file_format, delimiter)
         for sample in opened.samples():
             value = as_json(sample)
             if opened.schema is not None and opened.container is not None:
@@ -82,6 +90,7 @@ def verify(
     deep: Annotated[bool, typer.Option("--deep", help="Read and decode everything.")] = False,
     schema: SchemaFile = None,
     file_format: AsFormat = None,
+    delimiter: Delimiter = None,
     use_json: AsJson = False,
 ) -> None:
     """Look for damage: headers and sizes, or everything; status 3 if there is any."""
@@ -95,7 +104,7 @@ def verify(
         for number, path in enumerate(paths):
             tell(len(paths), number)
             try:
-                opened = open_file(path, schema, file_format)
+                opened = open_file(path, schema, file_format, delimiter)
                 problems.setdefault(str(path), [])
                 _read(opened, deep=deep)
             except FormatError as error:
@@ -109,7 +118,8 @@ def verify(
     else:
         typer.echo(f"{len(problems)} intact")
     if found:
-        print_message(f"keep what is whole: {program()} file repair FILE --output NEW")
+        if any(_can_be_repaired(path) for path, list_ in problems.items() if list_):
+            print_message(f"keep what is whole: {program()} file repair FILE --output NEW")
         raise typer.Exit(_DAMAGED)
 
 
@@ -222,6 +232,16 @@ def _verify_sets(
             names = {each.partition(":")[0] for each in found}
             paths += [folder / s.name for s in manifest.shards if s.name not in names]
     return paths
+
+
+def _can_be_repaired(path: str) -> bool:
+    """Return whether ``repair`` may know the format of a damaged file, or of those of a set."""
+    from trainfeed.conversion import Format, format_of
+
+    try:
+        return format_of(path) in {Format.RECORDIO, Format.TFRECORD}
+    except FormatError:
+        return True
 
 
 def _read(opened: SampleFile, *, deep: bool) -> None:

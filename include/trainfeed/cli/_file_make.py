@@ -14,12 +14,15 @@ from trainfeed.cli._file_options import (
     AsFormat,
     AsJson,
     Codec,
+    Delimiter,
     File,
     Files,
     IndexBase,
     Labels,
     NumFeatures,
     SchemaFile,
+    TextEncoding,
+    csv_options,
     progress,
     source_options,
     sparse_options,
@@ -96,6 +99,8 @@ def convert(  # noqa: PLR0913 (options of a command)
     index_base: IndexBase = None,
     num_features: NumFeatures = None,
     labels: Labels = None,
+    delimiter: Delimiter = None,
+    encoding: TextEncoding = "utf-8",
     labels_output: Annotated[
         Path | None, typer.Option("--labels-output", help="IDX: new file of the labels.")
     ] = None,
@@ -103,15 +108,16 @@ def convert(  # noqa: PLR0913 (options of a command)
 ) -> None:
     """Write the samples of a file to a new one of any format, in their order.
 
-    recordio, tfrecord, parquet, arrow, jsonl, csv, idx, libsvm.
+    recordio, tfrecord, parquet, arrow, jsonl, csv, idx, libsvm, webdataset (a tar).
     """
     from trainfeed.conversion import Format, SinkOptions, open_sample_file, transcode
 
     if to is not None and to not in set(Format):
         raise ConfigError(f"expected a format of {', '.join(Format)}, got {to!r}")
     sparse = sparse_options(index_base, num_features, [file])
+    csv = csv_options(delimiter, encoding)
     source = open_sample_file(
-        file, source_options(schema, file_format, labels=labels, sparse=sparse)
+        file, source_options(schema, file_format, labels=labels, sparse=sparse, csv=csv)
     )
     options = SinkOptions(None if to is None else Format(to), codec, sparse, labels_output)
     with progress("converting") as tell:
@@ -157,6 +163,8 @@ def reshard(  # noqa: PLR0913 (options of a command)
     index_base: IndexBase = None,
     num_features: NumFeatures = None,
     labels: Labels = None,
+    delimiter: Delimiter = None,
+    encoding: TextEncoding = "utf-8",
     memory_mib: Annotated[int, typer.Option("--memory-mib", help="Samples in memory.")] = 128,
     use_json: AsJson = False,
 ) -> None:
@@ -167,6 +175,7 @@ def reshard(  # noqa: PLR0913 (options of a command)
         raise ConfigError(f"expected a format of {', '.join(FileFormat)}, got {to!r}")
     paths = paths_of(files)
     sparse = sparse_options(index_base, num_features, paths)
+    csv = csv_options(delimiter, encoding)
     with progress("converting") as tell:
         manifest = convert_files(
             paths,
@@ -175,7 +184,7 @@ def reshard(  # noqa: PLR0913 (options of a command)
             prefix,
             seed=seed,
             codec=codec or "none",
-            source=source_options(schema, file_format, labels=labels, sparse=sparse),
+            source=source_options(schema, file_format, labels=labels, sparse=sparse, csv=csv),
             options=ConvertOptions(
                 file_format=FileFormat(to), memory_bytes=memory_mib << 20, on_progress=tell
             ),

@@ -16,18 +16,21 @@ from trainfeed.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainfeed.conversion import SampleFile, SourceOptions, SparseOptions
+    from trainfeed.conversion import CsvOptions, SampleFile, SourceOptions, SparseOptions
 
 __all__ = [
     "AsFormat",
     "AsJson",
     "Codec",
+    "Delimiter",
     "File",
     "Files",
     "IndexBase",
     "Labels",
     "NumFeatures",
     "SchemaFile",
+    "TextEncoding",
+    "csv_options",
     "open_file",
     "progress",
     "source_options",
@@ -55,6 +58,15 @@ IndexBase = Annotated[
 NumFeatures = Annotated[
     int | None, typer.Option("--num-features", help="libsvm: how many; counted if not given.")
 ]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter", help="CSV: the character between cells, or tab; the header shows it if not."
+    ),
+]
+TextEncoding = Annotated[
+    str, typer.Option("--encoding", help="CSV: encoding of the text, such as latin-1.")
+]
 Labels = Annotated[Path | None, typer.Option("--labels", help="IDX: the file of the labels.")]
 
 
@@ -64,13 +76,14 @@ def source_options(
     *,
     labels: Path | None = None,
     sparse: SparseOptions | None = None,
+    csv: CsvOptions | None = None,
 ) -> SourceOptions:
     """Return what the options say about the files to read.
 
     Raises:
         ConfigError: There is no such format, or the file holds no schema.
     """
-    from trainfeed.conversion import Format, SourceOptions, load_schema
+    from trainfeed.conversion import CsvOptions, Format, SourceOptions, load_schema
 
     if file_format is not None and file_format not in set(Format):
         raise ConfigError(f"expected a format of {', '.join(Format)}, got {file_format!r}")
@@ -79,7 +92,19 @@ def source_options(
         schema=None if schema is None else load_schema(schema),
         labels=labels,
         sparse=sparse,
+        csv=csv or CsvOptions(),
     )
+
+
+def csv_options(delimiter: str | None, encoding: str) -> CsvOptions:
+    """Return how to read the text of CSV files.
+
+    Raises:
+        ConfigError: The delimiter is no character, or the encoding none of text.
+    """
+    from trainfeed.conversion import CsvOptions
+
+    return CsvOptions(delimiter, encoding=encoding)
 
 
 def sparse_options(
@@ -102,11 +127,14 @@ def sparse_options(
     return SparseOptions(index_base, num_features)
 
 
-def open_file(path: Path, schema: Path | None, file_format: str | None) -> SampleFile:
+def open_file(
+    path: Path, schema: Path | None, file_format: str | None, delimiter: str | None = None
+) -> SampleFile:
     """Return the samples of a file, given the options."""
     from trainfeed.conversion import open_sample_file
 
-    return open_sample_file(path, source_options(schema, file_format))
+    csv = csv_options(delimiter, "utf-8")
+    return open_sample_file(path, source_options(schema, file_format, csv=csv))
 
 
 @contextmanager

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import numpy as np
 import typer
 
-from trainfeed.cli._file_options import AsFormat, AsJson, Files, SchemaFile, open_file, progress
+from trainfeed.cli._file_options import (
+    AsFormat,
+    AsJson,
+    Delimiter,
+    Files,
+    SchemaFile,
+    open_file,
+    progress,
+)
 from trainfeed.cli._file_page import FieldPlot, write_page
 from trainfeed.cli._file_plot import write_png
 from trainfeed.cli._file_text import printable
@@ -27,7 +35,7 @@ _MOST_VALUES: Final = 20_000
 _NUM_BINS: Final = 32
 
 
-def stats(
+def stats(  # noqa: PLR0913 (options of a command)
     files: Files,
     *,
     html: Annotated[
@@ -38,13 +46,14 @@ def stats(
     ] = None,
     schema: SchemaFile = None,
     file_format: AsFormat = None,
+    delimiter: Delimiter = None,
     use_json: AsJson = False,
 ) -> None:
     """Show count, nulls, range, mean and more of every field."""
     from trainfeed.conversion import paths_of
     from trainfeed.samples import Statistics, TypedCodec
 
-    opened = [open_file(path, schema, file_format) for path in paths_of(files)]
+    opened = [open_file(path, schema, file_format, delimiter) for path in paths_of(files)]
     found = opened[0].schema
     if found is None or any(file.schema != found for file in opened):
         raise ConfigError("expected typed samples of one schema; give it with --schema FILE")

@@ -10,6 +10,7 @@ from trainfeed.conversion._arrow_schema import arrow_schema
 from trainfeed.conversion._base64_reader import ImageOptions, ImageSample, base64_reader
 from trainfeed.conversion._base64_tool import Base64Report, process_base64
 from trainfeed.conversion._convert import convert, convert_arrays
+from trainfeed.conversion._csv_files import CsvOptions, read_csv, write_csv
 from trainfeed.conversion._files import convert_files
 from trainfeed.conversion._idx import (
     IdxHeader,
@@ -19,6 +20,7 @@ from trainfeed.conversion._idx import (
     read_idx_header,
     write_idx,
 )
+from trainfeed.conversion._json_lines import read_json_lines, write_json_lines
 from trainfeed.conversion._json_samples import JsonSamples
 from trainfeed.conversion._manifest import Encoding, ShardManifest
 from trainfeed.conversion._merge import merge_files
@@ -46,13 +48,18 @@ from trainfeed.conversion._stages import (
     publish_conversion,
     scatter_files,
 )
-from trainfeed.conversion._text_files import read_csv, read_json_lines, write_csv, write_json_lines
+from trainfeed.conversion._webdataset import (
+    read_webdataset,
+    webdataset_schema,
+    write_webdataset,
+)
 
 __all__ = [
     "MAX_SHARDS",
     "Base64Report",
     "ConversionRequest",
     "ConvertOptions",
+    "CsvOptions",
     "Encoding",
     "FileFormat",
     "Format",
@@ -96,14 +103,17 @@ __all__ = [
     "read_idx_header",
     "read_json_lines",
     "read_sparse",
+    "read_webdataset",
     "repair_file",
     "repair_in_place",
     "scatter_files",
     "shard_name",
     "transcode",
+    "webdataset_schema",
     "write_arrow",
     "write_csv",
     "write_idx",
     "write_json_lines",
     "write_parquet",
+    "write_webdataset",
 ]

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -14,8 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainfeed.conversion._arrow_schema import arrow_schema, schema_of
+from trainfeed.conversion._arrow_stream import ArrowStream
 from trainfeed.conversion._input import open_input
 from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import FilePath
 from trainfeed.samples import Field, Schema
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "write_parquet",
 ]
 
+_FILE_MAGIC: Final = b"ARROW1"
 _BATCH_ROWS: Final = 4096
 _BATCH_BYTES: Final = 8 << 20
 
@@ -41,7 +43,7 @@ class ArrowTable:
         self,
         schema: Schema,
         batches: Iterator[pa.RecordBatch],
-        path: Path,
+        path: FilePath,
         num_rows: int | None = None,
     ) -> None:
         self.schema = schema
@@ -98,7 +100,7 @@ class ArrowTable:
 
 
 @contextmanager
-def open_parquet(path: Path) -> Iterator[ArrowTable]:
+def open_parquet(path: FilePath) -> Iterator[ArrowTable]:
     """Open a Parquet file; a batch of rows is decoded at a time.
 
     Checksums of pages are verified where the file has them, as those of ``write_parquet`` do.
@@ -115,18 +117,19 @@ def open_parquet(path: Path) -> Iterator[ArrowTable]:
 
 
 @contextmanager
-def open_arrow(path: Path) -> Iterator[ArrowTable]:
-    """Open a file of Arrow IPC; a batch of the file is in memory at a time.
+def open_arrow(path: FilePath) -> Iterator[ArrowTable]:
+    """Open a file of Arrow IPC, in the file format or in the stream format.
+
+    Its content says which of the two it is. A batch of the file is in memory at a time.
 
     Raises:
         FormatError: It is damaged.
+        TruncatedError: A stream ends early, or without the mark at its end.
         ConfigError: A column has a type that samples have not.
     """
     with open_input(path) as file, _arrow_errors(path):
-        reader = pa.ipc.open_file(file)
-        schema = schema_of(reader.schema, frozenset)
-        batches = map(reader.get_batch, range(reader.num_record_batches))
-        yield ArrowTable(schema, batches, path)
+        columns, batches = _columns_and_batches(file)
+        yield ArrowTable(schema_of(columns, frozenset), batches, path)
 
 
 def write_parquet(
@@ -170,6 +173,16 @@ def _write(
     return count
 
 
+def _columns_and_batches(file: BinaryIO) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
+    file.seek(0)
+    if not is_file:
+        stream = ArrowStream(file)
+        return stream.schema, stream.iter_batches()
+    reader = pa.ipc.open_file(file)
+    return reader.schema, map(reader.get_batch, range(reader.num_record_batches))
+
+
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         values = [None if value is None else value.tolist() for value in values]
@@ -180,19 +193,28 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 def _columns_without_nulls(parquet: pq.ParquetFile) -> Set[str]:
     with_nulls: set[str] = set()
-    names: set[str] = set()
-    metadata = parquet.metadata
+    metadata, columns = parquet.metadata, parquet.schema_arrow
+    # Told by their order: a path of "a.b" may be the column "a.b", or the part b of the column a.
+    owners = [column.name for column in columns for _ in range(_num_leaves(column.type))]
+    if not metadata.num_row_groups or len(owners) != metadata.num_columns:
+        return frozenset()
     for group in range(metadata.num_row_groups):
         # Of a damaged footer reading says so, where looking at statistics kills the process.
         next(parquet.iter_batches(batch_size=1, row_groups=[group], use_threads=False), None)
-        for number in range(metadata.num_columns):
-            column = metadata.row_group(group).column(number)
-            name = column.path_in_schema.split(".")[0]
-            names.add(name)
-            counts = column.statistics
+        for number, name in enumerate(owners):
+            counts = metadata.row_group(group).column(number).statistics
             if counts is None or not counts.has_null_count or counts.null_count:
                 with_nulls.add(name)
-    return names - with_nulls
+    return set(owners) - with_nulls
+
+
+def _num_leaves(kind: pa.DataType) -> int:
+    """Return how many columns Parquet stores for a type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _num_leaves(kind.storage_type)
+    if pa.types.is_dictionary(kind) or not pa.types.is_nested(kind):
+        return 1
+    return sum(_num_leaves(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _plain(column: Any) -> Any:
@@ -206,7 +228,7 @@ def _plain(column: Any) -> Any:
     return column
 
 
-def _column_to_numpy(field: Field, column: Any, path: Path) -> Any:
+def _column_to_numpy(field: Field, column: Any, path: FilePath) -> Any:
     column = _plain(column)
     missing = column.is_null().to_numpy(zero_copy_only=False)
     if missing.any() and not field.optional:
@@ -226,7 +248,7 @@ def _column_to_numpy(field: Field, column: Any, path: Path) -> Any:
     return np.ma.MaskedArray(values, mask=mask.copy())
 
 
-def _values(field: Field, column: Any, path: Path) -> list[Any]:
+def _values(field: Field, column: Any, path: FilePath) -> list[Any]:
     column = _plain(column)
     if not field.optional and column.null_count:
         raise FormatError(f"column {field.name!r}: a value is null", path=str(path))
@@ -236,7 +258,7 @@ def _values(field: Field, column: Any, path: Path) -> list[Any]:
     return [_nested(field, each.values, path) if each.is_valid else None for each in column]
 
 
-def _nested(field: Field, values: Any, path: Path) -> Any:
+def _nested(field: Field, values: Any, path: FilePath) -> Any:
     num_items = len(values)
     for _ in field.shape[1:]:
         values = values.flatten()
@@ -247,7 +269,7 @@ def _nested(field: Field, values: Any, path: Path) -> Any:
 
 
 @contextmanager
-def _arrow_errors(path: Path) -> Iterator[None]:
+def _arrow_errors(path: FilePath) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, EOFError, UnicodeError) as error:

@@ -14,13 +14,15 @@ from trainfeed.conversion._manifest import Encoding, ShardManifest
 from trainfeed.conversion._options import AnyCodec, ConvertOptions, ShardFormat
 from trainfeed.conversion._records import ArrayEncoder, record_encoder
 from trainfeed.conversion._target import Target
+from trainfeed.readers import BlockReader, open_reader
 from trainfeed.recordio import Codec
 from trainfeed.samples import Schema
 
-__all__ = ["AnyReader", "BlockReader", "convert", "convert_arrays"]
+__all__ = ["AnyReader", "ArraysReader", "convert", "convert_arrays"]
 
 AnyReader: TypeAlias = Callable[[], Iterable[Any]]
-BlockReader: TypeAlias = "Callable[[], Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]]"
+Arrays: TypeAlias = NDArray[Any] | Mapping[str, NDArray[Any]]
+ArraysReader: TypeAlias = Callable[[], Iterable[Arrays]]
 
 _DEFAULTS: Final = ConvertOptions()
 
@@ -87,7 +89,7 @@ def convert(  # noqa: PLR0913 (four say what, three how; the rest is in options)
 
 def convert_arrays(  # noqa: PLR0913 (as for convert)
     output_path: str | os.PathLike[str],
-    reader: BlockReader,
+    reader: ArraysReader | BlockReader,
     num_shards: int,
     name_prefix: str,
     *,
@@ -104,7 +106,9 @@ def convert_arrays(  # noqa: PLR0913 (as for convert)
         output_path: As for ``convert``.
         reader: Called once; yields blocks of samples: structured arrays of
             ``schema.record_dtype``, shape ``(n,)``, or mappings from field to array of shape
-            ``(n, *field.shape)``. A block is copied before the next one is asked for.
+            ``(n, *field.shape)``. A block is copied before the next one is asked for. Of a
+            ``BlockReader`` of ``trainfeed.readers`` the blocks are taken, with their columns as
+            the fields; each is a row or more.
         num_shards: As for ``convert``.
         name_prefix: As for ``convert``.
         schema: Of the samples.
@@ -132,7 +136,13 @@ def convert_arrays(  # noqa: PLR0913 (as for convert)
     encoder = ArrayEncoder(schema, target.shard_format.file_format)
 
     def read(runs: RunBuilder) -> None:
-        for block in reader():
-            runs.add_all(encoder.encode(block))
+        with open_reader(_blocks_of(reader)) as blocks:
+            for block in blocks:
+                runs.add_all(encoder.encode(block))
 
     return target.fill(read, options)
+
+
+def _blocks_of(reader: ArraysReader | BlockReader) -> ArraysReader:
+    # Called, such a reader gives its samples one by one.
+    return reader.blocks if isinstance(reader, BlockReader) else reader

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError
+from trainfeed.paths import FilePath
 from trainfeed.readers import IdxHeader, idx, open_idx
 from trainfeed.samples import Field, Schema
 
 __all__ = ["IdxHeader", "idx_schema", "iter_idx", "iter_idx_pairs", "read_idx_header", "write_idx"]
 
 
-def read_idx_header(path: Path) -> IdxHeader:
+def read_idx_header(path: FilePath) -> IdxHeader:
     """Read what a file says that it holds.
 
     Raises:
@@ -26,7 +26,7 @@ def read_idx_header(path: Path) -> IdxHeader:
         return file.header
 
 
-def idx_schema(images: Path, labels: Path | None = None) -> Schema:
+def idx_schema(images: FilePath, labels: FilePath | None = None) -> Schema:
     """Return the schema of the samples of a file: ``image`` and, if there are any, ``label``."""
     fields = []
     for name, path in (("image", images), ("label", labels)):
@@ -36,7 +36,7 @@ def idx_schema(images: Path, labels: Path | None = None) -> Schema:
     return Schema(tuple(fields))
 
 
-def iter_idx(path: Path, *, block_items: int | None = None) -> Iterator[NDArray[Any]]:
+def iter_idx(path: FilePath, *, block_items: int | None = None) -> Iterator[NDArray[Any]]:
     """Yield the items of a file in blocks.
 
     Args:
@@ -54,7 +54,7 @@ def iter_idx(path: Path, *, block_items: int | None = None) -> Iterator[NDArray[
         yield from file.iter_blocks(block_items or file.header.block_items)
 
 
-def iter_idx_pairs(images: Path, labels: Path) -> Iterator[dict[str, NDArray[Any]]]:
+def iter_idx_pairs(images: FilePath, labels: FilePath) -> Iterator[dict[str, NDArray[Any]]]:
     """Yield blocks of ``image`` and ``label``, as ``convert_arrays`` takes them.
 
     Raises:

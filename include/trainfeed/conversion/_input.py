@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from trainfeed.dataset.canonical import MAX_BYTES as MAX_JSON_BYTES
-from trainfeed.dataset.files import open_plain_file
-from trainfeed.errors import FormatError
+from trainfeed.dataset.files import read_plain_file
 from trainfeed.paths import open_regular
 from trainfeed.storage.posix import map_errors
 
@@ -41,11 +40,7 @@ def read_small(path: Path) -> bytes:
         NotFoundError: Nothing has the name.
         FormatError: Something else than a file has it, or it is larger.
     """
-    with open_plain_file(path) as file:
-        data = file.read(MAX_JSON_BYTES + 1)
-    if len(data) > MAX_JSON_BYTES:
-        raise FormatError(f"expected at most {MAX_JSON_BYTES} bytes", path=str(path))
-    return data
+    return read_plain_file(path, max_bytes=MAX_JSON_BYTES)
 
 
 class Line(NamedTuple):

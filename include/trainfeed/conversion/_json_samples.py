@@ -18,9 +18,9 @@ import numpy as np
 from trainfeed.errors import SampleShapeError
 from trainfeed.samples import Field, Schema
 
-__all__ = ["JsonSamples", "value_from_json", "value_to_json"]
+__all__ = ["NOT_FINITE", "JsonSamples", "value_from_json", "value_to_json"]
 
-_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class JsonSamples:
@@ -102,6 +102,6 @@ def _without_names(field: Field, value: Any) -> Any:
         return [_without_names(field, each) for each in value]
     if not isinstance(value, str):
         return value
-    if value not in _NOT_FINITE:
+    if value not in NOT_FINITE:
         raise SampleShapeError(f"field {field.name!r}: expected a number, got {value!r:.60}")
-    return _NOT_FINITE[value]
+    return NOT_FINITE[value]

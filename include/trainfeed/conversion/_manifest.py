@@ -23,6 +23,7 @@ from trainfeed.conversion._shards import ShardInfo
 from trainfeed.dataset import canonical
 from trainfeed.dataset.sealed import require_intact, seal
 from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import FilePath
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import map_errors
 
@@ -110,7 +111,7 @@ class ShardManifest:
         return seal((text + ",\n".join(f"  {line}" for line in lines) + "\n ]\n}\n").encode())
 
     @classmethod
-    def load(cls, folder: Path, prefix: str) -> ShardManifest:
+    def load(cls, folder: FilePath, prefix: str) -> ShardManifest:
         """Read the manifest of the set ``prefix`` in a folder.
 
         Raises:
@@ -118,7 +119,7 @@ class ShardManifest:
             ChecksumError: It is not the one that was written.
             FormatError: It is no manifest of shards.
         """
-        path = folder / manifest_name(prefix)
+        path = Path(folder) / manifest_name(prefix)
         try:
             data = read_small(path)
         except NotFoundError as error:
@@ -165,7 +166,7 @@ class ShardManifest:
             raise FormatError("the numbers of samples or shards contradict the shards' accounts")
         return manifest
 
-    def problems(self, folder: Path, *, deep: bool = False) -> list[str]:
+    def problems(self, folder: FilePath, *, deep: bool = False) -> list[str]:
         """Compare the files of a folder with the manifest.
 
         Args:
@@ -176,6 +177,7 @@ class ShardManifest:
             What is wrong, each with the file's name: a shard that is missing, has another size or
             digest, or is no shard of this set although its name says so.
         """
+        folder = Path(folder)
         with map_errors(folder):
             found = {path.name: path for path in sorted(folder.iterdir())}
         problems = [

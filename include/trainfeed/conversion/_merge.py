@@ -14,7 +14,7 @@ from trainfeed.conversion._sidecar import write_sidecar
 from trainfeed.conversion._sniff import Format
 from trainfeed.conversion._sources import SampleFile, SourceOptions
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import NewFile, write_all
+from trainfeed.paths import FilePath, NewFile, write_all
 from trainfeed.recordio import verify_shard
 from trainfeed.tfrecord import TFRecordWriter
 
@@ -24,7 +24,7 @@ _COPY_BYTES: Final = 1 << 20
 
 
 def merge_files(
-    paths: Sequence[Path], output: Path, *, on_progress: OnProgress | None = None
+    paths: Sequence[FilePath], output: FilePath, *, on_progress: OnProgress | None = None
 ) -> int:
     """Write the records of files to a new one, in order.
 
@@ -44,7 +44,7 @@ def merge_files(
         ConfigError: The files hold different samples, or are not all RecordIO or all TFRecord.
         FormatError: A file is damaged; nothing was written.
     """
-    inputs = open_inputs(paths, SourceOptions())
+    inputs = open_inputs(map(Path, paths), SourceOptions())
     formats = {file.file_format for file in inputs.files}
     if len(formats) > 1 or not formats <= {Format.RECORDIO, Format.TFRECORD}:
         raise ConfigError(
@@ -59,7 +59,7 @@ def merge_files(
                 on_progress(len(inputs.files), number)
             count += append(file, new)
         if inputs.encoding is not Encoding.BYTES:
-            write_sidecar(output, inputs.encoding, inputs.schema)
+            write_sidecar(Path(output), inputs.encoding, inputs.schema)
         new.commit()
     except BaseException:
         new.abandon()

@@ -17,7 +17,7 @@ from trainfeed.conversion._sidecar import known_encoding, write_sidecar
 from trainfeed.conversion._sniff import Format
 from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
 from trainfeed.errors import ConfigError
-from trainfeed.paths import NewFile, write_all
+from trainfeed.paths import FilePath, NewFile, write_all
 from trainfeed.recordio import ChunkBuffers, iter_chunks
 from trainfeed.storage.posix import map_errors, sync_dir
 from trainfeed.tfrecord import TFRecordWriter, iter_records
@@ -44,7 +44,7 @@ class RepairReport:
 
 
 def repair_file(
-    path: Path, output: Path, file_format: Format, *, on_progress: OnProgress | None = None
+    path: FilePath, output: FilePath, file_format: Format, *, on_progress: OnProgress | None = None
 ) -> RepairReport:
     """Write what is whole of a file to a new one.
 
@@ -65,6 +65,7 @@ def repair_file(
         FormatError: The file is in another layout of RecordIO, or made so that looking for whole
             parts would take too long; or what is beside it, or its set's manifest, is damaged.
     """
+    path, output = Path(path), Path(output)
     encoding, schema = known_encoding(path)
     with _new_file(output) as file:
         report = _repair(path, file, file_format, on_progress)
@@ -74,7 +75,7 @@ def repair_file(
 
 
 def repair_in_place(
-    path: Path, file_format: Format, *, on_progress: OnProgress | None = None
+    path: FilePath, file_format: Format, *, on_progress: OnProgress | None = None
 ) -> RepairReport:
     """Let what is whole of a file take its place; see ``repair_file``.
 
@@ -85,6 +86,7 @@ def repair_in_place(
         ConfigError: The format is neither of the two.
         FormatError: As for ``repair_file``.
     """
+    path = Path(path)
     new = path.with_name(f"{path.name}.repaired")
     with _new_file(new) as file:
         report = _repair(path, file, file_format, on_progress)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainfeed.errors import ConfigError
-from trainfeed.paths import expand_paths
+from trainfeed.paths import FilePath, expand_paths
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["Roots"]
@@ -27,6 +27,12 @@ class Roots:
     outputs: tuple[Path, ...]
     work: Path
 
+    def __post_init__(self) -> None:
+        # Paths as text are welcome wherever paths are.
+        object.__setattr__(self, "inputs", tuple(map(Path, self.inputs)))
+        object.__setattr__(self, "outputs", tuple(map(Path, self.outputs)))
+        object.__setattr__(self, "work", Path(self.work))
+
     def input_files(self, pattern: str) -> list[Path]:
         """Return the real paths of the files that a path, comma list or glob stands for.
 
@@ -42,13 +48,13 @@ class Roots:
             _require_within(Path(part), self.inputs)
         return [_require_within(Path(path), self.inputs) for path in expand_paths(parts)]
 
-    def require_input(self, path: Path) -> None:
+    def require_input(self, path: FilePath) -> None:
         """Check a path.
 
         Raises:
             ConfigError: It lies outside of the roots.
         """
-        _require_within(path, self.inputs)
+        _require_within(Path(path), self.inputs)
 
     def output_folder(self, path: str) -> Path:
         """Return the real path of a folder, which need not exist.

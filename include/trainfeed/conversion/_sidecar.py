@@ -16,6 +16,7 @@ from trainfeed.conversion._names import ShardName
 from trainfeed.dataset import Version, canonical
 from trainfeed.dataset.layout import MANIFEST
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.paths import FilePath
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import replace_file
 
@@ -55,14 +56,14 @@ def known_encoding(path: Path) -> tuple[Encoding, Schema | None]:
     return _parse(data, sidecar_path(path))
 
 
-def load_schema(path: Path) -> Schema:
+def load_schema(path: FilePath) -> Schema:
     """Read a schema: a list of fields, or an object that has one as ``schema``.
 
     Raises:
         FormatError: The file is no JSON.
         ConfigError: It holds no schema.
     """
-    value = canonical.loads(read_small(path), path=str(path))
+    value = canonical.loads(read_small(Path(path)), path=str(path))
     if isinstance(value, dict):
         value = value.get("schema")
     if value is None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 
 from trainfeed.conversion._arrow_files import write_arrow, write_parquet
+from trainfeed.conversion._csv_files import write_csv
 from trainfeed.conversion._idx import IdxHeader, write_idx
+from trainfeed.conversion._json_lines import write_json_lines
 from trainfeed.conversion._manifest import Encoding
 from trainfeed.conversion._options import ConvertOptions, FileFormat, ShardFormat
 from trainfeed.conversion._records import record_encoder
@@ -20,9 +22,9 @@ from trainfeed.conversion._sidecar import write_sidecar
 from trainfeed.conversion._sniff import Format, format_of_name
 from trainfeed.conversion._sources import SampleFile
 from trainfeed.conversion._sparse import SparseOptions, write_sparse
-from trainfeed.conversion._text_files import write_csv, write_json_lines
+from trainfeed.conversion._webdataset import write_webdataset
 from trainfeed.errors import ConfigError
-from trainfeed.paths import NewFile
+from trainfeed.paths import FilePath, NewFile
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.storage.posix import map_errors
 
@@ -39,15 +41,18 @@ class SinkOptions:
             the usual one of Parquet.
         sparse: How to write lines of libSVM.
         labels: File for the labels, for IDX.
+        delimiter: Character between the cells of CSV; None for a tab in a file whose name ends in
+            ``.tsv``, and a comma in others.
     """
 
     file_format: Format | None = None
     codec: str | None = None
     sparse: SparseOptions | None = None
-    labels: Path | None = None
+    labels: FilePath | None = None
+    delimiter: str | None = None
 
 
-def transcode(source: SampleFile, path: Path, options: SinkOptions) -> int:
+def transcode(source: SampleFile, path: FilePath, options: SinkOptions) -> int:
     """Write the samples of a file to another one, in their order.
 
     Typed samples go through every format and come back as they were. The new file appears when it
@@ -62,6 +67,7 @@ def transcode(source: SampleFile, path: Path, options: SinkOptions) -> int:
         ConflictError: The name is taken.
         FormatError: The source is damaged; nothing was written.
     """
+    path = Path(path)
     file_format = options.file_format or format_of_name(path)
     if file_format is None:
         raise ConfigError(
@@ -75,6 +81,8 @@ def transcode(source: SampleFile, path: Path, options: SinkOptions) -> int:
     if file_format is Format.IDX:
         return _write_idx(source, path, options)
     write = _WRITERS[file_format]
+    if options.delimiter is None and path.suffix.lower() == ".tsv":
+        options = replace(options, delimiter="\t")
     schema = source.schema
     if schema is None and file_format is not Format.JSON_LINES:
         raise ConfigError(f"{source.path}: {file_format} needs typed samples; give a schema")
@@ -93,10 +101,12 @@ def _json_lines(
     return write_json_lines(file, samples, schema)
 
 
-def _csv(file: BinaryIO, samples: Iterator[Any], schema: Schema | None, _: SinkOptions) -> int:
+def _csv(
+    file: BinaryIO, samples: Iterator[Any], schema: Schema | None, options: SinkOptions
+) -> int:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     try:
-        return write_csv(text, samples, cast("Schema", schema))
+        return write_csv(text, samples, cast("Schema", schema), delimiter=options.delimiter or ",")
     finally:
         text.detach()
 
@@ -124,12 +134,19 @@ def _libsvm(
     return write_sparse(file, samples, sparse)
 
 
+def _webdataset(
+    file: BinaryIO, samples: Iterator[Any], schema: Schema | None, _: SinkOptions
+) -> int:
+    return write_webdataset(file, samples, cast("Schema", schema))
+
+
 _WRITERS: Final[dict[Format, _Write]] = {
     Format.JSON_LINES: _json_lines,
     Format.CSV: _csv,
     Format.PARQUET: _parquet,
     Format.ARROW: _arrow,
     Format.LIBSVM: _libsvm,
+    Format.WEBDATASET: _webdataset,
 }
 
 
@@ -163,7 +180,7 @@ def _write_idx(source: SampleFile, path: Path, options: SinkOptions) -> int:
             f" {[field.name for field in fields]}; a second field needs a file for labels"
         )
     count = source.num_samples()
-    paths = [path] if options.labels is None else [path, options.labels]
+    paths = [path] if options.labels is None else [path, Path(options.labels)]
     for field, target in zip(fields, paths, strict=True):
         header = IdxHeader(count, field.item_shape, np.dtype(field.dtype))
         values = (np.asarray(sample[field.name])[np.newaxis] for sample in _as_decoded(source))

@@ -7,8 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from trainfeed.conversion._arrow_stream import begins_stream
 from trainfeed.conversion._input import open_input
 from trainfeed.errors import FormatError
+from trainfeed.paths import FilePath
 from trainfeed.tfrecord import MAX_RECORD_BYTES
 
 __all__ = ["Format", "format_of", "format_of_name"]
@@ -27,6 +29,7 @@ class Format(StrEnum):
     JSON_LINES = "jsonl"
     CSV = "csv"
     LIBSVM = "libsvm"
+    WEBDATASET = "webdataset"
 
 
 _SUFFIXES: Final = {
@@ -40,9 +43,12 @@ _SUFFIXES: Final = {
     ".jsonl": Format.JSON_LINES,
     ".ndjson": Format.JSON_LINES,
     ".csv": Format.CSV,
+    ".tsv": Format.CSV,
     ".libsvm": Format.LIBSVM,
     ".svm": Format.LIBSVM,
     ".libfm": Format.LIBSVM,
+    ".tar": Format.WEBDATASET,
+    ".tgz": Format.WEBDATASET,
 }
 _STARTS: Final = {
     b"\x04\x03\x02\x01": Format.RECORDIO,
@@ -52,7 +58,7 @@ _STARTS: Final = {
 _IDX_TYPES: Final = frozenset({8, 9, 11, 12, 13, 14})
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: FilePath) -> Format:
     """Return the format of a file.
 
     Raises:
@@ -61,17 +67,10 @@ def format_of(path: Path) -> Format:
     """
     with open_input(path) as file:
         head = file.read(_HEAD_BYTES)
-    for start, found in _STARTS.items():
-        if head.startswith(start):
-            return found
-    if _is_tfrecord(head):
-        return Format.TFRECORD
-    inflated = _inflated(head)
-    if inflated is not None and _is_tfrecord(inflated):
-        return Format.TFRECORD
-    if _is_idx(head) or (inflated is not None and _is_idx(inflated)):
-        return Format.IDX
-    by_name = format_of_name(path)
+    found = _format_of_content(head)
+    if found is not None:
+        return found
+    by_name = format_of_name(Path(path))
     if by_name is not None:
         return by_name
     # Shards have no suffix, and a set may have empty ones.
@@ -83,9 +82,26 @@ def format_of(path: Path) -> Format:
     )
 
 
+def _format_of_content(head: bytes) -> Format | None:
+    for start, found in _STARTS.items():
+        if head.startswith(start):
+            return found
+    if begins_stream(head):
+        return Format.ARROW
+    inflated = _inflated(head)
+    if _is_tar(head) or _is_tar(inflated):
+        return Format.WEBDATASET
+    if _is_tfrecord(head) or _is_tfrecord(inflated):
+        return Format.TFRECORD
+    return Format.IDX if _is_idx(head) or _is_idx(inflated) else None
+
+
 def format_of_name(path: Path) -> Format | None:
     """Return the format that a file name stands for, None when it says nothing."""
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if ".tar" in suffixes[-2:]:
+        return Format.WEBDATASET
+    suffixes = [suffix for suffix in suffixes if suffix != ".gz"]
     return _SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
@@ -99,14 +115,18 @@ def _is_tfrecord(head: bytes) -> bool:
     return masked == int.from_bytes(head[8:12], "little")
 
 
+def _is_tar(head: bytes) -> bool:
+    return head[257:262] == b"ustar"
+
+
 def _is_idx(head: bytes) -> bool:
     return len(head) >= 8 and head[:2] == b"\0\0" and head[2] in _IDX_TYPES and 1 <= head[3] <= 8
 
 
-def _inflated(head: bytes) -> bytes | None:
+def _inflated(head: bytes) -> bytes:
     for window_bits in (31, 15):
         try:
-            return zlib.decompressobj(window_bits).decompress(head, 64)
+            return zlib.decompressobj(window_bits).decompress(head, 512)
         except zlib.error:
             continue
-    return None
+    return b""

@@ -11,18 +11,24 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.conversion._arrow_files import ArrowTable, open_arrow, open_parquet
+from trainfeed.conversion._csv_files import CsvOptions, read_csv, with_delimiter
 from trainfeed.conversion._idx import idx_schema, iter_idx, iter_idx_pairs, read_idx_header
+from trainfeed.conversion._json_lines import read_json_lines
 from trainfeed.conversion._manifest import Encoding, ShardManifest
 from trainfeed.conversion._options import FileFormat
 from trainfeed.conversion._records import decode_each, name_file, record_decoder
 from trainfeed.conversion._sidecar import known_encoding
 from trainfeed.conversion._sniff import Format, format_of
 from trainfeed.conversion._sparse import SparseOptions, read_sparse
-from trainfeed.conversion._text_files import read_csv, read_json_lines
+from trainfeed.conversion._webdataset import (
+    count_webdataset,
+    read_webdataset,
+    webdataset_schema,
+)
 from trainfeed.dataset import Version
 from trainfeed.dataset.layout import MANIFEST
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import expand_paths
+from trainfeed.paths import FilePath, expand_paths
 from trainfeed.recordio import RecordIndex, RecordScanner
 from trainfeed.samples import SampleReader, Schema
 from trainfeed.tfrecord import ExampleCodec, TFRecordReader
@@ -30,6 +36,7 @@ from trainfeed.tfrecord import ExampleCodec, TFRecordReader
 __all__ = ["SampleFile", "SourceOptions", "open_sample_file", "paths_of"]
 
 _BLOCK_BYTES: Final = 1 << 20
+_CSV_DEFAULTS: Final = CsvOptions()
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,14 @@ class SourceOptions:
             metadata, or else for records as they are, and for values of JSON lines and CSV.
         labels: IDX file of the labels, for one file of images.
         sparse: How to read lines of libSVM.
+        csv: How to read the text of CSV.
     """
 
     file_format: Format | None = None
     schema: Schema | None = None
-    labels: Path | None = None
+    labels: FilePath | None = None
     sparse: SparseOptions | None = None
+    csv: CsvOptions = _CSV_DEFAULTS
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,7 @@ def paths_of(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) 
     return [path for each in found for path in (_shards_of(each) if each.is_dir() else [each])]
 
 
-def open_sample_file(path: Path, options: SourceOptions) -> SampleFile:
+def open_sample_file(path: FilePath, options: SourceOptions) -> SampleFile:
     """Return the samples of a file.
 
     Raises:
@@ -98,7 +107,7 @@ def open_sample_file(path: Path, options: SourceOptions) -> SampleFile:
         NotFoundError: There is no such file.
     """
     file_format = options.file_format or format_of(path)
-    return _OPENERS[file_format](path, file_format, options)
+    return _OPENERS[file_format](Path(path), file_format, options)
 
 
 def _open_records(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
@@ -215,21 +224,40 @@ def _open_idx(path: Path, file_format: Format, options: SourceOptions) -> Sample
     )
 
 
-def _open_text(
+def _open_json_lines(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    return _text_file(path, file_format, options, partial(read_json_lines, path, options.schema))
+
+
+def _open_csv(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    csv = with_delimiter(path, options.csv, options.schema)
+    read = partial(read_csv, path, options.schema, options=csv)
+    return _text_file(path, file_format, options, read)
+
+
+def _text_file(
     path: Path,
     file_format: Format,
     options: SourceOptions,
-    *,
-    read: Callable[[Path, Schema | None], Iterator[Any]],
+    samples: Callable[[], Iterator[Any]],
 ) -> SampleFile:
     schema = options.schema
-
-    def samples() -> Iterator[Any]:
-        return read(path, schema)
 
     encoding = Encoding.VALUE if schema is None else Encoding.TYPED
     return SampleFile(
         path, file_format, schema, encoding, samples, None, lambda: sum(1 for _ in samples())
+    )
+
+
+def _open_webdataset(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    schema = webdataset_schema(path) if options.schema is None else options.schema
+    return SampleFile(
+        path,
+        file_format,
+        schema,
+        Encoding.TYPED,
+        partial(read_webdataset, path, schema),
+        None,
+        partial(count_webdataset, path),
     )
 
 
@@ -261,9 +289,10 @@ _OPENERS: Final[Mapping[Format, Callable[[Path, Format, SourceOptions], SampleFi
     Format.PARQUET: partial(_open_table, opener=open_parquet),
     Format.ARROW: partial(_open_table, opener=open_arrow),
     Format.IDX: _open_idx,
-    Format.JSON_LINES: partial(_open_text, read=read_json_lines),
-    Format.CSV: partial(_open_text, read=read_csv),
+    Format.JSON_LINES: _open_json_lines,
+    Format.CSV: _open_csv,
     Format.LIBSVM: _open_sparse,
+    Format.WEBDATASET: _open_webdataset,
 }
 
 

@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from trainfeed.conversion._input import MAX_LINE_BYTES, iter_lines, open_input
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
+from trainfeed.paths import FilePath
 from trainfeed.samples import Field, Schema
 
 __all__ = [
@@ -128,7 +128,7 @@ def format_sparse(sample: Mapping[str, Any], options: SparseOptions) -> bytes:
     return (" ".join([str(np.asarray(sample["label"]).astype(np.str_)), *pairs]) + "\n").encode()
 
 
-def read_sparse(path: Path, options: SparseOptions) -> Iterator[dict[str, NDArray[Any]]]:
+def read_sparse(path: FilePath, options: SparseOptions) -> Iterator[dict[str, NDArray[Any]]]:
     """Yield the samples of a file; lines that are blank or all comment are left out.
 
     Raises:
@@ -143,7 +143,7 @@ def read_sparse(path: Path, options: SparseOptions) -> Iterator[dict[str, NDArra
             ) from error
 
 
-def count_features(paths: Iterable[Path], *, index_base: int) -> int:
+def count_features(paths: Iterable[FilePath], *, index_base: int) -> int:
     """Return the least ``num_features`` for the lines of files, by reading them.
 
     Raises:
@@ -179,7 +179,7 @@ def write_sparse(
     return count
 
 
-def _iter_data(path: Path) -> Iterator[tuple[int, int, bytes]]:
+def _iter_data(path: FilePath) -> Iterator[tuple[int, int, bytes]]:
     with open_input(path) as file:
         for line in iter_lines(file):
             if line.data is None:

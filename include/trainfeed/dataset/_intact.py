@@ -78,12 +78,13 @@ def _parse(data: bytes, schema: pa.Schema, path: Path) -> pa.Table:
     try:
         table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
         table.validate(full=True)
+        names = table.schema.names
     # Some of pyarrow's complaints about the bytes are an OSError.
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         raise FormatError(f"expected an Arrow file: {error}", path=str(path)) from error
     if not table.schema.equals(schema) or any(c.null_count for c in table.columns):
         raise FormatError(
-            f"expected the columns {schema.names} without nulls, got {table.schema.names} of other"
+            f"expected the columns {schema.names} without nulls, got {names} of other"
             " types, or with nulls",
             path=str(path),
         )

@@ -7,10 +7,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO, Final
 
 from trainfeed.errors import FormatError
+from trainfeed.paths import FilePath
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["open_plain_file", "read_plain_file"]
@@ -22,7 +22,7 @@ _NOT_PLAIN: Final = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})
 
 
 @contextmanager
-def open_plain_file(path: Path) -> Iterator[BinaryIO]:
+def open_plain_file(path: FilePath) -> Iterator[BinaryIO]:
     """Open a file for reading; an ``OSError`` of the block is raised as what it means for ``path``.
 
     Raises:
@@ -36,7 +36,7 @@ def open_plain_file(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def read_plain_file(path: Path, *, max_bytes: int) -> bytes:
+def read_plain_file(path: FilePath, *, max_bytes: int) -> bytes:
     """Return what a file of at most ``max_bytes`` holds; raises as ``open_plain_file`` does.
 
     The size is looked at before a byte is read, and a file that grows meanwhile is not followed:
@@ -57,7 +57,7 @@ def read_plain_file(path: Path, *, max_bytes: int) -> bytes:
     return data
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: FilePath) -> BinaryIO:
     try:
         return open(path, "rb", opener=lambda name, flags: os.open(name, flags | _PLAIN))
     except OSError as error:
@@ -66,5 +66,5 @@ def _open(path: Path) -> BinaryIO:
         raise
 
 
-def _not_plain(path: Path) -> FormatError:
+def _not_plain(path: FilePath) -> FormatError:
     return FormatError("expected a plain file, got something else", path=str(path))

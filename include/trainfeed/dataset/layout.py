@@ -116,6 +116,10 @@ class DatasetFolder:
     root: Path
     name: str
 
+    def __post_init__(self) -> None:
+        # A path as text is welcome wherever a path is.
+        object.__setattr__(self, "root", Path(self.root))
+
     @property
     def path(self) -> Path:
         """The data set's own folder."""

@@ -9,7 +9,9 @@ that nothing was lost, doubled or swapped. A record counts once, whole::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.dataset.identity import position_hash
+from trainfeed.errors import FormatError
 
 __all__ = ["Leaf", "Ledger", "SourceLedger", "ValidLeaf"]
 
 _SEEDS: Final = (0x6C65646765720001, 0x6C65646765720002)
 _MASK: Final = (1 << 64) - 1
+_SUM: Final = re.compile(r"[0-9a-f]{16}")
 
 
 def _sums(source: int, offsets: NDArray[Any], ordinals: NDArray[Any] | int = 0) -> tuple[int, int]:
@@ -71,8 +75,14 @@ class Leaf:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Leaf:
-        """Read what ``to_json`` wrote."""
-        return cls(value["records"], value["bytes"], int(value["l1"], 16), int(value["l2"], 16))
+        """Read what ``to_json`` wrote.
+
+        Raises:
+            FormatError: It is something else.
+        """
+        with _understood("a leaf of a ledger"):
+            counts = (_count(value[name]) for name in ("records", "bytes"))
+            return cls(*counts, *(_sum(value[name]) for name in ("l1", "l2")))
 
 
 @dataclass(frozen=True)
@@ -117,9 +127,10 @@ class ValidLeaf:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ValidLeaf:
-        """Read what ``to_json`` wrote."""
-        leaf = Leaf.from_json(value)
-        return cls(leaf, value["samples"], int(value["s1"], 16), int(value["s2"], 16))
+        """Read what ``to_json`` wrote; raises as ``Leaf.from_json`` does."""
+        with _understood("a leaf of valid records"):
+            sums = (_sum(value[name]) for name in ("s1", "s2"))
+            return cls(Leaf.from_json(value), _count(value["samples"]), *sums)
 
 
 @dataclass(frozen=True)
@@ -159,14 +170,14 @@ class SourceLedger:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SourceLedger:
-        """Read what ``to_json`` wrote."""
-        filtered = {reason: Leaf.from_json(leaf) for reason, leaf in value["filtered"].items()}
-        return cls(
-            Leaf.from_json(value["read"]),
-            ValidLeaf.from_json(value["valid"]),
-            Leaf.from_json(value["quarantined"]),
-            filtered,
-        )
+        """Read what ``to_json`` wrote; raises as ``Leaf.from_json`` does."""
+        with _understood("the ledger of a source"):
+            return cls(
+                Leaf.from_json(value["read"]),
+                ValidLeaf.from_json(value["valid"]),
+                Leaf.from_json(value["quarantined"]),
+                {reason: Leaf.from_json(leaf) for reason, leaf in value["filtered"].items()},
+            )
 
 
 class Ledger(dict[str, SourceLedger]):
@@ -195,5 +206,26 @@ class Ledger(dict[str, SourceLedger]):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Ledger:
-        """Read what ``to_json`` wrote."""
-        return cls({source: SourceLedger.from_json(ledger) for source, ledger in value.items()})
+        """Read what ``to_json`` wrote; raises as ``Leaf.from_json`` does."""
+        with _understood("a ledger"):
+            return cls({source: SourceLedger.from_json(ledger) for source, ledger in value.items()})
+
+
+@contextmanager
+def _understood(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"expected {what}, got something else: {error!r}") from error
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"expected a count, got {value!r}")
+    return value
+
+
+def _sum(value: object) -> int:
+    if not isinstance(value, str) or not _SUM.fullmatch(value):
+        raise ValueError(f"expected 16 hex digits, got {value!r}")
+    return int(value, 16)

@@ -19,6 +19,7 @@ from trainfeed.dataset._place import require_folder, require_place
 from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
+from trainfeed.paths import FilePath
 
 __all__ = ["FORMAT", "FileEntry", "Manifest", "ShardEntry", "SplitEntry", "content_digest"]
 
@@ -152,7 +153,7 @@ class Manifest(_Model):
             raise FormatError(f"expected a manifest: {place}: {first['msg']}", path=path) from error
 
     @classmethod
-    def read(cls, folder: Path) -> tuple[Manifest, str]:
+    def read(cls, folder: FilePath) -> tuple[Manifest, str]:
         """Read the manifest of a version and verify its digest.
 
         Args:
@@ -168,6 +169,7 @@ class Manifest(_Model):
                 the manifest names another data set, interval or generation than the path.
             StorageError: The file system refused or failed.
         """
+        folder = Path(folder)
         require_folder(folder)
         path = folder / MANIFEST
         try:

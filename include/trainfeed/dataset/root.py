@@ -26,6 +26,7 @@ from trainfeed.dataset import canonical
 from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import is_name
 from trainfeed.errors import FormatError, NotFoundError, RootError
+from trainfeed.paths import FilePath
 from trainfeed.storage import posix
 
 __all__ = [
@@ -60,7 +61,7 @@ class RootMark:
     made_by: str
 
 
-def init_root(root: Path) -> tuple[RootMark, bool]:
+def init_root(root: FilePath) -> tuple[RootMark, bool]:
     """Make a publication root, or take a folder as one; what it holds stays untouched.
 
     Args:
@@ -75,7 +76,7 @@ def init_root(root: Path) -> tuple[RootMark, bool]:
         StorageError: The folder cannot be made or written.
         FormatError: There is a marker that is not what its format says.
     """
-    root = root.absolute()
+    root = Path(root).absolute()
     _refuse_nested(root)
     posix.make_public_dir(root)
     if (known := _read(root)) is not None:
@@ -90,7 +91,7 @@ def init_root(root: Path) -> tuple[RootMark, bool]:
     return _read(root) or mark, is_new
 
 
-def require_root(root: Path, setting: str) -> RootMark:
+def require_root(root: FilePath, setting: str) -> RootMark:
     """Refuse to write to what nobody has made a publication root.
 
     Args:
@@ -102,13 +103,14 @@ def require_root(root: Path, setting: str) -> RootMark:
         FormatError: The marker is not what its format says.
         StorageError: The file system refused or failed.
     """
+    root = Path(root)
     mark = _read(root)
     if mark is None:
         raise _not_a_root(root, setting)
     return mark
 
 
-def require_readable_root(root: Path, setting: str) -> None:
+def require_readable_root(root: FilePath, setting: str) -> None:
     """Refuse to look for versions in what cannot have any: see ``require_root``.
 
     A folder without a marker passes when it holds a data set.
@@ -117,6 +119,7 @@ def require_readable_root(root: Path, setting: str) -> None:
         RootError: It is not there, or is empty of data sets and has no marker.
         StorageError: The file system refused or failed.
     """
+    root = Path(root)
     with posix.map_errors(root):
         if (root / ROOT_MARKER).exists():
             return
@@ -124,7 +127,7 @@ def require_readable_root(root: Path, setting: str) -> None:
         raise _not_a_root(root, setting)
 
 
-def published_root(root: str | Path | None) -> Path:
+def published_root(root: FilePath | None) -> Path:
     """The publication root that a reader was given, or ``TRAINFEED_ROOT``, known to be one.
 
     Raises:
@@ -140,7 +143,7 @@ def published_root(root: str | Path | None) -> Path:
     return place
 
 
-def data_sets_of(root: Path) -> list[str]:
+def data_sets_of(root: FilePath) -> list[str]:
     """Names of the data sets that have a folder of versions in ``root``, sorted.
 
     What this account may not look into is taken to be one. No folder at all has none.
@@ -148,6 +151,7 @@ def data_sets_of(root: Path) -> list[str]:
     Raises:
         StorageError: The file system refused or failed.
     """
+    root = Path(root)
     with posix.map_errors(root):
         if not root.is_dir():
             return []

@@ -25,6 +25,7 @@ from trainfeed.errors import (
     StorageError,
     UnsupportedCodecError,
 )
+from trainfeed.paths import FilePath
 from trainfeed.recordio import ChunkInfo, Codec
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import map_errors
@@ -101,7 +102,7 @@ class Version:
     manifest_sha256: str
 
     @classmethod
-    def open(cls, path: Path) -> Version:
+    def open(cls, path: FilePath) -> Version:
         """Open the version in folder ``path``.
 
         Raises:
@@ -110,7 +111,7 @@ class Version:
             FormatError: It is no manifest, or one of another place (``Manifest.read``).
             StorageError: The file system refused or failed.
         """
-        return cls(path, *Manifest.read(path))
+        return cls(Path(path), *Manifest.read(path))
 
     @classmethod
     def resolve(

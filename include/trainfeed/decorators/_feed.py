@@ -133,11 +133,11 @@ def _stacked(values: list[Any], key: int | str, number: int) -> NDArray[Any] | l
     if isinstance(first, str | bytes):
         return values
     where = f"batch {number}, column {key!r}"
+    arrays = [_array(value, where) for value in values]
     try:
-        arrays = [np.asarray(value) for value in values]
         column = np.stack(arrays)
     except ValueError:
-        shapes = sorted({str(np.shape(value)) for value in values})
+        shapes = sorted({str(array.shape) for array in arrays})
         raise SampleShapeError(f"{where}: expected values of one shape, got {shapes}") from None
     kinds = sorted({str(array.dtype) for array in arrays})
     if len(kinds) > 1 and not _are_floats(values):
@@ -146,3 +146,13 @@ def _stacked(values: list[Any], key: int | str, number: int) -> NDArray[Any] | l
         names = sorted({type(value).__name__ for value in values})
         raise SampleShapeError(f"{where}: expected numbers or text, got {names}")
     return column
+
+
+def _array(value: Any, where: str) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise SampleShapeError(
+            f"{where}: expected numbers or lists of equal lengths, got {value!r:.80}; pad sequences"
+            " of several lengths, and feed their lengths as a column of their own"
+        ) from error

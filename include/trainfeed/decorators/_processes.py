@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from trainfeed.decorators._stage import (
     BlockStage,
     Stage,
+    before_fork,
     block_readers,
     count,
     start_blocks,
@@ -38,16 +40,20 @@ def multiprocess_reader(
     Args:
         readers: At least one.
         use_pipe: Of no effect: the original's two ways differ by their faults only.
-        queue_size: At most so many samples are ahead of the consumer, and one for every process.
+        queue_size: At most so many samples are ahead of the consumer, and one for every process;
+            0 sets no bound. True and False count as 1 and 0, because code for the original also
+            writes the last two arguments in the other order.
 
     Raises:
-        ValueError: There is no reader, or ``queue_size`` is below 1.
+        ValueError: There is no reader, or ``queue_size`` is below 0.
         WorkerDiedError: A process was killed or has exited; raised by a pass, after all samples
             that the process had sent.
     """
     if not isinstance(readers, list | tuple) or not readers:
         raise ValueError(f"expected a list of at least one reader, got {readers!r}")
-    size = max(1, count("queue_size", queue_size, at_least=1) // len(readers))
+    ahead = int(queue_size) if isinstance(queue_size, bool) else queue_size
+    ahead = count("queue_size", ahead, at_least=0) or sys.maxsize
+    size = max(1, ahead // len(readers))
     epochs = Epochs()
     stage = _of_blocks(readers, epochs) or _of_samples(readers, size, epochs)
     if len(readers) > 1:
@@ -64,7 +70,8 @@ def _of_blocks(readers: Sequence[ReaderLike], epochs: Epochs) -> Stage | None:
         # A child's copy of a reader has not seen the passes before this one.
         own = Start(epochs.of(start), start.position)
         reads = [functools.partial(start_blocks, *each) for each in starts_of(sources, own)]
-        return iter_in_processes(reads, _BLOCKS_AHEAD, epoch=own.epoch or 0)
+        prepare = functools.partial(before_fork, sources)
+        return iter_in_processes(reads, _BLOCKS_AHEAD, epoch=own.epoch or 0, prepare=prepare)
 
     first = sources[0]
     return BlockStage(readers, blocks, form=first.form, batched=first.batched, epochs=epochs)
@@ -74,7 +81,8 @@ def _of_samples(readers: Sequence[ReaderLike], size: int, epochs: Epochs) -> Sta
     def samples(start: Start) -> Iterator[Sample]:
         own = Start(epochs.of(start), start.position)
         reads = [functools.partial(start_samples, *each) for each in starts_of(readers, own)]
-        return iter_in_processes(reads, size, epoch=own.epoch or 0)
+        prepare = functools.partial(before_fork, readers)
+        return iter_in_processes(reads, size, epoch=own.epoch or 0, prepare=prepare)
 
     batched = all(getattr(reader, "batched", False) for reader in readers)
     return Stage(readers, samples, batched=batched, epochs=epochs)

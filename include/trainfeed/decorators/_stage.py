@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -26,6 +26,7 @@ from trainfeed.readers import (
 __all__ = [
     "BlockStage",
     "Stage",
+    "before_fork",
     "block_reader",
     "block_readers",
     "count",
@@ -92,6 +93,10 @@ class Stage:
         for reader in self.upstream:
             set_epoch(reader, epoch * times[id(reader)])
 
+    def before_fork(self) -> None:
+        """Do what a fork would otherwise do again in every process, here and in every reader."""
+        before_fork(self.upstream)
+
 
 class BlockStage(Stage):
     """A stage that works on blocks; samples are taken out of them at the end.
@@ -143,6 +148,13 @@ def set_epoch(reader: ReaderLike, epoch: int) -> None:
     forward = getattr(reader, "set_epoch", None)
     if forward is not None:
         forward(epoch)
+
+
+def before_fork(readers: Iterable[ReaderLike]) -> None:
+    """Let readers do what forks should share; plain functions know no forks."""
+    for reader in readers:
+        if isinstance(reader, Stage):
+            reader.before_fork()
 
 
 def start_samples(reader: ReaderLike, start: Start) -> Iterator[Sample]:

@@ -19,7 +19,13 @@ T = TypeVar("T")
 _MAX_TAKEN: Final = 64
 
 
-def iter_in_process(read: Callable[[], Iterator[T]], size: int, *, epoch: int = 0) -> Iterator[T]:
+def iter_in_process(
+    read: Callable[[], Iterator[T]],
+    size: int,
+    *,
+    epoch: int = 0,
+    prepare: Callable[[], None] | None = None,
+) -> Iterator[T]:
     """Yield what a child process reads, at most ``size`` items ahead of the consumer.
 
     The process starts with the first item that is asked for and ends with the iterator, however
@@ -31,11 +37,12 @@ def iter_in_process(read: Callable[[], Iterator[T]], size: int, *, epoch: int = 
         read: Starts a pass; called in the child, a fork of this process.
         size: The bound, 1 or more.
         epoch: The number of the pass; only random generators see it.
+        prepare: Called here before the process starts.
 
     Raises:
         WorkerDiedError: The child was killed, stopped, or has exited; after all items before that.
     """
-    return iter_in_processes([read], size, max_taken=1, epoch=epoch)
+    return iter_in_processes([read], size, max_taken=1, epoch=epoch, prepare=prepare)
 
 
 def iter_in_processes(
@@ -44,6 +51,7 @@ def iter_in_processes(
     *,
     max_taken: int = _MAX_TAKEN,
     epoch: int = 0,
+    prepare: Callable[[], None] | None = None,
 ) -> Iterator[T]:
     """Yield what child processes read, one each, as it comes; see ``iter_in_process``.
 
@@ -52,7 +60,10 @@ def iter_in_processes(
         size: The bound for each of them, 1 or more.
         max_taken: Items that may travel together.
         epoch: The number of the pass.
+        prepare: Called here before the processes start.
     """
+    if prepare is not None:
+        prepare()
     max_taken = max(1, min(max_taken, size // 2))
     children: list[Child] = []
     try:

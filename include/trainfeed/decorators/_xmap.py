@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -46,17 +47,18 @@ def xmap_readers(
         mapper: Called by several workers at once.
         reader: What to map; read by one thread.
         process_num: Workers.
-        buffer_size: At most so many samples, and one for every worker, are ahead of the consumer.
+        buffer_size: At most so many samples, and one for every worker, are ahead of the consumer;
+            0 sets no bound.
         order: Keep the order of the reader.
         use_processes: Workers are forked processes, for mappers that hold the interpreter; threads
             otherwise.
 
     Raises:
-        ValueError: A number is below 1.
+        ValueError: ``process_num`` is below 1, or ``buffer_size`` below 0.
         WorkerDiedError: A process was killed or has exited; raised by a pass.
     """
     num_workers = count("process_num", process_num, at_least=1)
-    size = num_workers + count("buffer_size", buffer_size, at_least=1)
+    size = num_workers + (count("buffer_size", buffer_size, at_least=0) or sys.maxsize)
     epochs = Epochs()
     mapped = _mapped_by_processes if use_processes else _mapped
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from trainfeed.loader._batch import Batch
     from trainfeed.loader._chunks import Verify
     from trainfeed.loader._cut import Tail
+    from trainfeed.loader._feed_variables import FeedVariable
     from trainfeed.loader._generator import GeneratorLoader
     from trainfeed.loader._intervals import IntervalWindow, open_intervals
     from trainfeed.loader._loader import DataLoader
@@ -24,6 +25,7 @@ __all__ = [
     "Batch",
     "DataLoader",
     "DistributedBatchSampler",
+    "FeedVariable",
     "GeneratorLoader",
     "IndexBatch",
     "IntervalWindow",
@@ -45,6 +47,7 @@ _HOMES = {
     "Batch": "_batch",
     "DataLoader": "_loader",
     "DistributedBatchSampler": "_sampler",
+    "FeedVariable": "_feed_variables",
     "GeneratorLoader": "_generator",
     "IndexBatch": "_sampler",
     "IntervalWindow": "_intervals",

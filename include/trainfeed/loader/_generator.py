@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from trainfeed.decorators import batch, set_epoch
-from trainfeed.decorators.workers import iter_ahead, iter_in_process
+from trainfeed.decorators.workers import before_fork, iter_ahead, iter_in_process
 from trainfeed.errors import ConfigError, LoaderError
+from trainfeed.loader._feed_variables import fed, feed_variables
 from trainfeed.loader._generator_columns import (
     ColumnBatch,
+    as_arrays,
     collated,
     count_cpus,
-    num_bytes,
+    per_place,
     refuse_batch,
 )
-from trainfeed.loader._generator_memory import require_memory
+from trainfeed.loader._generator_memory import fitting
 from trainfeed.loader._options import whole_value
-from trainfeed.readers import ReaderLike, open_reader
+from trainfeed.loader._started_pass import BatchQueue, StartedPass
+from trainfeed.readers import ReaderLike
 
 __all__ = ["GeneratorLoader"]
 
@@ -36,10 +36,15 @@ class GeneratorLoader:
 
     Args:
         capacity: At most so many batches are ahead of the consumer.
-        feed_list: Names of the columns, or objects with a ``name``. With it the loader gives what
-            static graphs take, see ``return_list``.
+        feed_list: Names of the columns, or objects with a ``name`` and, if they have them, a
+            ``shape`` and a ``dtype``, into which samples are brought and which batches must have;
+            see ``FeedVariable``. With it the loader gives what static graphs take, see
+            ``return_list``.
         use_double_buffer: Of no effect: batches are not copied to a device.
-        iterable: Must be True with ``feed_list``; of no effect otherwise.
+        iterable: With ``feed_list``, False makes a loader that is not iterated: ``start()`` begins
+            a pass, ``read_next()`` gives what the original's executor would have been fed, and
+            raises ``PassEndedError`` at the end, ``reset()`` ends the pass. Without it, of no
+            effect, as in the original.
         return_list: With ``feed_list``: a list with one list of columns per place, in place of one
             mapping from name to column per place.
         use_multiprocess: One child process, a fork of this one, makes the batches, which come in
@@ -47,9 +52,13 @@ class GeneratorLoader:
         drop_last: With ``feed_list`` and several places: leave out last batches that are fewer
             than the places.
 
+    Attributes:
+        iterable: Whether the loader is iterated.
+        queue: Says how many batches wait.
+
     Raises:
-        ValueError: ``capacity`` is missing or below 1, or ``iterable`` is False with
-            ``feed_list``.
+        ValueError: ``capacity`` is missing or below 1.
+        ConfigError: A variable has a type that numpy does not have, or sequences as samples.
     """
 
     def __init__(  # noqa: PLR0913 (the original's arguments)
@@ -63,10 +72,11 @@ class GeneratorLoader:
         use_multiprocess: bool = False,
         drop_last: bool = True,
     ) -> None:
-        if feed_list is not None and not iterable:
-            raise ValueError("expected iterable=True: start() and reset() need Paddle's executor")
         self._capacity = whole_value("capacity", capacity, 1)
-        self._names = None if feed_list is None else [str(getattr(v, "name", v)) for v in feed_list]
+        self._variables = None if feed_list is None else feed_variables(feed_list)
+        self.iterable = bool(iterable) or feed_list is None
+        self.queue = BatchQueue(self._capacity)
+        self._started: StartedPass[Any] = StartedPass()
         self._return_list = return_list
         self._use_multiprocess = use_multiprocess
         self._drop_last = drop_last
@@ -116,7 +126,7 @@ class GeneratorLoader:
         sized = batch(reader, batch_size, drop_last)
 
         def batches() -> Iterator[ColumnBatch]:
-            return collated(sized, check=refuse_batch)
+            return self._fed(collated(sized, check=refuse_batch))
 
         return self._set(reader, batches, places)
 
@@ -129,7 +139,7 @@ class GeneratorLoader:
         """
 
         def batches() -> Iterator[ColumnBatch]:
-            return collated(reader)
+            return self._fed(collated(reader))
 
         return self._set(reader, batches, places)
 
@@ -138,16 +148,12 @@ class GeneratorLoader:
 
         Raises:
             ConfigError: A place is not the CPU.
+            SampleShapeError: A column is not what its variable in ``feed_list`` says; raised by a
+                pass.
         """
 
         def batches() -> Iterator[ColumnBatch]:
-            with open_reader(reader) as iterator:
-                for item in iterator:
-                    if isinstance(item, Mapping):
-                        yield {name: np.asarray(value) for name, value in item.items()}
-                    else:
-                        columns = item if isinstance(item, tuple | list) else (item,)
-                        yield [np.asarray(column) for column in columns]
+            return self._fed(as_arrays(reader), are_ready=True)
 
         return self._set(reader, batches, places)
 
@@ -163,11 +169,53 @@ class GeneratorLoader:
         """Start a pass.
 
         Raises:
-            LoaderError: No source is set.
+            LoaderError: No source is set, or the loader is not iterable.
             WorkerDiedError: The child process was killed or has exited; raised by the pass, after
                 all batches that came before.
             MemoryLimitError: The batches ahead would not fit the memory; raised by the pass.
         """
+        self._require(iterable=True, what="iterate it")
+        return self._pass()
+
+    def start(self) -> None:
+        """Start a pass of a loader that is not iterable; its first batch is made when it is read.
+
+        Raises:
+            LoaderError: No source is set, the loader is iterable, or the pass before is going on.
+        """
+        self._require(iterable=False, what="start()")
+        self._started.start(self._pass)
+
+    def read_next(self) -> Any:
+        """Return the next batch of the pass that was started, as iterating would give it.
+
+        Raises:
+            PassEndedError: All were read.
+            LoaderError: No pass was started, or the loader is iterable.
+            WorkerDiedError: See ``__iter__``.
+            MemoryLimitError: See ``__iter__``.
+        """
+        self._require(iterable=False, what="read_next()")
+        return self._started.read_next()
+
+    def reset(self) -> None:
+        """End the pass that was started, wherever it is; ``start`` begins the next one.
+
+        Raises:
+            LoaderError: The loader is iterable: a pass of it ends with its iterator.
+        """
+        self._require(iterable=False, what="reset()")
+        self._started.reset()
+
+    def _require(self, *, iterable: bool, what: str) -> None:
+        if self.iterable is not iterable:
+            other = "start(), read_next() and reset()" if iterable else "iterate it"
+            raise LoaderError(
+                f"expected iterable={iterable} for {what}, this loader has iterable={not iterable};"
+                f" {other}, or make it with iterable={iterable}"
+            )
+
+    def _pass(self) -> Iterator[Any]:
         if self._batches is None or self._source is None:
             raise LoaderError("expected a source of batches, none is set; call a set_… method")
         epoch = self._epoch
@@ -176,7 +224,7 @@ class GeneratorLoader:
 
     def _set(self, reader: ReaderLike, batches: _Batches, places: Any) -> GeneratorLoader:
         self._num_places = count_cpus(places)
-        if self._names is None and self._num_places > 1:
+        if self._variables is None and self._num_places > 1:
             raise ConfigError(
                 f"expected one place without a feed_list, got {self._num_places}; start one"
                 " process per device"
@@ -184,44 +232,34 @@ class GeneratorLoader:
         self._source, self._batches = reader, batches
         return self
 
+    def _fed(
+        self, batches: Iterator[ColumnBatch], *, are_ready: bool = False
+    ) -> Iterator[ColumnBatch]:
+        if self._variables is None:
+            return batches
+        return fed(batches, self._variables, are_ready=are_ready)
+
     def _ahead(self, source: ReaderLike, batches: _Batches, epoch: int) -> Iterator[ColumnBatch]:
-        capacity = self._capacity
+        capacity, counts = self._capacity, self.queue.begin()
 
         def read() -> Iterator[ColumnBatch]:
             # A child has a copy of the source that has not seen the passes before.
             set_epoch(source, epoch)
-            return batches()
+            return counts.made(batches())
 
-        if self._use_multiprocess:
-            return iter_in_process(lambda: _checked(read, capacity), capacity, epoch=epoch)
-        return iter_ahead(read, capacity)
+        if not self._use_multiprocess:
+            return counts.taken(iter_ahead(read, capacity))
+        return counts.taken(
+            iter_in_process(
+                lambda: fitting(read, capacity),
+                capacity,
+                epoch=epoch,
+                prepare=lambda: before_fork([source]),
+            )
+        )
 
     def _shaped(self, batches: Iterator[ColumnBatch]) -> Iterator[Any]:
-        names = self._names
-        if names is None:
+        if self._variables is None:
             return batches
-        return self._per_place(batches, names)
-
-    def _per_place(self, batches: Iterator[ColumnBatch], names: list[str]) -> Iterator[Any]:
-        with open_reader(lambda: batches):
-            while group := list(itertools.islice(batches, self._num_places)):
-                if len(group) < self._num_places and self._drop_last:
-                    return
-                yield [self._named(columns, names) for columns in group]
-
-    def _named(self, columns: ColumnBatch, names: list[str]) -> ColumnBatch:
-        if isinstance(columns, dict):
-            columns = [columns[name] for name in names]
-        if len(columns) != len(names):
-            raise LoaderError(
-                f"expected {len(names)} columns as in feed_list {names}, got {len(columns)}"
-            )
-        return columns if self._return_list else dict(zip(names, columns, strict=True))
-
-
-def _checked(read: _Batches, capacity: int) -> Iterator[ColumnBatch]:
-    with open_reader(read) as iterator:
-        for number, columns in enumerate(iterator):
-            if not number:
-                require_memory(capacity, num_bytes(columns))
-            yield columns
+        names = None if self._return_list else [variable.name for variable in self._variables]
+        return per_place(batches, self._num_places, names=names, drop_last=self._drop_last)

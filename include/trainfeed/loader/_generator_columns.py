@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from trainfeed.decorators import collate, is_batch
 from trainfeed.errors import ConfigError, LoaderError
 from trainfeed.readers import BlockReader, ReaderLike, RowForm, open_reader
 
-__all__ = ["ColumnBatch", "collated", "count_cpus", "num_bytes", "refuse_batch"]
+__all__ = [
+    "ColumnBatch",
+    "as_arrays",
+    "collated",
+    "count_cpus",
+    "num_bytes",
+    "per_place",
+    "refuse_batch",
+]
 
 # The arrays of a batch by position, or by name where the generator gives mappings.
 ColumnBatch: TypeAlias = "list[Any] | dict[str, Any]"
@@ -35,6 +46,38 @@ def collated(
             if check is not None and not number:
                 check(items[0])
             yield _columns(items, number)
+
+
+def as_arrays(reader: ReaderLike) -> Iterator[ColumnBatch]:
+    """Yield the columns of batches that are arrays already."""
+    with open_reader(reader) as iterator:
+        for item in iterator:
+            if isinstance(item, Mapping):
+                yield {name: np.asarray(value) for name, value in item.items()}
+            else:
+                columns = item if isinstance(item, tuple | list) else (item,)
+                yield [np.asarray(column) for column in columns]
+
+
+def per_place(
+    batches: Iterator[ColumnBatch], num_places: int, *, names: list[str] | None, drop_last: bool
+) -> Iterator[list[Any]]:
+    """Yield batches as static graphs take them: a list with one for each place.
+
+    Args:
+        batches: Columns by position.
+        num_places: How many places there are.
+        names: Of the columns, for mappings; None for lists of columns.
+        drop_last: Leave out last batches that are fewer than the places.
+    """
+    with open_reader(lambda: batches):
+        while group := list(itertools.islice(batches, num_places)):
+            if len(group) < num_places and drop_last:
+                return
+            if names is None:
+                yield group
+            else:
+                yield [dict(zip(names, columns, strict=True)) for columns in group]
 
 
 def refuse_batch(sample: Any) -> None:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from trainfeed.errors import MemoryLimitError
+from trainfeed.loader._generator_columns import ColumnBatch, num_bytes
+from trainfeed.readers import open_reader
 
-__all__ = ["available_bytes", "require_memory"]
+__all__ = ["available_bytes", "fitting", "require_memory"]
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _MEMINFO: Final = Path("/proc/meminfo")
 # Beside those in the queue: one that is made, one that the consumer holds.
 _MORE_BATCHES: Final = 2
+
+
+def fitting(read: Callable[[], Iterator[ColumnBatch]], capacity: int) -> Iterator[ColumnBatch]:
+    """Yield batches; look at the memory before the first one, and before any that is larger.
+
+    Raises:
+        MemoryLimitError: See ``require_memory``.
+    """
+    most_bytes = -1
+    with open_reader(read) as batches:
+        for columns in batches:
+            if num_bytes(columns) > most_bytes:
+                most_bytes = num_bytes(columns)
+                require_memory(capacity, most_bytes)
+            yield columns
 
 
 def require_memory(capacity: int, batch_bytes: int) -> None:

@@ -147,6 +147,16 @@ class DataLoader:
         """What becomes of samples that fill no global batch."""
         return self._options.tail
 
+    @property
+    def share(self) -> RankShare:
+        """Which rank of how many the batches are for."""
+        return self._options.share
+
+    @property
+    def due(self) -> LoaderState:
+        """Where the next iterator starts; ``state_dict`` is where the one that goes on stands."""
+        return self._next
+
     def __iter__(self) -> Iterator[Batch]:
         """Return an iterator over the rest of the epoch that is due."""
         start = self._next

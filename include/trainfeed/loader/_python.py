@@ -168,7 +168,13 @@ def _array(value: Any) -> NDArray[Any]:
             "expected values that are all there as a field, got a masked array; fill it, and give"
             " the mask as a field of its own"
         )
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise SampleShapeError(
+            f"expected lists of equal lengths as a field, got {value!r:.80}; pad them, and give"
+            " their lengths as a field of its own"
+        ) from error
     if array.dtype.kind in "USO":
         raise SampleShapeError(f"expected numbers, bytes or text as a field, got {value!r:.80}")
     return array

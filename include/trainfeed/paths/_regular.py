@@ -13,7 +13,7 @@ from trainfeed.errors import FormatError
 from trainfeed.paths._errors import os_errors
 from trainfeed.paths._names import FilePath
 
-__all__ = ["open_regular"]
+__all__ = ["open_regular", "read_regular"]
 
 
 @contextmanager
@@ -43,6 +43,27 @@ def open_regular(path: FilePath, *, buffering: int = -1) -> Iterator[BinaryIO]:
         raise _not_regular(name)
     with os.fdopen(fd, "rb", buffering) as file:
         yield file
+
+
+def read_regular(path: FilePath, *, max_bytes: int) -> bytes:
+    """Return what a file of at most ``max_bytes`` holds; raises as ``open_regular`` does.
+
+    The size is looked at before a byte is read, and a file that grows meanwhile is not followed:
+    a file of any size costs ``max_bytes`` of memory at most.
+
+    Raises:
+        FormatError: The file is larger.
+    """
+    with open_regular(path) as file, os_errors(os.fspath(path)):
+        num_bytes = os.fstat(file.fileno()).st_size
+        data = file.read(max_bytes + 1) if num_bytes <= max_bytes else b""
+    if len(data) > max_bytes or num_bytes > max_bytes:
+        raise FormatError(
+            f"expected at most {max_bytes} bytes, got {max(num_bytes, len(data))}; nothing was"
+            " read; replace the file, or remove it",
+            path=os.fspath(path),
+        )
+    return data
 
 
 def _not_regular(path: str) -> FormatError:

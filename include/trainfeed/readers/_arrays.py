@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from trainfeed.errors import FormatError
-from trainfeed.paths import open_regular, os_errors
+from trainfeed.paths import FilePath, open_regular, os_errors
 from trainfeed.readers._blocks import BlockSource
 from trainfeed.readers._position import ended
 from trainfeed.readers._types import Block, BlockReader, Reader, RowForm
@@ -40,7 +39,7 @@ def np_array(array: ArrayLike) -> BlockReader:
     return BlockSource(lambda: blocks_from(0), form=RowForm.VALUE, blocks_from=blocks_from)
 
 
-def text_file(path: str | Path) -> Reader:
+def text_file(path: FilePath) -> Reader:
     r"""Return a reader over the lines of a UTF-8 file, without the ``\n`` at their end.
 
     Raises:
@@ -57,7 +56,7 @@ def text_file(path: str | Path) -> Reader:
     return read
 
 
-def _text(line: bytes, number: int, path: str | Path) -> str:
+def _text(line: bytes, number: int, path: FilePath) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as error:

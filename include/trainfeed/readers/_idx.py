@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from pathlib import Path
 
 from trainfeed.errors import FormatError
+from trainfeed.paths import FilePath
 from trainfeed.readers._blocks import BlockSource
 from trainfeed.readers._idx_file import open_idx
 from trainfeed.readers._types import Block, BlockReader, RowForm
@@ -14,7 +14,7 @@ from trainfeed.readers._types import Block, BlockReader, RowForm
 __all__ = ["idx"]
 
 
-def idx(images: str | Path, labels: str | Path | None = None) -> BlockReader:
+def idx(images: FilePath, labels: FilePath | None = None) -> BlockReader:
     """Return a reader over the items of an IDX file, or over pairs of two.
 
     Args:
@@ -35,7 +35,7 @@ def idx(images: str | Path, labels: str | Path | None = None) -> BlockReader:
     return BlockSource(lambda: read(0), form=form, blocks_from=read)
 
 
-def _read(images: str | Path, labels: str | Path | None, position: int) -> Iterator[Block]:
+def _read(images: FilePath, labels: FilePath | None, position: int) -> Iterator[Block]:
     with open_idx(images) as file:
         step = file.header.block_items
         values = file.iter_blocks(step, position=position)

@@ -18,14 +18,13 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import BadMagicError, ConfigError, FormatError, TruncatedError
-from trainfeed.paths import open_regular, os_errors
+from trainfeed.paths import FilePath, open_regular, os_errors
 from trainfeed.readers._position import ended
 
 __all__ = ["IdxFile", "IdxHeader", "open_idx"]
@@ -168,7 +167,7 @@ class IdxFile:
 
 
 @contextmanager
-def open_idx(path: str | Path) -> Iterator[IdxFile]:
+def open_idx(path: FilePath) -> Iterator[IdxFile]:
     """Open an IDX file, plain or compressed, and close it at the end.
 
     Raises:

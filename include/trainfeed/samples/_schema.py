@@ -18,7 +18,11 @@ __all__ = ["PRESENCE", "Field", "Schema"]
 # A field's name never starts with an underscore, so this one is free.
 PRESENCE: Final = "_presence"
 
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
+# Words between single separators: 'image/encoded' of TFRecords, 'image.bytes' of a struct. Not what
+# means something else where names stand in lists, paths and text: blanks, commas, '..', '//', and
+# control characters. An underscore in front is for columns of our own.
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*(?:[./-][A-Za-z0-9_]+)*")
+_MAX_NAME_CHARS: Final = 128
 _NUMBERS: Final = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "float32", "float64",
@@ -34,7 +38,8 @@ class Field:
     """One field of a sample.
 
     Attributes:
-        name: Letters, digits and underscores, a letter first.
+        name: Words of letters, digits and underscores, no underscore first, with one ``/``, ``.``
+            or ``-`` between two; at most 128 characters.
         dtype: ``bool``, ``int8`` to ``uint64``, ``float16`` to ``float64``, ``bytes`` or ``str``.
         shape: Lengths from 1 on; the first may be None, then it varies from sample to sample.
             Empty for scalars, and for bytes and str.
@@ -50,9 +55,11 @@ class Field:
     optional: bool = False
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if len(self.name) > _MAX_NAME_CHARS or not _NAME.fullmatch(self.name):
             raise ConfigError(
-                f"expected a field name of letters, digits and _, a letter first, got {self.name!r}"
+                "expected a field name of letters, digits and _, no _ first, with single '/', '.'"
+                f" or '-' between words, at most {_MAX_NAME_CHARS} characters, got"
+                f" {self.name[:200]!r}; rename the field or column"
             )
         if self.dtype not in _NUMBERS + _TEXTS:
             known = ", ".join(_NUMBERS + _TEXTS)

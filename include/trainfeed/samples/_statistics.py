@@ -12,6 +12,7 @@ from trainfeed.errors import FormatError, SampleShapeError
 from trainfeed.samples._columns import common_length, present_rows
 from trainfeed.samples._numbers import ByteNumbers, Numbers
 from trainfeed.samples._schema import Field, Schema
+from trainfeed.samples._statistics_entries import require_entries
 from trainfeed.samples._texts import Texts
 from trainfeed.samples._values import as_array, as_bytes, refuse
 
@@ -123,11 +124,12 @@ class FieldStatistics:
         """
         statistics = cls(field)
         try:
+            require_entries(field, value)
             statistics.count, statistics.nulls = int(value["count"]), int(value["nulls"])
             statistics._content.load(value)
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
-                f"expected statistics of field {field.name!r}, got {value!r}"
+                f"expected statistics of field {field.name!r}, got {str(value)[:200]}: {error}"
             ) from error
         return statistics
 

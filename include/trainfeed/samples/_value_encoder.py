@@ -48,6 +48,8 @@ class _Encoder:
     def encode(self, value: object) -> bytes:
         try:
             self._put(value, 0)
+        except SampleShapeError:
+            raise
         except (ValueError, MemoryError) as error:
             # Of the packer: a length beyond 4 GiB.
             raise SampleShapeError(f"expected a value below 4 GiB, got one with {error}") from error

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.errors import ConflictError
+from trainfeed.paths import FilePath
 from trainfeed.scaffold._sample import FIRST_DAY, NUM_DAYS, record_sample
 from trainfeed.scaffold._texts import PREPROCESS, SPEC, TRAIN
 from trainfeed.spec import SPEC_FILE, check_dataset_name, json_schema_text
@@ -22,7 +23,7 @@ _SCHEMA_FILE: Final = "dataset.schema.json"
 _COMMITTED: Final = Path("..", "..", "docs", _SCHEMA_FILE)
 
 
-def new_dataset(datasets: Path, name: str) -> dict[str, Any]:
+def new_dataset(datasets: FilePath, name: str) -> dict[str, Any]:
     """Make a data set that can be built at once.
 
     Args:
@@ -39,6 +40,7 @@ def new_dataset(datasets: Path, name: str) -> dict[str, Any]:
         StorageError: The file system refused or failed.
     """
     check_dataset_name(name)
+    datasets = Path(datasets)
     folder = datasets / name
     if folder.is_symlink() or folder.exists():
         raise ConflictError(f"{folder}: the name is taken; nothing was changed; choose another one")

@@ -15,6 +15,7 @@ from trainfeed.spec._json_schema import json_schema, json_schema_text
 from trainfeed.spec._load import SPEC_FILE, load_spec, load_specs
 from trainfeed.spec._logs import LogsSourceSpec, expand_path, logs_root
 from trainfeed.spec._model import DatasetSpec
+from trainfeed.spec._modules import read_module
 from trainfeed.spec._output import (
     CountCheck,
     NullRatioCheck,
@@ -59,4 +60,5 @@ __all__ = [
     "load_specs",
     "logs_root",
     "nearest",
+    "read_module",
 ]

@@ -5,6 +5,7 @@ Fields are checked one by one here; rules across them live in ``_checks``.
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -25,8 +26,8 @@ from trainfeed.spec._values import (
     Connection,
     Duration,
     EntryPoint,
+    FieldName,
     Millionths,
-    Name,
     Text,
     Topic,
     WrongValueError,
@@ -89,11 +90,11 @@ class RecordedSourceSpec(Part):
     late: Late = "keep"
     skew: Duration = timedelta(days=1)
 
-    def location(self, folder: Path) -> str:
+    def location(self, folder: str | os.PathLike[str]) -> str:
         """URI or absolute path of the topic, for a data set in ``folder``."""
         if "://" in self.path:
             return self.path
-        base = folder if self.path.startswith("./") else Path()
+        base = Path(folder) if self.path.startswith("./") else Path()
         return str((base / self.path).absolute())
 
 
@@ -142,6 +143,14 @@ class SourceSpec(Part):
         if self.logs is not None:
             return self.logs.settle
         return max(topic.settle for topic in self.topics)
+
+    @property
+    def lands(self) -> bool:
+        """Whether ingest copies the records into landing files, which preprocess then reads.
+
+        Topics always land. Log files land if ``logs.land`` says so; else preprocess reads them.
+        """
+        return self.logs is None or self.logs.land
 
     @property
     def transaction_wait(self) -> timedelta:
@@ -231,7 +240,7 @@ class SplitSpec(Part):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Millionths]
 
-    by: Annotated[tuple[Name, ...] | None, BeforeValidator(_by_fields)] = None
+    by: Annotated[tuple[FieldName, ...] | None, BeforeValidator(_by_fields)] = None
 
     @property
     def millionths(self) -> dict[str, int]:

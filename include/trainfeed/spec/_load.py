@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +20,14 @@ SPEC_FILE: Final = "dataset.yaml"
 _MAX_BYTES = 256 << 10
 
 
-def load_spec(folder: Path) -> DatasetSpec:
+def load_spec(folder: str | os.PathLike[str]) -> DatasetSpec:
     """The specification in ``folder``, right in itself; no other file is opened.
 
     Raises:
         SpecError: With a line for everything that is wrong: file, line, field, what was
             expected and got, what to do.
     """
+    folder = Path(folder)
     file = folder / SPEC_FILE
     try:
         return _parse(_read(file), folder.absolute())
@@ -33,7 +35,7 @@ def load_spec(folder: Path) -> DatasetSpec:
         raise spec_error(file, refused.problems) from None
 
 
-def load_specs(datasets: Path) -> list[DatasetSpec | SpecError]:
+def load_specs(datasets: str | os.PathLike[str]) -> list[DatasetSpec | SpecError]:
     """All specifications below ``datasets``, in order of their folders' names.
 
     A wrong one is in the list as its error, so that it does not take the others down. Folders
@@ -43,7 +45,7 @@ def load_specs(datasets: Path) -> list[DatasetSpec | SpecError]:
         ConfigError: ``datasets`` is no folder that can be listed.
     """
     try:
-        folders = [path for path in datasets.iterdir() if path.is_dir()]
+        folders = [path for path in Path(datasets).iterdir() if path.is_dir()]
     except OSError as error:
         raise ConfigError(
             f"expected a folder of data sets, got {str(datasets)!r} ({error.strerror});"

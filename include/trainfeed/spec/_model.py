@@ -17,7 +17,7 @@ from trainfeed.spec._output import (
     TrainSpec,
 )
 from trainfeed.spec._part import Part
-from trainfeed.spec._values import Name, RelativeFile, UtcTime
+from trainfeed.spec._values import FieldName, Name, RelativeFile, UtcTime
 from trainfeed.window import Schedule
 
 __all__ = ["DatasetSpec"]
@@ -58,7 +58,7 @@ class DatasetSpec(Part):
     source: SourceSpec
     preprocess: PreprocessSpec
     lookups: Mapping[Name, RelativeFile] = Field(default_factory=dict)
-    fields: Annotated[Mapping[Name, FieldSpec], Field(min_length=1)] = Field(alias="schema")
+    fields: Annotated[Mapping[FieldName, FieldSpec], Field(min_length=1)] = Field(alias="schema")
     split: SplitSpec = Field(default_factory=lambda: SplitSpec.model_validate(_WHOLE))
     output: OutputSpec = Field(default_factory=OutputSpec)
     quality: tuple[QualityCheck, ...] = ()

@@ -8,7 +8,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from trainfeed.spec._part import Part
-from trainfeed.spec._values import Duration, EntryPoint, Name, Number, Size, Text, WrongValueError
+from trainfeed.spec._values import (
+    Duration,
+    EntryPoint,
+    FieldName,
+    Name,
+    Number,
+    Size,
+    Text,
+    WrongValueError,
+)
 
 __all__ = [
     "CountCheck",
@@ -138,7 +147,7 @@ class NullRatioCheck(_Check):
     """An optional ``field`` is absent in at most ``max`` of the samples."""
 
     check: Literal["null_ratio"]
-    field: Name
+    field: FieldName
     max: Ratio
 
 
@@ -146,7 +155,7 @@ class RangeCheck(_Check):
     """Every value of a numeric ``field`` lies in [min, max]."""
 
     check: Literal["range"]
-    field: Name
+    field: FieldName
     min: Number | None = None
     max: Number | None = None
 

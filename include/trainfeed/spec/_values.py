@@ -24,6 +24,7 @@ __all__ = [
     "Connection",
     "Duration",
     "EntryPoint",
+    "FieldName",
     "Millionths",
     "Name",
     "Number",
@@ -43,6 +44,11 @@ RESERVED_NAMES: Final = frozenset({"context", "self"})
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAME_RULE = "lower-case letters, digits and _, a letter first, at most 63 characters"
+_FIELD = re.compile(r"(?=.{1,128}$)[a-z][a-z0-9_]*([./-][a-z0-9_]+)*")
+_FIELD_RULE = (
+    "lower-case letters, digits and _, a letter first, single '/', '.' or '-' between words, at"
+    " most 128 characters"
+)
 _DURATION = re.compile(r"([0-9]{1,6})(s|m|h|d)")
 _DURATION_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SIZE = re.compile(r"([0-9]{1,9})(B|KiB|MiB|GiB)")
@@ -164,6 +170,11 @@ def _relative_file(text: str) -> str:
 
 
 Name = Annotated[str, _matching(_NAME, f"a name ({_NAME_RULE})"), _schema(_NAME)]
+FieldName = Annotated[
+    str,
+    _matching(_FIELD, f"a field name ({_FIELD_RULE})"),
+    _schema(_FIELD, "label", "image/encoded"),
+]
 Text = Annotated[str, Field(min_length=1)]
 Duration = Annotated[timedelta, BeforeValidator(_duration), _schema(_DURATION, "30m", "2h", "1d")]
 Size = Annotated[

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainfeed.spec import read_module
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["code_digest"]
@@ -25,7 +26,7 @@ def code_digest(folder: Path) -> str:
     digest = hashlib.sha256()
     with map_errors(folder):
         for name in sorted(_names(folder)):
-            for part in (os.fsencode(name), (folder / name).read_bytes()):
+            for part in (os.fsencode(name), read_module(folder / name)):
                 digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainfeed.dataset import Version, canonical
-from trainfeed.errors import ChecksumError, JobRejectedError
+from trainfeed.dataset.files import read_plain_file
+from trainfeed.errors import ChecksumError, FormatError, JobRejectedError, NotFoundError
 from trainfeed.readers import DatasetReader
 
 __all__ = ["JOB_FILE", "JobSpec", "JobVersion", "TrainingJob"]
@@ -61,8 +62,9 @@ class JobSpec(_Model):
             JobRejectedError: It is no job specification.
         """
         try:
-            return cls.model_validate(canonical.loads(path.read_bytes(), path=str(path)))
-        except (OSError, ValidationError) as error:
+            data = read_plain_file(path, max_bytes=canonical.MAX_BYTES)
+            return cls.model_validate(canonical.loads(data, path=str(path)))
+        except (FormatError, NotFoundError, ValidationError) as error:
             raise JobRejectedError(f"{path} is no job specification: {error}") from error
 
     def to_bytes(self) -> bytes:

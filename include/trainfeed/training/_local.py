@@ -12,15 +12,17 @@ from typing import Any, BinaryIO, Final
 import trainfeed
 from trainfeed.config import training_environ
 from trainfeed.dataset import canonical
-from trainfeed.errors import JobFailedError
+from trainfeed.dataset.files import read_plain_file
+from trainfeed.errors import FormatError, JobFailedError, NotFoundError
 from trainfeed.training._ended import Ended, ended_error
 from trainfeed.training._job import JobSpec
 from trainfeed.training.runtime import METRICS_FILE
 
-__all__ = ["run_local"]
+__all__ = ["read_metrics", "run_local"]
 
 _POLL_S: Final = 0.2
 _GRACE_S: Final = 10.0
+_MAX_METRICS_BYTES: Final = 16 << 20
 
 
 def run_local(job: JobSpec, home: Path) -> dict[str, Any]:
@@ -49,13 +51,29 @@ def run_local(job: JobSpec, home: Path) -> dict[str, Any]:
         finally:
             _end(ranks)
     try:
-        metrics: dict[str, Any] = canonical.loads((home / METRICS_FILE).read_bytes())
-    except FileNotFoundError as error:
+        return read_metrics(home / METRICS_FILE)
+    except NotFoundError as error:
         raise JobFailedError(
             f"job {job.name} ended without metrics; see {_log(home, 0)}; run the training again"
             " (in Airflow: clear the task)"
         ) from error
-    return metrics
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Return the metrics of a job: name to number.
+
+    Raises:
+        NotFoundError: There is no such file.
+        FormatError: It is no JSON object, or larger than one of metrics is.
+    """
+    found = canonical.loads(read_plain_file(path, max_bytes=_MAX_METRICS_BYTES), path=str(path))
+    if not isinstance(found, dict):
+        raise FormatError(
+            "expected the metrics of a training, name to number, got something else; remove the"
+            " file and train again (in Airflow: clear the task)",
+            path=str(path),
+        )
+    return found
 
 
 def _start(home: Path, rank: int, log: BinaryIO) -> subprocess.Popen[bytes]:

@@ -28,7 +28,7 @@ from trainfeed.spec import DatasetSpec, TrainSpec, nearest
 from trainfeed.storage import posix
 from trainfeed.training._code import code_digest
 from trainfeed.training._job import JOB_FILE, JobSpec, JobVersion, describe
-from trainfeed.training._local import run_local
+from trainfeed.training._local import read_metrics, run_local
 from trainfeed.window import Interval
 
 __all__ = ["train"]
@@ -78,7 +78,7 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
             metrics = run_local(job, home)
             faults.point("train.before_result")
             posix.replace_file(home / _RESULT, canonical.dumps(metrics))
-        metrics = canonical.loads((home / _RESULT).read_bytes(), path=str(home / _RESULT))
+        metrics = read_metrics(home / _RESULT)
     _gate(training, job, metrics)
     seconds = round(time.perf_counter() - started, 3)
     logger.info("train %s: %s in %.1f s, %s", job.name, verdict, seconds, metrics)

@@ -35,7 +35,7 @@ METRICS_FILE: Final = "metrics.json"
 _PR_SET_PDEATHSIG: Final = 1
 
 
-def run(home: Path, rank: int) -> None:
+def run(home: str | os.PathLike[str], rank: int) -> None:
     """Run one rank; rank 0 leaves the metrics in the job's folder.
 
     Args:
@@ -50,6 +50,7 @@ def run(home: Path, rank: int) -> None:
     from trainfeed.storage import posix
     from trainfeed.training._job import JOB_FILE, JobSpec, TrainingJob
 
+    home = Path(home)
     spec = JobSpec.read(home / JOB_FILE)
     _require_code(spec)
     output = home / "output"

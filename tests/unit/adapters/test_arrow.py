@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from trainfeed import adapters
-from trainfeed.adapters._batches import dense, framework, plain_columns, schema_of
+from trainfeed.adapters._batches import columns_of, dense, framework, schema_of
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.loader import DataLoader, RecordFiles, mix
 from trainfeed.recordio import RecordWriter
@@ -86,7 +86,7 @@ def test_a_loader_without_a_schema_is_told_to_bring_one():
 
 
 def test_presence_follows_a_field_that_may_be_absent():
-    (fields,) = map(dict, plain_columns([{"weight": batch()["weight"]}]))
+    fields = dict(columns_of({"weight": batch()["weight"]}, marks=False))
     assert list(fields) == ["weight", "weight_present"]
     assert fields["weight_present"].tolist() == [True, False, True]
 
@@ -132,7 +132,7 @@ def test_rows_that_only_fill_a_batch_are_marked(files):
 def test_a_field_may_not_have_the_name_of_an_added_column():
     masked = np.ma.MaskedArray([1], [True])
     with pytest.raises(SampleShapeError, match="'x_present' has the name of a column"):
-        list(map(dict, plain_columns([{"x": masked, "x_present": np.array([1])}])))
+        dict(columns_of({"x": masked, "x_present": np.array([1])}, marks=False))
 
 
 def test_a_mixture_has_the_schema_of_its_sets(files):
@@ -155,3 +155,14 @@ def test_columns_of_packed_records_are_copied_and_others_are_not():
     assert dense(values) is values
     values.flags.writeable = False
     assert dense(values).flags.writeable
+
+
+def test_lists_of_arrays_arrive_in_arrow_under_the_names_of_a_schema():
+    schema = Schema((Field("image", "float32", (2,)), Field("label", "int64")))
+    lists = [[np.ones((3, 2), "f4"), np.arange(3)]]
+    table = adapters.arrow(lists, schema=schema).read_all()
+    assert table["label"].to_pylist() == [0, 1, 2]
+    with pytest.raises(
+        SampleShapeError, match=r"one array for each of \['image', 'label'\], got 3"
+    ):
+        adapters.arrow([[np.zeros(1)] * 3], schema=schema).read_all()

@@ -95,6 +95,16 @@ def test_a_feeder_names_columns_and_gives_them_type_and_shape():
         feeder.feed([([1, 2, 3], 5)])
     with pytest.raises(SampleShapeError, match="expected 2 columns"):
         feeder.feed([(1,)])
+    with pytest.raises(ValueError, match="expected samples of shape"):
+        feeder.feed([([1, 2, 3], 5)])
+    with pytest.raises(SampleShapeError, match=r"of shape \(2, 2\) for 'image', got \(1, 4\)"):
+        feeder.feed([([[1, 2, 3, 4]], 5)])
+    sequences = Variable("words", [-1, 1], "int64")
+    sequences.lod_level = 2
+    with pytest.raises(ConfigError, match="expected 'words' with lod_level 0, got 2"):
+        fluid.DataFeeder([sequences])
+    with pytest.raises(SampleShapeError, match=r"column 0: .* pad sequences"):
+        fluid.DataFeeder(["x"]).feed([([[1, 2], [3]],), ([[4]],)])
     reader = fluid.DataFeeder(["x"]).decorate_reader(paddle.batch(numbers(3), 2))
     assert [columns["x"].tolist() for columns in reader()] == [[0, 1], [2]]
     with pytest.raises(ValueError, match="multi_devices"):
@@ -109,6 +119,25 @@ def test_the_older_loader_has_the_older_names():
     assert [x.tolist() for (x,) in loader] == [[0, 1], [2]]
     loader.decorate_batch_generator(lambda: iter([np.zeros(3)]))
     assert [x.shape for (x,) in loader] == [(3,)]
+
+
+def test_a_loop_of_start_and_reset_ends_as_the_original_does():
+    loader = fluid.io.PyReader(feed_list=["x"], capacity=2, iterable=False)
+    loader.decorate_sample_list_generator(paddle.batch(numbers(5), 2))
+    epochs = []
+    for _ in range(2):
+        loader.start()
+        epochs.append([])
+        while True:
+            try:
+                ((batch),) = loader.read_next()
+            except fluid.core.EOFException:
+                loader.reset()
+                break
+            epochs[-1] += batch["x"].tolist()
+    assert epochs == [[0, 1, 2, 3, 4]] * 2
+    with pytest.raises(AttributeError, match="builds no network"):
+        fluid.core.LoDTensor  # noqa: B018 - asking is the test
 
 
 def test_a_gpu_is_refused_wherever_it_is_named():

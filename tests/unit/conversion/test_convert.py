@@ -34,8 +34,9 @@ from trainfeed.conversion import (
     convert_arrays,
 )
 from trainfeed.errors import ConfigError, QuotaExceededError, SampleShapeError
+from trainfeed.readers import BlockSource, RowForm, np_array
 from trainfeed.recordio import Codec, RecordScanner
-from trainfeed.samples import TypedCodec, ValueCodec
+from trainfeed.samples import Field, Schema, TypedCodec, ValueCodec
 from trainfeed.tfrecord import Compression, ExampleCodec, TFRecordReader
 
 SMALL = ConvertOptions(memory_bytes=1 << 16)
@@ -305,3 +306,27 @@ def test_a_value_of_a_type_that_is_not_stored_is_refused(out):
     with pytest.raises(SampleShapeError):
         convert(out, lambda: [object()], 1, "p")
     assert names_in(out) == []
+
+
+def block_columns():
+    yield {"image": np.full((3, 5), 7, "u1"), "label": np.arange(3)}
+    yield {"image": np.full((2, 5), 9, "u1"), "label": np.arange(3, 5)}
+
+
+@pytest.mark.parametrize("form", list(RowForm))
+def test_a_reader_that_has_blocks_gives_convert_arrays_its_blocks(tmp_path, form):
+    # A BlockSource that is called gives samples, which are no blocks.
+    source = BlockSource(block_columns, form=form)
+    convert_arrays(tmp_path / "of-reader", source, 2, "p", schema=FIXED)
+    convert_arrays(tmp_path / "of-function", block_columns, 2, "p", schema=FIXED)
+    assert contents(tmp_path / "of-reader") == contents(tmp_path / "of-function")
+
+
+def test_an_array_read_as_blocks_is_a_field_called_value(tmp_path):
+    schema = Schema((Field("value", "int64", (2,)),))
+    convert_arrays(tmp_path, np_array(np.arange(6).reshape(3, 2)), 1, "p", schema=schema)
+    values = [
+        TypedCodec(schema).decode(record)["value"].tolist()
+        for record in RecordScanner([tmp_path / "p-00000-of-00000"])
+    ]
+    assert sorted(values) == [[0, 1], [2, 3], [4, 5]]

@@ -1,12 +1,26 @@
-"""cache: lazy, whole passes only, bounded, and gone with its reader."""
+"""cache: read once and whole by whoever comes first, bounded, and gone with its reader."""
 
 import errno
+import functools
+import itertools
+import mmap
 import os
+import random
+import threading
 
 import numpy as np
 import pytest
 
-from trainfeed.decorators import batch, cache, chain
+from tests.unit.forks import in_a_fork
+from trainfeed.decorators import (
+    batch,
+    buffered,
+    cache,
+    chain,
+    multiprocess_reader,
+    set_epoch,
+    shuffle,
+)
 from trainfeed.errors import MemoryLimitError, QuotaExceededError
 from trainfeed.readers import np_array
 
@@ -29,14 +43,112 @@ def test_nothing_is_read_before_the_first_pass_and_only_once():
     assert source.passes == 1
 
 
-def test_a_pass_that_was_left_does_not_count():
-    source = Counted(range(10))
+class CountedInForks:
+    """A reader of random numbers that counts its passes in memory that forks share."""
+
+    def __init__(self, num_samples=10):
+        self._num_samples = num_samples
+        self._passes = mmap.mmap(-1, mmap.PAGESIZE)
+
+    @property
+    def passes(self):
+        return int.from_bytes(self._passes[:8])
+
+    def __call__(self):
+        self._passes[:8] = (self.passes + 1).to_bytes(8)
+        for _ in range(self._num_samples):
+            yield random.random()
+
+
+def test_a_pass_that_was_left_has_read_all():
+    source = CountedInForks()
     reader = cache(source)
-    for sample in reader():
-        if sample == 5:
-            break
-    assert list(reader()) == list(reader()) == list(range(10))
-    assert source.passes == 2
+    first = next(iter(reader()))
+    kept = list(reader())
+    assert kept[0] == first
+    assert list(reader()) == kept
+    assert source.passes == 1
+
+
+def test_first_passes_that_interleave_are_one():
+    source = CountedInForks()
+    reader = cache(source)
+    pairs = list(zip(reader(), reader(), strict=True))
+    assert all(one == two for one, two in pairs)
+    assert len(set(pairs)) == 10
+    assert source.passes == 1
+
+
+def test_threads_that_come_first_together_read_once():
+    source = CountedInForks(1000)
+    reader, got = cache(source), []
+    start = threading.Barrier(4)
+
+    def run():
+        start.wait()
+        got.append(list(reader()))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == [got[0]] * 4
+    assert source.passes == 1
+
+
+@pytest.mark.parametrize("decorate", [lambda r: r, lambda r: buffered(batch(r, 3), 2)])
+def test_processes_are_forked_when_all_was_read(decorate):
+    source = CountedInForks()
+    reader = cache(source)
+    both = multiprocess_reader([decorate(reader), decorate(reader)])
+    passes = [sorted(both()) for _ in range(2)]
+    assert passes == [sorted(list(decorate(reader)()) * 2)] * 2
+    assert source.passes == 1
+
+
+@pytest.mark.parametrize("max_bytes", [0, 1 << 30])
+def test_forks_that_read_first_share_what_they_read(tmp_path, max_bytes):
+    source = CountedInForks(1000)
+    reader = cache(source, max_bytes=max_bytes, spill_dir=tmp_path)
+
+    def hidden():
+        yield from reader()
+
+    both = multiprocess_reader([hidden, hidden])
+    passes = [sorted(both()) for _ in range(2)]
+    assert passes == [sorted(list(reader()) * 2)] * 2
+    assert source.passes == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_blocks_that_a_fork_has_read_are_the_same_in_its_parent():
+    reader = cache(np_array(np.arange(5.0)))
+    assert in_a_fork(lambda: list(reader.blocks())) == 0
+    (block,) = reader.blocks()
+    assert block["value"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_fork_that_is_killed_while_it_reads_leaves_nothing_half():
+    started = mmap.mmap(-1, mmap.PAGESIZE)
+
+    def read():
+        for i in range(100_000):
+            if i == 90_000 and not started[0]:
+                started[0] = 1
+                os._exit(7)
+            yield i
+
+    reader = cache(read)
+    assert in_a_fork(lambda: list(reader())) == 7
+    assert in_a_fork(lambda: sum(reader()) == sum(range(100_000)) or os._exit(9)) == 0
+    assert list(reader()) == list(range(100_000))
+
+
+def test_all_passes_are_pass_0_whichever_is_asked_for_first():
+    reader = cache(shuffle(lambda: iter(range(20)), 20))
+    set_epoch(reader, 5)
+    assert list(reader()) == list(shuffle(lambda: iter(range(20)), 20)())
 
 
 def test_a_pass_that_failed_does_not_count():
@@ -51,6 +163,42 @@ def test_a_pass_that_failed_does_not_count():
         list(reader())
     fail.clear()
     assert list(reader()) == list(reader()) == [1, 2]
+
+
+@pytest.mark.parametrize("decorate", [lambda r: r, lambda r: multiprocess_reader([r])])
+def test_what_came_before_an_error_is_delivered_before_it(decorate):
+    def read():
+        yield from range(3)
+        raise ZeroDivisionError("of the reader")
+
+    reader, got = decorate(cache(read)), []
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="of the reader"):
+            got.extend(into(got, reader()))
+    assert got == [0, 1, 2] * 2
+
+
+def into(got, samples):
+    for sample in samples:
+        got.append(sample)
+    return []
+
+
+def test_what_a_failed_fork_has_left_is_not_read():
+    failing = mmap.mmap(-1, mmap.PAGESIZE)
+    failing[0] = 1
+
+    def read():
+        yield from range(3)
+        if failing[0]:
+            raise ZeroDivisionError
+        yield 3
+
+    reader = cache(read)
+    assert in_a_fork(lambda: list(reader())) == 1
+    failing[0] = 0
+    assert in_a_fork(lambda: list(reader()) == [0, 1, 2, 3] or os._exit(9)) == 0
+    assert list(reader()) == [0, 1, 2, 3]
 
 
 def test_no_sample_is_a_whole_pass():
@@ -95,19 +243,30 @@ def test_a_file_that_grows_too_large_is_told(tmp_path):
         list(reader())
 
 
+def test_a_reader_without_an_end_is_told_by_the_limits():
+    reader = cache(itertools.count, max_bytes=1 << 20, max_spill_bytes=3 << 20)
+    with pytest.raises(MemoryLimitError, match="the reader may have no end"):
+        next(iter(reader()))
+    with pytest.raises(MemoryLimitError, match="at most 4194304 bytes"):
+        list(multiprocess_reader([functools.partial(reader)])())
+    with pytest.raises(MemoryLimitError, match="at most 3145728 bytes"):
+        list(multiprocess_reader([cache(itertools.count, max_bytes=0, max_spill_bytes=3 << 20)])())
+
+
 def test_a_full_disk_is_told(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     reader = cache(lambda: iter(range(10)), max_bytes=0, spill_dir=tmp_path)
-    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(QuotaExceededError):
         list(reader())
 
 
 def test_a_negative_limit_is_refused():
-    with pytest.raises(ValueError, match="max_bytes"):
-        cache(lambda: iter([]), max_bytes=-1)
+    for name in ("max_bytes", "max_spill_bytes"):
+        with pytest.raises(ValueError, match=name):
+            cache(lambda: iter([]), **{name: -1})
 
 
 def test_blocks_are_kept_as_blocks(tmp_path):

@@ -1,4 +1,4 @@
-"""Readers without an end, through every decorator: what is asked for comes."""
+"""Readers without an end, through every decorator but ``cache``: what is asked for comes."""
 
 import itertools
 
@@ -10,7 +10,6 @@ from trainfeed.decorators import (
     as_batches,
     batch,
     buffered,
-    cache,
     chain,
     compose,
     feed,
@@ -44,7 +43,6 @@ DECORATORS = {
     "batch": lambda r: batch(r, 1),
     "as_batches": lambda r: as_batches(r, 1),
     "firstn": lambda r: firstn(r, 1 << 60),
-    "cache": cache,
     "buffered": lambda r: buffered(r, 5),
     "xmap_readers": lambda r: xmap_readers(abs, r, 2, 2, order=True),
     "xmap_readers, processes": lambda r: xmap_readers(abs, r, 2, 2, True, use_processes=True),
@@ -53,7 +51,7 @@ DECORATORS = {
     "feed": lambda r: feed(batch(r, 1), {"x": 0}),
     "strict_batches": lambda r: strict_batches(batch(map_readers(lambda x: (x,), r), 1)),
     "resumable": resumable,
-    "all of it": lambda r: resumable(buffered(batch(shuffle(cache(chain(r)), 1), 1), 2)),
+    "all of it": lambda r: resumable(buffered(batch(shuffle(chain(r), 1), 1), 2)),
 }
 
 

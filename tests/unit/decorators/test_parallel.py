@@ -4,6 +4,7 @@ import collections
 import gc
 import itertools
 import mmap
+import multiprocessing
 import os
 import random
 import subprocess
@@ -215,10 +216,24 @@ def collect(samples, got):
         got.append(sample)
 
 
-@pytest.mark.parametrize(("workers", "size"), [(0, 1), (-1, 1), (1, 0), (1, -1), (1.5, 1)])
+@pytest.mark.parametrize(("workers", "size"), [(0, 1), (-1, 1), (1, -1), (1.5, 1), (1, 1.5)])
 def test_bad_numbers_are_refused_early(workers, size):
     with pytest.raises(ValueError, match="expected"):
         xmap_readers(square, numbers(1), workers, size)
+
+
+@pytest.mark.parametrize("use_processes", WAYS)
+def test_workers_without_a_bound_are_as_far_ahead_as_they_can(use_processes):
+    drawn = threading.Event()
+
+    def read():
+        yield from range(500)
+        drawn.set()
+
+    samples = xmap_readers(square, read, 2, 0, True, use_processes=use_processes)()
+    assert next(samples) == 0
+    assert drawn.wait(WAIT_S)
+    assert list(samples) == [i * i for i in range(1, 500)]
 
 
 @pytest.mark.parametrize("use_processes", WAYS)
@@ -370,10 +385,33 @@ def test_no_reader_is_refused(readers):
         multiprocess_reader(readers)
 
 
-@pytest.mark.parametrize("size", [0, -1, 2.5])
+@pytest.mark.parametrize("size", [-1, 2.5, None, "3"])
 def test_a_bad_size_is_refused(size):
     with pytest.raises(ValueError, match="queue_size"):
         multiprocess_reader([numbers(1)], queue_size=size)
+
+
+@pytest.mark.parametrize("arguments", [(True, 0), (100, False), (100, True), (0, True), (False, 1)])
+def test_a_size_of_0_sets_no_bound_and_the_arguments_may_be_swapped(arguments):
+    reader = multiprocess_reader([numbers(300), numbers(200)], *arguments)
+    assert sorted(reader()) == sorted([*range(300), *range(200)])
+
+
+def test_without_a_bound_a_process_reads_to_the_end_whatever_the_consumer_does():
+    done = mmap.mmap(-1, mmap.PAGESIZE)
+    read_all = multiprocessing.get_context("fork").Event()
+
+    def read():
+        for i in range(10_000):
+            yield i
+            done[0] = i == 9_999
+        read_all.set()
+
+    samples = multiprocess_reader([read], queue_size=0)()
+    assert next(samples) == 0
+    assert read_all.wait(WAIT_S)
+    assert done[0]
+    assert list(samples) == list(range(1, 10_000))
 
 
 def test_processes_left_early_are_gone():

@@ -188,7 +188,6 @@ class Drawn:
         (lambda r: shuffle(r, 16), 48),
         (lambda r: firstn(r, 70), 60),
         (lambda r: buffered(r, 5), 60),
-        (cache, 60),
         (lambda r: xmap_readers(abs, r, 2, 3, order=True), 60),
         (lambda r: feed(batch(firstn(r, 1000), 2), {"x": 0}), 118),
         (lambda r: strict_batches(batch(map_readers(lambda x: (x,), r), 3)), 177),
@@ -202,6 +201,14 @@ def test_what_comes_before_is_not_read(decorate, first):
     next(samples, None)
     samples.close()
     assert min(source.given) == first
+
+
+def test_a_cache_reads_all_wherever_a_pass_begins():
+    source = Drawn(100)
+    reader = resumable(cache(source))
+    reader.load_state_dict({"epoch": 3, "position": 60})
+    assert list(reader()) == list(range(60, 100))
+    assert list(reader()) == source.given == list(range(100))
 
 
 def test_what_comes_before_is_not_mapped():

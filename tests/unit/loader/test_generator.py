@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainfeed.decorators import batch, shuffle
+from trainfeed.decorators import batch, cache, shuffle
 from trainfeed.errors import (
     ConfigError,
     LoaderError,
     MemoryLimitError,
+    PassEndedError,
     SampleShapeError,
     WorkerDiedError,
 )
@@ -283,9 +284,196 @@ def test_a_feed_list_names_the_columns():
     made = loader(feed_list=["image"]).set_sample_generator(samples, 5)
     with pytest.raises(LoaderError, match="expected 1 columns"):
         list(made)
-    with pytest.raises(ValueError, match="iterable=True"):
-        loader(feed_list=["image"], iterable=False)
     assert list(loader(iterable=False).set_sample_generator(samples, 5))
+
+
+class Variable:
+    def __init__(self, name, shape, dtype, lod_level=0):
+        self.name, self.shape, self.dtype, self.lod_level = name, shape, dtype, lod_level
+
+
+IMAGE = Variable("image", [None, 1, 28, 28], "float32")
+LABEL = Variable("label", (-1, 1), "int64")
+
+
+def flat_images():
+    for i in range(4):
+        yield np.full(784, i, np.float64), np.int32(i)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("as_lists", [False, True])
+def test_samples_get_the_shape_and_the_type_of_their_variables(way, as_lists):
+    made = loader(way, feed_list=[IMAGE, LABEL], return_list=True)
+    if as_lists:
+        made.set_sample_list_generator(batch(flat_images, 2))
+    else:
+        made.set_sample_generator(flat_images, 2)
+    got = [(image.shape, image.dtype, label.tolist(), label.dtype) for ((image, label),) in made]
+    # What PaddlePaddle 3.3.1 gives.
+    expected = ((2, 1, 28, 28), np.float32)
+    assert got == [(*expected, [[0], [1]], np.int64), (*expected, [[2], [3]], np.int64)]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["VarType.FP32", "paddle.float32", np.float32, "DataType.FLOAT32"]
+)
+def test_types_are_known_under_the_names_of_the_original(dtype):
+    made = loader(feed_list=[Variable("x", [-1], dtype)]).set_sample_generator(
+        lambda: iter("ab"), 2
+    )
+    with pytest.raises(SampleShapeError, match="expected float32 for 'x', got 'a'"):
+        list(made)
+    with pytest.raises(ConfigError, match="a type that numpy has for 'x'"):
+        loader(feed_list=[Variable("x", [-1], "paddle.bfloat16")])
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "sample", "error"),
+    [
+        ([-1, 2, 2], None, np.zeros(3), r"of shape \(2, 2\) for 'x', got \(3,\)"),
+        ([-1, 4, 1], None, np.zeros((1, 4)), r"of shape \(4, 1\) for 'x', got \(1, 4\)"),
+        ([-1, -1, -1], None, np.zeros(4), r"of shape \(-1, -1\) for 'x'"),
+        ([-1], "int64", 0.5, r"int64 holds exactly for 'x', got np.float64\(0.5\)"),
+        ([-1], "uint8", 300, r"uint8 holds exactly for 'x', got np.int64\(300\)"),
+        ([-1], "int32", np.nan, "int32 holds exactly"),
+    ],
+)
+def test_samples_that_do_not_suit_their_variable_are_refused(shape, dtype, sample, error):
+    made = loader(feed_list=[Variable("x", shape, dtype)])
+    with pytest.raises(ValueError, match=error) as caught:
+        list(made.set_sample_generator(lambda: iter([(sample,)] * 2), 2))
+    assert isinstance(caught.value, SampleShapeError)
+
+
+def test_sizes_that_are_not_said_are_any():
+    for sample, shape in ((np.zeros((2, 6)), (2, 2, 6)), (np.zeros(12), (2, 2, 6))):
+        made = loader(feed_list=[Variable("x", [-1, 2, -1], None)], return_list=True)
+        (((column,),),) = made.set_sample_generator(lambda sample=sample: iter([(sample,)] * 2), 2)
+        assert column.shape == shape
+
+
+@pytest.mark.parametrize(
+    ("array", "error"),
+    [
+        (np.zeros((2, 4), np.float32), r"batch of shape \('batch', 2, 2\) for 'x', got \(2, 4\)"),
+        (np.zeros((), np.float32), r"batch of shape .* got \(\)"),
+        (np.zeros((5, 2, 2)), "batch of float32 for 'x', got float64"),
+    ],
+)
+def test_batches_that_do_not_suit_their_variables_are_refused_as_an_executor_does(array, error):
+    made = loader(feed_list=[Variable("x", [-1, 2, 2], "float32")])
+    made.set_batch_generator(lambda: iter([[np.zeros((3, 2, 2), np.float32)], [array]]))
+    batches = iter(made)
+    assert next(batches)[0]["x"].shape == (3, 2, 2)
+    with pytest.raises(SampleShapeError, match=error):
+        next(batches)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_sequences_of_several_lengths_are_refused_with_what_to_do(level):
+    with pytest.raises(ConfigError, match=f"lod_level 0, got {level}: .* pad them"):
+        loader(feed_list=[Variable("x", [-1, 1], "int64", level)])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_loader_that_is_not_iterable_is_started_read_and_reset(way):
+    made = loader(way, feed_list=["image", "label"], iterable=False)
+    with pytest.raises(LoaderError, match="none is set"):
+        made.start()
+    made.set_sample_generator(shuffle(samples, 10), 5)
+    with pytest.raises(LoaderError, match=r"none was started; call start\(\)"):
+        made.read_next()
+    epochs = []
+    for _ in range(2):
+        made.start()
+        with pytest.raises(LoaderError, match=r"call reset\(\)"):
+            made.start()
+        epochs.append([int(i) for _ in range(2) for i in made.read_next()[0]["label"].ravel()])
+        for _ in range(2):
+            with pytest.raises(PassEndedError, match=r"call reset\(\), and start\(\)"):
+                made.read_next()
+        made.reset()
+        made.reset()
+    assert [sorted(epoch) for epoch in epochs] == [list(range(10))] * 2
+    assert epochs == [[int(label[0]) for _, label in reader()] for reader in [reader()] * 2]
+    made.start()
+    made.read_next()
+    made.reset()
+
+
+def test_an_iterable_loader_is_not_started_and_the_other_is_not_iterated():
+    made = loader(feed_list=["image", "label"], iterable=False).set_sample_generator(samples, 5)
+    assert made.iterable is False
+    with pytest.raises(LoaderError, match=r"iterable=True for iterate it.* start\(\)"):
+        iter(made)
+    for made in (loader(iterable=False), loader(feed_list=["image"])):
+        assert made.iterable is True
+        for call in (made.start, made.read_next, made.reset):
+            with pytest.raises(LoaderError, match=f"iterable=False for {call.__name__}"):
+                call()
+
+
+def test_what_a_started_pass_raises_comes_behind_its_batches():
+    def one_and_error():
+        yield [np.zeros(1)]
+        raise ZeroDivisionError("of the reader")
+
+    made = loader(feed_list=["x"], iterable=False).set_batch_generator(one_and_error)
+    made.start()
+    made.read_next()
+    with pytest.raises(ZeroDivisionError, match="of the reader"):
+        made.read_next()
+    made.reset()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_queue_says_how_many_batches_wait(way):
+    made_all = multiprocessing.get_context("fork").Event()
+
+    def batches():
+        for i in range(4):
+            yield [np.full(2, i)]
+        made_all.set()
+
+    made = loader(way, capacity=6).set_batch_generator(batches)
+    assert (made.queue.size(), made.queue.capacity()) == (0, 6)
+    taken = iter(made)
+    next(taken)
+    assert made_all.wait(WAIT_S)
+    assert made.queue.size() == 3
+    next(taken)
+    assert made.queue.size() == 2
+    taken.close()
+    assert made.queue.size() == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_loader_reads_what_is_kept_once(way):
+    drawn = mmap.mmap(-1, 8)
+
+    def counted():
+        drawn[:8] = (int.from_bytes(drawn[:8]) + 1).to_bytes(8)
+        for _ in range(10):
+            yield np.random.random(3), 1  # noqa: NPY002 (as users do)
+
+    made = loader(way).set_sample_generator(cache(counted), 5)
+    taken = iter(made)
+    first = next(taken)[0].tolist()
+    taken.close()
+    epochs = [[image.tolist() for image, _ in made] for _ in range(3)]
+    assert epochs == [epochs[0]] * 3
+    assert epochs[0][0] == first
+    assert int.from_bytes(drawn[:8]) == 1
+
+
+def test_a_batch_that_grows_is_compared_with_the_memory_again(monkeypatch):
+    monkeypatch.setattr("trainfeed.loader._generator_memory.available_bytes", lambda: 100_000)
+    made = loader(True).set_batch_generator(lambda: iter([[np.zeros(10)], [np.zeros(10_000)]]))
+    batches = iter(made)
+    assert len(next(batches)[0]) == 10
+    with pytest.raises(MemoryLimitError, match="4 batches of 80000 bytes ahead"):
+        next(batches)
 
 
 def test_several_places_get_a_batch_each():

@@ -54,6 +54,14 @@ def test_a_masked_array_is_no_value():
         next(iter(loader))
 
 
+def test_lists_of_several_lengths_are_no_value():
+    with (
+        DataLoader([{"a": [[1, 2], [3]]}], 1) as loader,
+        pytest.raises(SampleShapeError, match=r"expected lists of equal lengths .*pad them"),
+    ):
+        next(iter(loader))
+
+
 @pytest.mark.parametrize("nothing", [{}, ()])
 def test_samples_without_fields_are_refused(nothing):
     for dataset in ([nothing, nothing], [nothing, nothing].__iter__):

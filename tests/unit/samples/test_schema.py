@@ -49,7 +49,7 @@ def test_variable_schema_has_no_record_dtype(field):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("1st", "int8"), "expected a field name"),
+        (("1 st", "int8"), "expected a field name"),
         (("_presence", "int8"), "expected a field name"),
         (("", "int8"), "expected a field name"),
         (("a", "int"), "expected one of bool, int8"),

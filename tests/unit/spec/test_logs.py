@@ -44,6 +44,13 @@ def test_the_interval_settles_as_long_as_its_logs_do(changed: Change) -> None:
     assert changed(KAFKA, logs()).source.topics == ()
 
 
+def test_a_source_says_by_itself_whether_its_records_land(changed: Change) -> None:
+    assert changed(KAFKA, KAFKA).source.lands
+    assert changed(KAFKA, "  recorded: {path: ./topic}\n").source.lands
+    assert changed(KAFKA, logs(land="true")).source.lands
+    assert not changed(KAFKA, logs()).source.lands
+
+
 def test_only_what_is_in_the_files_enters_the_fingerprint(changed: Change) -> None:
     spec = changed(KAFKA, logs())
     others = [

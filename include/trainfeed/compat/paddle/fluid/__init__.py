@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from trainfeed.compat.paddle.fluid import dygraph, io
+from trainfeed.compat.paddle.fluid import core, dygraph, io
 from trainfeed.compat.paddle.fluid.data_feeder import DataFeeder
 from trainfeed.compat.paddle.fluid.places import CPUPlace, CUDAPlace
 
-__all__ = ["CPUPlace", "CUDAPlace", "DataFeeder", "dygraph", "io"]
+__all__ = ["CPUPlace", "CUDAPlace", "DataFeeder", "core", "dygraph", "io"]
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from trainfeed.decorators import collate
 from trainfeed.errors import SampleShapeError
+from trainfeed.loader import FeedVariable
 from trainfeed.readers import Reader, ReaderLike, Sample, open_reader
 
 __all__ = ["DataFeeder"]
@@ -20,30 +21,33 @@ class DataFeeder:
 
     Args:
         feed_list: Names, or objects with a ``name`` and, if they have them, a ``dtype`` and a
-            ``shape``, of which the first size is that of the batch and others may be -1 once.
+            ``shape``, of which the first size is that of the batch; see ``FeedVariable``.
         place: The CPU; arrays are in main memory.
         program: Of no effect.
+
+    Raises:
+        ConfigError: A variable has a type that numpy does not have, or sequences as samples.
     """
 
     def __init__(self, feed_list: Sequence[Any], place: Any = None, program: Any = None) -> None:
         del place, program
-        self._columns = list(feed_list)
+        self._variables = [FeedVariable.of(given) for given in feed_list]
 
     def feed(self, iterable: Iterable[Sample]) -> dict[str, NDArray[Any]]:
         """Return the columns of one batch by name.
 
         Raises:
             SampleShapeError: The samples do not stack, have another count of columns, or do not
-                have the shape of their variable.
+                have the shape of their variable; a ValueError.
         """
         columns = collate(list(iterable))
-        if len(columns) != len(self._columns):
+        if len(columns) != len(self._variables):
             raise SampleShapeError(
-                f"expected {len(self._columns)} columns as in feed_list, samples have"
+                f"expected {len(self._variables)} columns as in feed_list, samples have"
                 f" {len(columns)}"
             )
-        pairs = zip(self._columns, columns, strict=True)
-        return {str(getattr(v, "name", v)): _shaped(v, column) for v, column in pairs}
+        pairs = zip(self._variables, columns, strict=True)
+        return {v.name: np.asarray(v.of_samples(column)) for v, column in pairs}
 
     def decorate_reader(self, reader: ReaderLike, multi_devices: bool = False) -> Reader:
         """Return a reader over ``feed(batch)`` of the batches of a reader.
@@ -60,17 +64,3 @@ class DataFeeder:
                     yield self.feed(items)
 
         return read
-
-
-def _shaped(variable: Any, column: Any) -> NDArray[Any]:
-    array = np.asarray(column, dtype=getattr(variable, "dtype", None))
-    shape = getattr(variable, "shape", None)
-    if shape is None:
-        return array
-    try:
-        return array.reshape(len(array), *tuple(shape)[1:])
-    except ValueError as error:
-        raise SampleShapeError(
-            f"expected samples of shape {tuple(shape)[1:]} for {variable.name!r}, got"
-            f" {array.shape[1:]}"
-        ) from error

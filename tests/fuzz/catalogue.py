@@ -1,0 +1,44 @@
+"""All that is fuzzed: by name a target, the files to start from, and how these are changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from tests.fuzz.input_targets import INPUT_MUTATORS, INPUT_SEEDS, INPUT_TARGETS
+from tests.fuzz.json_mutator import mutate_json
+from tests.fuzz.root_targets import ROOT_SEEDS, ROOT_TARGETS
+from tests.fuzz.targets import MUTATORS, SEEDS, TARGETS
+
+__all__ = ["ALL_SEEDS", "ALL_TARGETS", "mutate"]
+
+Mutation: TypeAlias = Callable[[bytes, int], bytes]
+
+ALL_TARGETS: Final = {**TARGETS, **ROOT_TARGETS, **INPUT_TARGETS}
+ALL_SEEDS: Final = {**SEEDS, **ROOT_SEEDS, **INPUT_SEEDS}
+_REPAIRS: Final = {**MUTATORS, **INPUT_MUTATORS}
+_JSON: Final = frozenset(
+    {
+        *("boundary", "job", "ledger", "manifest", "marker", "plan", "schema", "schema_file"),
+        *("shards", "statistics"),
+    }
+)
+
+
+def mutate(name: str, data: bytes, seed: int, at_random: Mutation) -> bytes:
+    """Return an input of a target, changed.
+
+    JSON stays JSON in two of three cases, and checksums are made right in three of four, so that
+    what lies behind parser and checksums is reached; the rest stays damaged.
+
+    Args:
+        name: Of the target.
+        data: The input.
+        seed: Of the choice.
+        at_random: Changes any bytes, by a seed.
+    """
+    changed = mutate_json(data, seed) if name in _JSON and seed % 3 else None
+    if changed is None:
+        changed = at_random(data, seed)
+    repair = _REPAIRS.get(name)
+    return repair(changed) if repair is not None and seed % 4 else changed

@@ -1,0 +1,352 @@
+"""What is fuzzed of a publication root and of work files: every file there that is read whole.
+
+Each target writes the bytes where the file would be, and reads it by the call that reads it in a
+build, a reader or a command.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tests.fuzz.places import place
+from tests.fuzz.targets import SEEDS
+from trainfeed.build._boundary_file import read_boundary
+from trainfeed.build._landing import landed_leaf
+from trainfeed.build._plan_file import Plan, load_plan
+from trainfeed.build._ref import PlanRef
+from trainfeed.build._spill import QUARANTINE_SCHEMA, TrailerWriter
+from trainfeed.build._spill_file import ArrowWithTrailer
+from trainfeed.build.quarantine import Quarantine, quarantine_of_version
+from trainfeed.dataset import DatasetFolder, Ledger, Manifest, Version, canonical
+from trainfeed.dataset.ledger import Leaf
+from trainfeed.dataset.root import require_root
+from trainfeed.dataset.schedules import read_schedule
+from trainfeed.dataset.skips import read_skip
+from trainfeed.dataset.trainings import TrainingMarks
+from trainfeed.errors import TrainFeedError
+from trainfeed.samples import Field, Schema, Statistics
+from trainfeed.sources import LANDING_SCHEMA, LandingFile, LandingWriter, RecordedTopic
+from trainfeed.storage import Location
+from trainfeed.training._job import JobSpec
+
+__all__ = ["ROOT_SEEDS", "ROOT_TARGETS"]
+
+_INTERVAL = "2013-01-01"
+_SCHEMA = Schema(
+    (Field("a", "int64"), Field("b", "float32", (2,)), Field("c", "str"), Field("d", "uint8"))
+)
+
+
+def _home() -> Path:
+    """Return a folder for the files of this process."""
+    return place("root")
+
+
+def _placed(path: Path, data: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def _folder() -> DatasetFolder:
+    return DatasetFolder(_home(), "a")
+
+
+def landing(data: bytes) -> None:
+    """A landing file: rows by batches, stamps alone, and the account of the trailer."""
+    path = _placed(_home() / "landing.arrow", data)
+    landed_leaf(Location.parse(str(path)), "kafka:a/0")
+    with closing(LandingFile.open(io.BytesIO(data))) as file:
+        stamps = [len(offsets) for offsets, _ in file.iter_stamps()]
+        assert stamps == [len(batch) for batch in file.iter_batches(verifies=True)]
+
+
+def spill(data: bytes) -> None:
+    """A work file: all rows, and rows by range."""
+    path = _placed(_home() / "spill.arrow", data)
+    with closing(ArrowWithTrailer(Location.parse(str(path)))) as file:
+        table = file.read_all()
+        assert file.rows(0, len(table)).equals(table)
+
+
+def quarantine(data: bytes) -> None:
+    """Quarantined records of a published version; its digest is right, as an author's would be."""
+    folder = _home() / "quarantined"
+    _placed(folder / "quarantine" / "records.arrow", data)
+    found: Quarantine = quarantine_of_version(Version(folder, _quarantined(), "0" * 64))
+    assert sum(found.reasons().values()) == len(list(found.records()))
+
+
+def current(data: bytes) -> None:
+    """CURRENT of an interval: names a generation that is there, or counts for nothing."""
+    folder = _folder()
+    _placed(folder.version(_INTERVAL, 1) / "MANIFEST.json", b"")
+    _placed(folder.interval(_INTERVAL) / "CURRENT", data)
+    assert folder.readable_generation(_INTERVAL) == 1
+
+
+def boundary(data: bytes) -> None:
+    """A boundary file."""
+    found = read_boundary(_placed(_home() / "20130101T000000Z.json", data))
+    for partition in found.partitions:
+        assert found.is_proved(partition) in {True, False}
+        assert found.offset(partition) >= 0
+
+
+def plan(data: bytes) -> None:
+    """A plan; what is accepted comes back from its own bytes."""
+    folder, ref = _folder(), PlanRef("a", _INTERVAL, "0123456789abcdef-g0001")
+    _placed(folder.plan(ref.interval, ref.plan_id), data)
+    found = load_plan(folder, ref)
+    assert Plan.model_validate(canonical.loads(found.to_bytes())) == found
+    assert len(found.all_shards()) == sum(found.shards.values())
+
+
+def ledger(data: bytes) -> None:
+    """The ledger of a manifest."""
+    value = canonical.loads(data)
+    found = Ledger.from_json(value)
+    assert Ledger.from_json(found.to_json()) == found
+    found.imbalances()
+
+
+def job(data: bytes) -> None:
+    """A training job, for its ranks, and for what looks at which versions were trained on."""
+    folder = DatasetFolder(_home() / "jobs", "a")
+    path = _placed(folder.training(_INTERVAL, "job") / "job.json", data)
+    _placed(folder.version(_INTERVAL, 1) / "MANIFEST.json", b"")
+    TrainingMarks(folder).untrained()
+    found = JobSpec.read(path)
+    assert JobSpec.model_validate(canonical.loads(found.to_bytes())) == found
+
+
+def marker(data: bytes) -> None:
+    """The small files of a root: its mark, a skipped interval, a schedule, a recorded topic."""
+    folder = _folder()
+    _placed(_home() / "TRAINFEED.json", data)
+    _placed(folder.skip(_INTERVAL), data)
+    _placed(folder.schedule, data)
+    _placed(_home() / "topic" / "TOPIC.json", data)
+    _placed(folder.training_marks / "since.json", data)
+    for read in _MARKERS:
+        read(folder)
+
+
+def schema(data: bytes) -> None:
+    """A schema; what is accepted comes back from its own JSON."""
+    found = Schema.from_json(canonical.loads(data))
+    assert Schema.from_json(found.to_json()) == found
+
+
+def statistics(data: bytes) -> None:
+    """Statistics of a version, with their histograms, read, added up and written again."""
+    found = Statistics.from_json(_SCHEMA, canonical.loads(data))
+    found.merge(Statistics.from_json(_SCHEMA, canonical.loads(data)))
+    canonical.dumps(found.to_json())
+
+
+def _read_root(folder: DatasetFolder) -> None:
+    require_root(folder.path.parent, "TRAINFEED_ROOT")
+
+
+def _read_topic(folder: DatasetFolder) -> None:
+    RecordedTopic(Location.parse(str(folder.path.parent / "topic")))
+
+
+def _ours(read: Callable[[DatasetFolder], object]) -> Callable[[DatasetFolder], None]:
+    def run(folder: DatasetFolder) -> None:
+        with suppress(TrainFeedError):
+            read(folder)
+
+    return run
+
+
+_MARKERS = tuple(
+    map(
+        _ours,
+        (
+            _read_root,
+            lambda folder: read_skip(folder, _INTERVAL),
+            read_schedule,
+            _read_topic,
+            lambda folder: TrainingMarks(folder).untrained(),
+        ),
+    )
+)
+
+
+@cache
+def _quarantined() -> Manifest:
+    found = json.loads(SEEDS["manifest"]()[0])
+    found["files"].append({"name": "quarantine/records.arrow", "bytes": 1, "sha256": "0" * 64})
+    return Manifest.from_bytes(canonical.dumps(found))
+
+
+ROOT_TARGETS: dict[str, Callable[[bytes], None]] = {
+    "landing": landing,
+    "spill": spill,
+    "quarantine": quarantine,
+    "current": current,
+    "boundary": boundary,
+    "plan": plan,
+    "ledger": ledger,
+    "job": job,
+    "marker": marker,
+    "schema": schema,
+    "statistics": statistics,
+}
+
+
+def _landings() -> list[bytes]:
+    files = []
+    for values in ([b"a", None, b"ccc"], []):
+        rows = [
+            {
+                "offset": i,
+                "timestamp": i,
+                "timestamp_type": 1,
+                "key": b"k",
+                "value": value,
+                "headers": [],
+            }
+            for i, value in enumerate(values)
+        ]
+        file = io.BytesIO()
+        writer = LandingWriter(file)
+        writer.write(pa.RecordBatch.from_pylist(rows, schema=LANDING_SCHEMA))
+        leaf = Leaf(len(rows), 4, 1, 2).to_json()
+        writer.close({"ledger": canonical.dumps(leaf).decode()})
+        files.append(file.getvalue())
+    return files
+
+
+def _rows() -> pa.Table:
+    row = {"source": 0, "offset": 1, "reason": "bad", "message": "m", "raw": b"raw"}
+    return pa.Table.from_pylist([row, {**row, "offset": 2}], schema=QUARANTINE_SCHEMA)
+
+
+def _spills() -> list[bytes]:
+    file = io.BytesIO()
+    writer = TrailerWriter(file, QUARANTINE_SCHEMA)
+    writer.write(_rows())
+    writer.close({"rows": {"train": [0, 2]}})
+    return [file.getvalue()]
+
+
+def _quarantines() -> list[bytes]:
+    file = io.BytesIO()
+    with pa.ipc.new_file(file, QUARANTINE_SCHEMA) as writer:
+        writer.write_table(_rows())
+    return [file.getvalue(), *_spills()]
+
+
+def _boundaries() -> list[bytes]:
+    side = {"first": [1, 2], "last": None, "minutes_wrong": 0}
+    evidence = {
+        **dict.fromkeys(("clock_ms", "high_watermark", "without_evidence"), 9),
+        **dict.fromkeys(("hint", "index_test", "floor", "ceiling", "proof"), None),
+        "method": "index",
+        "left": side,
+        "right": side,
+    }
+    partition = {
+        "offset": 1,
+        "log_start": 0,
+        "log_end": 9,
+        "record_timestamp_ms": 5,
+        "leader_epoch": None,
+        "method": "index",
+    }
+    at = "2013-01-01T00:00:00Z"
+    head = {"at": at, "found_at": at, "topic": "t", "topic_uuid": "u", "cluster": "c"}
+    return [
+        canonical.dumps({**head, "partitions": {"0": partition, "1": each}})
+        for each in (partition, {**partition, "evidence": evidence})
+    ]
+
+
+def _ledgers() -> list[bytes]:
+    leaf = Leaf(1, 2, 3, 4).to_json()
+    valid = {**leaf, "samples": 1, "s1": "0" * 16, "s2": "f" * 16}
+    source = {"read": leaf, "valid": valid, "quarantined": leaf, "filtered": {"empty": leaf}}
+    return [canonical.dumps({"kafka:a/0": source})]
+
+
+def _jobs() -> list[bytes]:
+    digest = "0" * 64
+    version = {
+        "interval": _INTERVAL,
+        "generation": "g0001",
+        "path": "/a",
+        "content_digest": digest,
+        "manifest_sha256": digest,
+    }
+    texts = dict.fromkeys(("name", "dataset", "interval", "folder", "entry", "code"), "a")
+    return [canonical.dumps({**texts, "seed": 7, "ranks": 1, "versions": [version]})]
+
+
+def _plans() -> list[bytes]:
+    file = {"source": "kafka:a/0", "start": 0, "end": 9}
+    lists = {key: [] for key in ("quality", "gaps", "schema")}
+    dicts = {key: {} for key in ("fingerprint_of", "inputs", "code", "lookups", "libraries")}
+    texts = dict.fromkeys(("dataset", "plan_id", "fingerprint"), "a")
+    plan = {
+        **lists,
+        **dicts,
+        **texts,
+        "format": 1,
+        "generation": 1,
+        "supersedes": None,
+        "rebuild": None,
+        "interval": {"name": _INTERVAL, "start": "s", "end": "e"},
+        "ranges": [file],
+        "ingest": [[0]],
+        "preprocess": [[0]],
+        "convert": [[{"split": "train", "index": 0}]],
+        "shards": {"train": 1},
+    }
+    return [canonical.dumps(plan)]
+
+
+def _markers() -> list[bytes]:
+    mark: dict[str, Any] = {"format": 1, "id": "i", "made_at": "m", "made_by": "b"}
+    skip = {"interval": _INTERVAL, "why": "w", "at": "2013-01-01T00:00:00Z", "until": None}
+    schedule = {"format": 1, "cron": "0 0 * * *", "first": skip["at"], "last": None}
+    topic = {"topic": "t", "uuid": "u", "partitions": [{"start": 0, "end": 3}]}
+    since = {"versions": {_INTERVAL: 1}}
+    return list(map(canonical.dumps, (mark, skip, schedule, topic, since)))
+
+
+def _schemas() -> list[bytes]:
+    fields = (*_SCHEMA, Field("e", "int16", (None, 2), optional=True), Field("f", "bytes"))
+    return [canonical.dumps(Schema(fields).to_json())]
+
+
+def _statistics() -> list[bytes]:
+    found = Statistics(_SCHEMA)
+    for number in range(3):
+        found.update({"a": number - 1, "b": [0.5, number], "c": "é", "d": number})
+    return [canonical.dumps(each.to_json()) for each in (found, Statistics(_SCHEMA))]
+
+
+ROOT_SEEDS: dict[str, Callable[[], list[bytes]]] = {
+    "landing": _landings,
+    "spill": _spills,
+    "quarantine": _quarantines,
+    "current": lambda: [b"g0001\n", b"g0001.withdrawn", b""],
+    "boundary": _boundaries,
+    "plan": _plans,
+    "ledger": _ledgers,
+    "job": _jobs,
+    "marker": _markers,
+    "schema": _schemas,
+    "statistics": _statistics,
+}

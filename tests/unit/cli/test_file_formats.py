@@ -1,0 +1,90 @@
+"""``trainfeed file convert`` on the formats of others: what it asks, says and leaves."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+
+import pyarrow as pa
+import pytest
+
+from trainfeed.cli import main
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys, tmp_path):
+    """Run ``trainfeed file …`` in a folder of its own; return status, output and messages."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["trainfeed", "file", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code or 0, *capsys.readouterr())
+
+    return run
+
+
+def test_a_saved_data_set_of_hugging_face_converts(cli, tmp_path):
+    with pa.ipc.new_stream(
+        tmp_path / "data-00000-of-00001.arrow", pa.schema({"x": pa.int64()})
+    ) as w:
+        w.write_batch(pa.record_batch({"x": [1, 2, 3]}))
+    assert cli("convert", "data-00000-of-00001.arrow", "x.jsonl")[0] == 0
+    assert (tmp_path / "x.jsonl").read_text() == '{"x": 1}\n{"x": 2}\n{"x": 3}\n'
+    assert cli("verify", "data-00000-of-00001.arrow", "--deep")[0] == 0
+
+
+def test_verify_advises_repair_only_for_what_it_can_repair(cli, tmp_path):
+    with pa.ipc.new_stream(tmp_path / "a.arrow", pa.schema({"x": pa.int64()})) as w:
+        w.write_batch(pa.record_batch({"x": [1, 2, 3]}))
+    whole = (tmp_path / "a.arrow").read_bytes()
+    (tmp_path / "a.arrow").write_bytes(whole[:-8])
+    status, output, messages = cli("verify", "a.arrow", "--deep")
+    assert status == 3
+    assert "expected the mark at the end" in output
+    assert "repair" not in messages
+
+
+def test_a_delimiter_is_asked_for_by_name_or_told_when_found(cli, tmp_path, caplog):
+    (tmp_path / "a.csv").write_text("a;b\n1;2\n")
+    assert cli("convert", "a.csv", "a.jsonl")[0] == 0
+    assert "';' is between its cells" in caplog.text
+    assert (tmp_path / "a.jsonl").read_text() == '{"a": "1", "b": "2"}\n'
+    caplog.clear()
+    assert cli("convert", "a.csv", "b.jsonl", "--delimiter", ";")[0] == 0
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("command", ["head", "cat", "verify", "convert", "reshard"])
+def test_an_unclear_header_is_an_error_that_names_the_option(cli, tmp_path, command):
+    (tmp_path / "a.csv").write_text("a;b,c\n1;2,3\n")
+    more = {"convert": ["x.jsonl"], "reshard": ["out", "--shards", "1", "--prefix", "p"]}
+    arguments = [command, "a.csv", *more.get(command, [])]
+    status, _, messages = cli(*arguments)
+    assert (status, "--delimiter" in messages) == (2, True)
+    assert cli(*arguments, "--delimiter", ";")[0] == 0
+
+
+def test_latin_1_is_read_when_it_is_said(cli, tmp_path):
+    (tmp_path / "a.csv").write_bytes("a,b\n1,é\n".encode("latin-1"))
+    assert cli("convert", "a.csv", "x.jsonl")[0] == 3
+    assert cli("convert", "a.csv", "x.jsonl", "--encoding", "latin-1")[0] == 0
+    assert (tmp_path / "x.jsonl").read_text() == '{"a": "1", "b": "é"}\n'
+
+
+def test_a_tar_of_webdataset_goes_in_and_out(cli, tmp_path):
+    (tmp_path / "a.csv").write_text("key,cls,txt\na/1,7,x\na/2,8,y\n")
+    kinds = {"key": "str", "cls": "int64", "txt": "str"}
+    fields = [{"name": name, "dtype": dtype} for name, dtype in kinds.items()]
+    (tmp_path / "s.json").write_text(json.dumps(fields))
+    assert cli("convert", "a.csv", "a.tar", "--schema", "s.json")[0] == 0
+    with tarfile.open(tmp_path / "a.tar") as tar:
+        assert tar.getnames() == ["a/1.cls", "a/1.txt", "a/2.cls", "a/2.txt"]
+    assert cli("convert", "a.tar", "b.csv")[0] == 0
+    assert (tmp_path / "b.csv").read_text() == (tmp_path / "a.csv").read_text()
+    assert cli("reshard", "a.tar", "out", "--shards", "2", "--prefix", "p")[0] == 0
+    assert cli("verify", "a.tar", "--deep")[0] == 0
+    (tmp_path / "a.tar").write_bytes((tmp_path / "a.tar").read_bytes()[:700])
+    status, output, messages = cli("verify", "a.tar")
+    assert (status, "the tar ends early" in output, "repair" in messages) == (3, True, False)
