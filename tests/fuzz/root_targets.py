@@ -22,7 +22,8 @@ from trainfeed.build._boundary_file import read_boundary
 from trainfeed.build._landing import landed_leaf
 from trainfeed.build._plan_file import Plan, load_plan
 from trainfeed.build._ref import PlanRef
-from trainfeed.build._spill import QUARANTINE_SCHEMA, ArrowWithTrailer, TrailerWriter
+from trainfeed.build._spill import QUARANTINE_SCHEMA, TrailerWriter
+from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.build.quarantine import Quarantine, quarantine_of_version
 from trainfeed.dataset import DatasetFolder, Ledger, Manifest, Version, canonical
 from trainfeed.dataset.ledger import Leaf

@@ -233,8 +233,9 @@ def _part_bounds(
 
 
 def _place(field: Field, schema: Schema) -> _Place:
-    offsets = {name: entry[1] for name, entry in (schema.fixed_dtype.fields or {}).items()}
-    return _Place(field.name, field.item_shape, field.values_dtype, offsets[field.name])
+    # Of this field alone: there may be ten thousand, and each asks.
+    offset_bytes = (schema.fixed_dtype.fields or {})[field.name][1]
+    return _Place(field.name, field.item_shape, field.values_dtype, offset_bytes)
 
 
 def variable_value(field: Field, data: bytes | memoryview) -> Value:

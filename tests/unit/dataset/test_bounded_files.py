@@ -44,7 +44,7 @@ from trainfeed._connections_file import read_connections
 from trainfeed.build._boundary_file import read_boundary
 from trainfeed.build._plan_file import load_plan
 from trainfeed.build._ref import PlanRef
-from trainfeed.build._spill import ArrowWithTrailer
+from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.conversion import ShardManifest, load_schema, process_base64
 from trainfeed.dataset import DatasetFolder, read_schedule, read_skip, require_root
 from trainfeed.errors import TrainFeedError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -176,3 +177,22 @@ def test_statistics_without_sketches_say_what_they_said_before():
     merged.merge(Statistics.from_json(schema, statistics.to_json()))
     assert "histogram" not in merged.to_json()["x"], "half of a histogram is none"
     assert merged.to_json()["x"]["values"] == 2
+
+
+def test_statistics_of_many_fields_of_few_values_are_small():
+    """A histogram has the bins that are filled, not 32,768: 200 fields took 54 MiB."""
+    schema = Schema(tuple(Field(f"f{number}", "int64") for number in range(200)))
+    statistics = Statistics(schema)
+    columns = {name: np.arange(100) for name in schema.names}
+    tracemalloc.start()
+    try:
+        statistics.update_columns(columns)
+        written = statistics.to_json()
+        before, _ = tracemalloc.get_traced_memory()
+        loaded = Statistics.from_json(schema, written)
+        loaded.merge(statistics)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 8 << 20
+    assert loaded.to_json()["f7"]["values"] == 200
