@@ -14,7 +14,7 @@ from trainfeed.conversion import ColumnOptions, Format, SourceOptions, open_samp
 from trainfeed.errors import TrainFeedError
 
 NESTED = ColumnOptions(("s",), ("l",))
-TRIES = 400
+TRIES = 150
 
 
 def arrow(path):
