@@ -75,8 +75,9 @@ class ArrowStream:
 
     def _require_end(self) -> None:
         end = self._file.tell()
-        # Told by how it is read: the data of a dictionary before it may hold the same bytes.
-        if self._file.last_reads != (_CONTINUES, bytes(4)):
+        # The length 0, which stands alone in streams of before 0.15. Told by how it is read: the
+        # data of a dictionary before it may hold the same bytes.
+        if self._file.last_read != bytes(4):
             raise TruncatedError(
                 "expected the mark at the end of the Arrow stream, got the end of the file: batches"
                 " may be missing; write it again, and close the writer",
@@ -98,12 +99,11 @@ class _Rest:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._num_bytes = os.fstat(file.fileno()).st_size
-        self.last_reads = (b"", b"")
+        self.last_read = b""
 
     def read(self, num_bytes: int) -> bytes:
-        data = self._file.read(max(0, min(num_bytes, self._num_bytes - self.tell())))
-        self.last_reads = (self.last_reads[1], data)
-        return data
+        self.last_read = self._file.read(max(0, min(num_bytes, self._num_bytes - self.tell())))
+        return self.last_read
 
     def tell(self) -> int:
         return self._file.tell()

@@ -89,11 +89,7 @@ def table_file(
     opener = partial(opener, options=options.columns)
     with opener(path) as table:
         schema = table.schema
-    if options.schema is not None and options.schema != schema:
-        raise FormatError(
-            f"expected the schema {options.schema.to_json()}, the file has {schema.to_json()}",
-            path=str(path),
-        )
+    _require_schema(path, schema, options.schema)
 
     def samples() -> Iterator[Any]:
         with opener(path) as table:
@@ -118,6 +114,14 @@ def table_file(
     )
 
 
+def _require_schema(path: Path, found: Schema, wanted: Schema | None) -> None:
+    if wanted is not None and wanted != found:
+        raise FormatError(
+            f"expected the schema {wanted.to_json()}, the file has {found.to_json()}",
+            path=str(path),
+        )
+
+
 def idx_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
     labels = options.labels
 
@@ -133,6 +137,7 @@ def idx_file(path: Path, file_format: Format, options: SourceOptions) -> SampleF
                 yield dict(zip(names, values, strict=True))
 
     schema = idx_schema(path, labels)
+    _require_schema(path, schema, options.schema)
     return SampleFile(
         path,
         file_format,

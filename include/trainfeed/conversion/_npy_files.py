@@ -42,6 +42,8 @@ VALUE: Final = "value"
 _BLOCK_BYTES: Final = 1 << 20
 # Of these, rows lie far apart: the more of them at once, the fewer reads.
 _FORTRAN_BLOCK_BYTES: Final = 32 << 20
+_LAST_POINT: Final = 0x10FFFF
+_SURROGATES: Final = (0xD800, 0xDFFF)
 _TEXTS: Final = {"S": "bytes", "U": "str"}
 
 
@@ -88,7 +90,7 @@ def columns_of_rows(
     """Return the columns of rows as they are stored, in the byte order of this machine.
 
     Raises:
-        FormatError: A bool is neither 0 nor 1.
+        FormatError: A bool is neither 0 nor 1, or a text is no Unicode.
     """
     parts = [rows] if rows.dtype.names is None else [rows[name] for name in rows.dtype.names]
     columns = {}
@@ -98,6 +100,8 @@ def columns_of_rows(
                 f"field {field.name!r} holds a byte that is neither 0 nor 1", path=path
             )
         columns[field.name] = values.astype(values.dtype.newbyteorder("="), copy=False)
+        if field.dtype == "str":
+            _require_text(field, columns[field.name], path)
     return columns
 
 
@@ -157,6 +161,13 @@ def _dtype_of(dtype: np.dtype[Any], shape: tuple[int, ...], path: str) -> str:
             " dimension; times as the integers that they are, by .view('int64')"
         )
     return dtype.newbyteorder("=").name
+
+
+def _require_text(field: Field, values: NDArray[Any], path: str) -> None:
+    # numpy itself ends in a SystemError when it makes such texts.
+    points = np.ascontiguousarray(values).view(np.uint32)
+    if ((points > _LAST_POINT) | ((points >= _SURROGATES[0]) & (points <= _SURROGATES[1]))).any():
+        raise FormatError(f"field {field.name!r} holds text that is no Unicode", path=path)
 
 
 def _truncated(path: str) -> TruncatedError:

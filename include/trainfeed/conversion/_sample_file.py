@@ -60,6 +60,8 @@ class SourceOptions:
             raise ConfigError(
                 f"{path}: only CSV has a delimiter, a quote and an encoding, this is {file_format}"
             )
+        if self.labels is not None and file_format is not Format.IDX:
+            raise ConfigError(f"{path}: only IDX has a file of labels, this is {file_format}")
 
 
 @dataclass(frozen=True)

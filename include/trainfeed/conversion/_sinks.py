@@ -76,6 +76,7 @@ def transcode(source: SampleFile, path: FilePath, options: SinkOptions) -> int:
             f"expected a name that says the format, such as .{Format.PARQUET}, got {path.name!r};"
             " name the format"
         )
+    _require_used(options, file_format)
     if file_format in _RECORDS:
         return _write_records(source, path, FileFormat(file_format.value), options)
     if file_format is not Format.PARQUET and (options.codec or "none").lower() != "none":
@@ -92,6 +93,13 @@ def transcode(source: SampleFile, path: FilePath, options: SinkOptions) -> int:
         raise ConfigError(f"{source.path}: {file_format} needs typed samples; give a schema")
     with _new_file(path) as file:
         return write(file, _as_decoded(source), schema, options)
+
+
+def _require_used(options: SinkOptions, file_format: Format) -> None:
+    if options.delimiter is not None and file_format is not Format.CSV:
+        raise ConfigError(f"only CSV has a delimiter, the new file is {file_format}")
+    if options.labels is not None and file_format is not Format.IDX:
+        raise ConfigError(f"only IDX has a file of labels, the new file is {file_format}")
 
 
 _BUFFER_BYTES: Final = 1 << 20

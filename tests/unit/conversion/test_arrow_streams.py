@@ -72,9 +72,22 @@ def test_a_stream_without_batches_is_whole_and_empty(tmp_path):
     assert samples(tmp_path / "a.arrow") == []
 
 
+def test_a_stream_of_the_old_layout_is_told_by_its_name(tmp_path):
+    path = tmp_path / "old.arrow"
+    options = pa.ipc.IpcWriteOptions(use_legacy_format=True)
+    with pa.ipc.new_stream(path, COLUMNS, options=options) as writer:
+        writer.write_batch(batch(0))
+    assert [each["id"] for each in samples(path)] == [0, 1, 2]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-4])
+    with pytest.raises(TruncatedError, match="expected the mark at the end"):
+        samples(path)
+
+
 def test_a_stream_cut_anywhere_is_an_error_that_says_where(stream):
     whole = stream.read_bytes()
-    for num_bytes in range(8, len(whole)):
+    # Messages are padded to 8 bytes: every place where one may end, and places within.
+    for num_bytes in {*range(8, len(whole), 8), *range(8, len(whole), 13)}:
         stream.write_bytes(whole[:num_bytes])
         with pytest.raises(TruncatedError) as error:
             samples(stream)

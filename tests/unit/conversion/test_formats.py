@@ -25,6 +25,8 @@ from tests.unit.conversion.conftest import (
     variable_samples,
 )
 from trainfeed.conversion import (
+    ColumnOptions,
+    CsvOptions,
     Encoding,
     Format,
     IdxHeader,
@@ -625,3 +627,33 @@ def test_a_format_that_needs_fields_says_so(tmp_path):
         transcode(source, tmp_path / "a.unknown", SinkOptions())
     with pytest.raises(ConfigError, match="codec"):
         transcode(source, tmp_path / "a.recordio", SinkOptions(codec="zlib"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SourceOptions(labels="labels.idx"),
+        SourceOptions(csv=CsvOptions(";")),
+        SourceOptions(columns=ColumnOptions(as_json=("a",))),
+    ],
+    ids=["labels", "csv", "columns"],
+)
+def test_what_is_asked_of_a_format_that_has_none_is_an_error(tmp_path, options):
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n')
+    with pytest.raises(ConfigError, match=r"only .* this is jsonl"):
+        open_sample_file(tmp_path / "a.jsonl", options)
+
+
+@pytest.mark.parametrize("options", [SinkOptions(labels="l.idx"), SinkOptions(delimiter=";")])
+def test_what_is_asked_of_a_new_file_that_has_none_is_an_error(rich, tmp_path, options):
+    source = open_sample_file(rich, SourceOptions())
+    with pytest.raises(ConfigError, match=r"only .* the new file is parquet"):
+        transcode(source, tmp_path / "a.parquet", options)
+    assert not (tmp_path / "a.parquet").exists()
+
+
+def test_a_schema_of_other_items_than_an_idx_file_has_is_an_error(tmp_path):
+    with (tmp_path / "a.idx").open("wb") as file:
+        write_idx(file, [np.zeros((2, 3), "u1")], IdxHeader(2, (3,), np.dtype("u1")))
+    with pytest.raises(FormatError, match="expected the schema"):
+        open_sample_file(tmp_path / "a.idx", SourceOptions(schema=FIXED))

@@ -14,7 +14,7 @@ from trainfeed.conversion import ColumnOptions, Format, SourceOptions, open_samp
 from trainfeed.errors import TrainFeedError
 
 NESTED = ColumnOptions(("s",), ("l",))
-TRIES = 400
+TRIES = 150
 
 
 def arrow(path):
@@ -22,6 +22,11 @@ def arrow(path):
     with pa.ipc.new_stream(path, table.schema) as writer:
         for batch in table.to_batches(max_chunksize=1):
             writer.write_batch(batch)
+
+
+def structured(path):
+    with path.open("wb") as file:
+        np.save(file, np.zeros(4, [("x", ">f4", (2,)), ("t", "U2"), ("ok", "?")]))
 
 
 def packed(path, compression):
@@ -34,7 +39,7 @@ def packed(path, compression):
 MAKERS = {
     "arrow": (Format.ARROW, arrow),
     "webdataset": (Format.WEBDATASET, lambda path: tar_of(path, MEMBERS)),
-    "npy": (Format.NPY, lambda path: np.save(path.open("wb"), np.zeros((4, 3), "f4,U2"))),
+    "npy": (Format.NPY, structured),
     "npz": (Format.NPZ, lambda path: packed(path, zipfile.ZIP_STORED)),
     "npz, deflated": (Format.NPZ, lambda path: packed(path, zipfile.ZIP_DEFLATED)),
     "csv": (Format.CSV, lambda path: path.write_text('a;"b"\n1;"é;"\n' * 5)),
@@ -80,4 +85,4 @@ def test_a_damaged_file_is_an_error_of_ours_or_no_error(tmp_path, file_format, m
             outcomes.add("read")
         except TrainFeedError:
             outcomes.add("refused")
-    assert "refused" in outcomes
+    assert outcomes == {"read", "refused"}

@@ -211,6 +211,15 @@ def test_a_bool_that_is_none_is_an_error(tmp_path):
         list(opened(tmp_path / "a.npy").samples())
 
 
+@pytest.mark.parametrize("point", [0x110000, 0xFFFFFFFF, 0xD800])
+def test_text_that_is_no_unicode_is_an_error(tmp_path, point):
+    np.save(tmp_path / "a.npy", np.array(["ab", "cd"], ">U2"))
+    data = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(data[:-4] + point.to_bytes(4, "big"))
+    with pytest.raises(FormatError, match="text that is no Unicode"):
+        list(opened(tmp_path / "a.npy").samples())
+
+
 def test_an_array_cut_anywhere_or_followed_by_another_is_an_error(tmp_path):
     path = tmp_path / "a.npy"
     np.save(path, np.arange(5))
