@@ -17,6 +17,9 @@ export AIRFLOW_ARGS := $(value ARGS)
 PYTEST ?=
 ORIGINAL := TEST_RECORDIO_ORIGINAL=$(CURDIR)/data/recordio-original
 WITH_SERVICES := $(BIN)python -m services run kafka hdfs cephfs --
+IN_PEERS := -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider $(PYTEST)
+PEERS_SHORT := tests/peers/test_adapters.py tests/peers/test_torch.py tests/peers/test_tensorflow.py tests/peers/test_trainers.py \
+	-k "not ranks_of_torch and not two_workers and not 32-40 and not 43-50"
 DAYS ?= 3
 BLOCKS ?= 20
 STRETCHES ?= 2
@@ -24,7 +27,7 @@ STRETCHES ?= 2
 DOCUMENT := AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_dags.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check check \
-	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-fuzz peers services services-stop services-status clean
+	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-fuzz peers peers-short services services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -121,9 +124,9 @@ e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, throu
 	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
 	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
-test: unit model data/recordio-original/.done ## Everything; says what could not run here, and why
+test: unit model peers-short data/recordio-original/.done ## Everything; says what could not run here, and why
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e tests/docs $(PYTEST)
-nightly: nightly-model nightly-kafka nightly-fuzz ## What takes hours: all of these
+nightly: nightly-model nightly-kafka nightly-fuzz peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
 nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretches of ten
@@ -131,10 +134,15 @@ nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretch
 nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that reads files, in stretches that are not done again
 	PYTHONPATH=$(PYTHONPATH):$(CURDIR)/data/atheris nice -n 10 $(BIN)python -m tests.fuzz run --stretches $(STRETCHES) --seconds 60
 	@$(BIN)python -m tests.fuzz table
-peers: .venv/bin/uv ## Adapters and TFRecord data sets with the real frameworks, in an environment of their own (several GB)
+peers: .venv/bin/uv ## The real frameworks: adapters, wirings, two ranks, the programs of docs/frameworks; an environment of their own, 9 GB
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
 	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt
-	.venv-peers/bin/python -m pytest tests/peers -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider
+	.venv-peers/bin/python -m pytest tests/peers $(IN_PEERS)
+peers-short: .venv/bin/uv ## One process of each of them: what a change is tested with
+	@echo "installing what requirements/peers-short.txt pins (8 GB)"
+	$(BIN)uv venv --quiet --allow-existing .venv-peers
+	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers-short.txt
+	.venv-peers/bin/python -m pytest $(PEERS_SHORT) $(IN_PEERS)
 services: setup ## Start Kafka, HDFS and CephFS as plain processes on 127.0.0.1
 	@$(BIN)python -m services start kafka hdfs cephfs
 services-stop: ## Stop them
@@ -149,6 +157,7 @@ lock: .venv/bin/uv ## Resolve, then write the hashed requirements
 	$(COMPILE) $(EXTRAS) pyproject.toml -o requirements.txt
 	$(COMPILE) $(DEV_EXTRAS) -c requirements.txt pyproject.toml -o requirements/dev.txt
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --group peers pyproject.toml -o requirements/peers.txt
+	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 -c requirements/peers.txt --group peers-short pyproject.toml -o requirements/peers-short.txt
 lock-functions: .venv/bin/uv ## Write the hashed packages that functions of data sets need: docs/add-a-package.md
 	$(COMPILE) -c requirements.txt requirements/functions.in -o requirements/functions.txt
 lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
