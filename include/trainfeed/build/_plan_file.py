@@ -23,9 +23,9 @@ from trainfeed.build._planned import (
 )
 from trainfeed.build._ref import PlanRef
 from trainfeed.dataset import DatasetFolder, canonical
-from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.order import shard_name
 from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import read_regular
 from trainfeed.storage import posix
 
 __all__ = [
@@ -191,7 +191,7 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
 
 
 def _read(path: Path) -> bytes:
-    return read_plain_file(path, max_bytes=canonical.MAX_BYTES)
+    return read_regular(path, max_bytes=canonical.MAX_BYTES)
 
 
 def _parse(data: bytes, path: Path) -> Plan:

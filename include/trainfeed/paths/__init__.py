@@ -1,6 +1,6 @@
 """Paths of files: which ones are meant, what refuses them, and how one appears when it is whole."""
 
-from trainfeed.paths._errors import os_errors
+from trainfeed.paths._errors import ERRNO_KINDS, kind_of_errno, os_errors, storage_error
 from trainfeed.paths._expand import expand_paths
 from trainfeed.paths._names import FilePath, path_of
 from trainfeed.paths._new_file import NewFile, write_all
@@ -8,15 +8,18 @@ from trainfeed.paths._regular import open_regular, read_regular
 from trainfeed.paths._shard_sets import SetWatch, commit_name, manifest_name
 
 __all__ = [
+    "ERRNO_KINDS",
     "FilePath",
     "NewFile",
     "SetWatch",
     "commit_name",
     "expand_paths",
+    "kind_of_errno",
     "manifest_name",
     "open_regular",
     "os_errors",
     "path_of",
     "read_regular",
+    "storage_error",
     "write_all",
 ]

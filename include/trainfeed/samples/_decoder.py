@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -234,8 +234,8 @@ def _part_bounds(
 
 def _place(field: Field, schema: Schema) -> _Place:
     # Of this field alone: there may be ten thousand, and each asks.
-    offset_bytes = (schema.fixed_dtype.fields or {})[field.name][1]
-    return _Place(field.name, field.item_shape, field.values_dtype, offset_bytes)
+    places: Mapping[str, Any] = schema.fixed_dtype.fields or {}
+    return _Place(field.name, field.item_shape, field.values_dtype, places[field.name][1])
 
 
 def variable_value(field: Field, data: bytes | memoryview) -> Value:

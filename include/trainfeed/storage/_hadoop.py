@@ -12,7 +12,7 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.storage._errors import storage_error
+from trainfeed.paths import storage_error
 
 __all__ = ["EXCEPTION_KINDS", "check_length", "hadoop_error", "outage"]
 

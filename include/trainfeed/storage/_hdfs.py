@@ -35,9 +35,9 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
+from trainfeed.paths import storage_error
 from trainfeed.storage._atomic import claim_by_rename
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
-from trainfeed.storage._errors import storage_error
 from trainfeed.storage._hadoop import check_length, hadoop_error, outage
 from trainfeed.storage._streams import BUFFER_BYTES, RangeSource, Target
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from trainfeed.errors import NotFoundError
+from trainfeed.paths import os_errors
 from trainfeed.storage import posix
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
-from trainfeed.storage._errors import map_os_errors
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -36,7 +36,7 @@ class LocalFileSystem:
 
     def open_read(self, path: str) -> BinaryIO:
         """Open a file for reading."""
-        with map_os_errors(path):
+        with os_errors(path):
             try:
                 source = _Source(path, "rb", opener=_open_old)
             except IsADirectoryError as error:
@@ -48,7 +48,7 @@ class LocalFileSystem:
 
     def open_write(self, path: str) -> BinaryIO:
         """Create a file; ``close`` syncs it and its folder."""
-        with map_os_errors(path):
+        with os_errors(path):
             try:
                 target = _new_file(path)
             except FileNotFoundError:
@@ -58,7 +58,7 @@ class LocalFileSystem:
 
     def stat(self, path: str) -> FileInfo:
         """Look at a file or folder."""
-        with map_os_errors(path):
+        with os_errors(path):
             return _file_info(path, Path(path).stat())
 
     def exists(self, path: str) -> bool:
@@ -72,7 +72,7 @@ class LocalFileSystem:
     def list(self, path: str) -> FileInfos:
         """What a folder holds."""
         infos = []
-        with map_os_errors(path):
+        with os_errors(path):
             for child in Path(path).iterdir():
                 try:
                     infos.append(_file_info(str(child), child.stat()))
@@ -92,25 +92,25 @@ class LocalFileSystem:
 
     def make_dir(self, path: str) -> None:
         """Make a folder and its missing parents."""
-        with map_os_errors(path):
+        with os_errors(path):
             Path(path).mkdir(FOLDER_MODE, parents=True, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         """Give a file or folder a name that nobody has."""
-        with map_os_errors(source):
+        with os_errors(source):
             is_dir = stat.S_ISDIR(Path(source).lstat().st_mode)
         if is_dir:
             posix.rename_directory(source, target)
         else:
             # A rename would replace a file. A kill between the two leaves both names.
-            with map_os_errors(target):
+            with os_errors(target):
                 Path(target).hardlink_to(source)
                 Path(source).unlink()
         posix.sync_dir(Path(target).parent)
 
     def replace(self, source: str, target: str) -> None:
         """Give a file a name that a file may have."""
-        with map_os_errors(target):
+        with os_errors(target):
             Path(source).replace(target)
         posix.sync_dir(Path(target).parent)
 
@@ -121,7 +121,7 @@ class LocalFileSystem:
             posix.remove_tree(path)
             return
         try:
-            with map_os_errors(path):
+            with os_errors(path):
                 _delete_one(Path(path))
         except NotFoundError:
             return
@@ -136,7 +136,7 @@ class LocalFileSystem:
         place = Path(path)
         while not place.exists() and place != place.parent:
             place = place.parent
-        with map_os_errors(path):
+        with os_errors(path):
             usage = os.statvfs(place)
         return usage.f_bavail * usage.f_frsize
 
@@ -145,11 +145,11 @@ class _Source(io.FileIO):
     """A file whose read errors say what and where."""
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        with map_os_errors(str(self.name)):
+        with os_errors(str(self.name)):
             return super().readinto(buffer)
 
     def readall(self) -> bytes:
-        with map_os_errors(str(self.name)):
+        with os_errors(str(self.name)):
             return super().readall()
 
 
@@ -157,13 +157,13 @@ class _Target(io.FileIO):
     """A file whose write errors say what and where, and that is on disk once it is closed."""
 
     def write(self, data: ReadableBuffer, /) -> int:
-        with map_os_errors(str(self.name)):
+        with os_errors(str(self.name)):
             return super().write(data)
 
     def close(self) -> None:
         if self.closed:
             return
-        with map_os_errors(str(self.name)):
+        with os_errors(str(self.name)):
             try:
                 # A second fsync after a failed one would succeed and lie, so there is none.
                 os.fsync(self.fileno())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.errors import StorageError, UnsuitableStoreError
-from trainfeed.storage._errors import kind_of_errno, storage_error
+from trainfeed.paths import kind_of_errno, storage_error
 
 __all__ = ["probe"]
 

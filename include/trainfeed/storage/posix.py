@@ -30,8 +30,8 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
+from trainfeed.paths import kind_of_errno, os_errors, storage_error
 from trainfeed.storage._atomic import temporary_path
-from trainfeed.storage._errors import kind_of_errno, map_os_errors, storage_error
 from trainfeed.storage._probe import probe
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
-map_errors = map_os_errors
+map_errors = os_errors
 
 _NEW_FILE: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK_FILE: Final = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,6 +1,7 @@
 """A missing or wrong preprocessing function is found before anything is read."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -63,14 +64,14 @@ def test_a_module_without_a_line_to_blame_is_named_with_the_first(project):
 def test_a_module_that_is_closed_to_us_is_said_as_such(project, monkeypatch, name):
     closed = project.env.datasets / "clicks" / name
     closed.touch()
-    read = Path.read_bytes
+    really_open = os.open
 
-    def refuse(path):
-        if path == closed:
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return read(path)
+    def refuse(path, *options, **named):
+        if path == str(closed):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return really_open(path, *options, **named)
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(AccessDeniedError) as caught:
         project.build()
     assert str(caught.value) == (

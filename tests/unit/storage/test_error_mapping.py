@@ -25,8 +25,8 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
+from trainfeed.paths import os_errors
 from trainfeed.storage import Location, _hdfs, _webhdfs_client
-from trainfeed.storage._errors import map_os_errors
 from trainfeed.storage._hadoop import EXCEPTION_KINDS
 from trainfeed.storage._webhdfs_client import _reason
 
@@ -51,14 +51,14 @@ DEFINITE = {
 
 
 def raised_by_os(error: OSError) -> StorageError:
-    with pytest.raises(StorageError) as caught, map_os_errors("/the/path"):
+    with pytest.raises(StorageError) as caught, os_errors("/the/path"):
         raise error
     return caught.value
 
 
 def test_a_full_disk_says_how_much_is_free_there(tmp_path):
     full = pytest.raises(QuotaExceededError, match=r"device, \d+ bytes are free there; free space")
-    with full, map_os_errors(tmp_path / "not" / "there"):
+    with full, os_errors(tmp_path / "not" / "there"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

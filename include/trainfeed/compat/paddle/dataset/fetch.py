@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from trainfeed.errors import ChecksumError, ConfigError, NotFoundError, StorageError
-from trainfeed.paths import NewFile, open_regular, os_errors, write_all
+from trainfeed.paths import FilePath, NewFile, open_regular, os_errors, write_all
 
 __all__ = ["check_md5", "fetch", "md5_of", "name_of"]
 
@@ -21,7 +21,7 @@ _TIMEOUT_S: Final = 60.0
 _PIECE_BYTES: Final = 1 << 20
 
 
-def md5_of(path: Path) -> str:
+def md5_of(path: FilePath) -> str:
     """Return the MD5 of a file, as 32 hex digits.
 
     Raises:
@@ -40,7 +40,7 @@ def name_of(url: str) -> str:
     return urlsplit(url).path.rpartition("/")[2]
 
 
-def check_md5(path: Path, md5sum: str) -> None:
+def check_md5(path: FilePath, md5sum: str) -> None:
     """Raise unless a file that is there is the one that was asked for.
 
     Raises:
@@ -55,7 +55,7 @@ def check_md5(path: Path, md5sum: str) -> None:
         )
 
 
-def fetch(url: str, path: Path, md5sum: str) -> None:
+def fetch(url: str, path: FilePath, md5sum: str) -> None:
     """Copy what an address gives to a file, which appears when it is whole and right.
 
     Args:
@@ -70,8 +70,9 @@ def fetch(url: str, path: Path, md5sum: str) -> None:
         ConflictError: Somebody else has made a file of that name meanwhile.
     """
     digest = hashlib.md5(usedforsecurity=False)
-    with os_errors(str(path.parent)):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(path).parent
+    with os_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     new = NewFile(path)
     try:
         with _opened(url) as source:
