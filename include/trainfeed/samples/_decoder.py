@@ -234,8 +234,9 @@ def _part_bounds(
 
 def _place(field: Field, schema: Schema) -> _Place:
     # Of this field alone: there may be ten thousand, and each asks.
-    offset_bytes = (schema.fixed_dtype.fields or {})[field.name][1]
-    return _Place(field.name, field.item_shape, field.values_dtype, offset_bytes)
+    fields = schema.fixed_dtype.fields
+    assert fields is not None  # noqa: S101 - for the type checker
+    return _Place(field.name, field.item_shape, field.values_dtype, fields[field.name][1])
 
 
 def variable_value(field: Field, data: bytes | memoryview) -> Value:
