@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -234,8 +234,9 @@ def _part_bounds(
 
 def _place(field: Field, schema: Schema) -> _Place:
     # Of this field alone: there may be ten thousand, and each asks.
-    places: Mapping[str, Any] = schema.fixed_dtype.fields or {}
-    return _Place(field.name, field.item_shape, field.values_dtype, places[field.name][1])
+    fields = schema.fixed_dtype.fields
+    assert fields is not None  # noqa: S101 - for the type checker
+    return _Place(field.name, field.item_shape, field.values_dtype, fields[field.name][1])
 
 
 def variable_value(field: Field, data: bytes | memoryview) -> Value:
