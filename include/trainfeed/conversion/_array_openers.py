@@ -25,6 +25,7 @@ __all__ = ["npy_file", "npz_file", "webdataset_file"]
 
 
 def webdataset_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the samples of a tar of WebDataset; raises as ``webdataset_schema`` does."""
     schema = webdataset_schema(path) if options.schema is None else options.schema
     return SampleFile(
         path,
@@ -38,6 +39,7 @@ def webdataset_file(path: Path, file_format: Format, options: SourceOptions) -> 
 
 
 def npy_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the rows of an array of NumPy; raises as ``read_npy_header`` does."""
     header = read_npy_header(path)
     found = Schema(fields_of_array(VALUE, header, str(path)))
     schema = _schema_of_arrays(
@@ -48,6 +50,7 @@ def npy_file(path: Path, file_format: Format, options: SourceOptions) -> SampleF
 
 
 def npz_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the rows of an archive of NumPy; raises as ``open_npz`` does."""
     with open_npz(path) as (_, columns):
         schema, num_rows = columns.schema, columns.num_rows
     _schema_of_arrays(path, schema, options.schema, has_names=True)

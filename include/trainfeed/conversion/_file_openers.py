@@ -30,6 +30,7 @@ _BLOCK_BYTES: Final = 1 << 20
 
 
 def records_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the records of a RecordIO or TFRecord file, as what is known of them."""
     schema, encoding = options.schema, Encoding.TYPED
     if schema is None:
         encoding, schema = known_encoding(path)
@@ -86,6 +87,7 @@ def table_file(
     *,
     opener: Callable[..., AbstractContextManager[ArrowTable]],
 ) -> SampleFile:
+    """Return the rows of a Parquet or Arrow file; ``opener`` gives its table."""
     opener = partial(opener, options=options.columns)
     with opener(path) as table:
         schema = table.schema
@@ -123,6 +125,7 @@ def _require_schema(path: Path, found: Schema, wanted: Schema | None) -> None:
 
 
 def idx_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the items of an IDX file, with those of its labels where there are some."""
     labels = options.labels
 
     def blocks() -> Iterator[Mapping[str, Any]]:
@@ -150,10 +153,12 @@ def idx_file(path: Path, file_format: Format, options: SourceOptions) -> SampleF
 
 
 def json_lines_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the values of a file of JSON lines."""
     return _text_file(path, file_format, options, partial(read_json_lines, path, options.schema))
 
 
 def csv_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the rows of a CSV file; raises as ``with_delimiter`` does."""
     csv = with_delimiter(path, options.csv, options.schema)
     read = partial(read_csv, path, options.schema, options=csv)
     return _text_file(path, file_format, options, read)
@@ -174,6 +179,7 @@ def _text_file(
 
 
 def sparse_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the lines of a libSVM file, of which the options must say how to read them."""
     sparse = options.sparse
     if sparse is None:
         raise ConfigError(
