@@ -17,9 +17,10 @@ export AIRFLOW_ARGS := $(value ARGS)
 PYTEST ?=
 ORIGINAL := TEST_RECORDIO_ORIGINAL=$(CURDIR)/data/recordio-original
 WITH_SERVICES := $(BIN)python -m services run kafka hdfs cephfs --
-IN_PEERS := -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider $(PYTEST)
-PEERS_SHORT := tests/peers/test_adapters.py tests/peers/test_torch.py tests/peers/test_tensorflow.py tests/peers/test_trainers.py \
-	-k "not ranks_of_torch and not two_workers and not 32-40 and not 43-50"
+# A process for each file: TensorFlow, Paddle and the trainers do not all bear each other.
+IN_PEERS := .venv-peers/bin/python -m pytest -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider $(PYTEST)
+PEERS_SHORT := tests/peers/test_adapters.py tests/peers/test_torch.py tests/peers/test_trainers.py
+NOT_SHORT := not ranks_of_torch and not 32-40 and not 43-50
 DAYS ?= 3
 BLOCKS ?= 20
 STRETCHES ?= 2
@@ -124,7 +125,7 @@ e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, throu
 	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
 	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
-test: unit model peers-short data/recordio-original/.done ## Everything; says what could not run here, and why
+test: unit model data/recordio-original/.done ## Everything; says what could not run here, and why
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e tests/docs $(PYTEST)
 nightly: nightly-model nightly-kafka nightly-fuzz peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
@@ -137,12 +138,12 @@ nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that rea
 peers: .venv/bin/uv ## The real frameworks: adapters, wirings, two ranks, the programs of docs/frameworks; an environment of their own, 9 GB
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
 	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt
-	.venv-peers/bin/python -m pytest tests/peers $(IN_PEERS)
-peers-short: .venv/bin/uv ## One process of each of them: what a change is tested with
+	set -e; for file in tests/peers/test_*.py; do $(IN_PEERS) $$file; done
+peers-short: .venv/bin/uv ## One process of most of them, in some minutes
 	@echo "installing what requirements/peers-short.txt pins (8 GB)"
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
 	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers-short.txt
-	.venv-peers/bin/python -m pytest $(PEERS_SHORT) $(IN_PEERS)
+	set -e; for file in $(PEERS_SHORT); do $(IN_PEERS) $$file -k "$(NOT_SHORT)"; done
 services: setup ## Start Kafka, HDFS and CephFS as plain processes on 127.0.0.1
 	@$(BIN)python -m services start kafka hdfs cephfs
 services-stop: ## Stop them

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import torch
 
+from tests.peers import made
 from trainfeed import adapters
 from trainfeed.errors import SampleShapeError
 from trainfeed.loader import DataLoader, RecordFiles
@@ -152,6 +153,21 @@ def test_tensorflow_gets_strings_ragged_tensors_and_presence():
     assert out["name"].tolist() == [b"a", b"", "ü".encode()]
     (first, _) = iter(data)
     assert first["path"].row_lengths().numpy().tolist() == [0, 0, 2]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_state_is_gone_on_with_exactly(path, adapt, num_workers):
+    with made.loader(path) as loader, made.loader(path, num_workers=num_workers) as other:
+        batches = adapt(loader)
+        begun = [next(it) for it in [iter(batches)] for _ in range(11)]
+        resumed = adapt(other)
+        resumed.load_state_dict(batches.state_dict())
+        assert made.ids(begun) + made.ids(resumed) + made.ids(resumed) == made.order(path, 2)
+
+
+def test_lists_of_arrays_arrive_as_lists_of_tensors(adapt):
+    ((image, label),) = adapt([[np.ones((2, 3), "f4"), np.arange(2)]])
+    assert (tuple(image.shape), label.tolist()) == ((2, 3), [0, 1])
 
 
 def test_integers_that_jax_would_cut_are_refused():
