@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from dags import build, convert, housekeeping, train
+from dags import _build, _train, convert, housekeeping
 from trainfeed.scaffold import new_dataset
 from trainfeed.spec import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
 
@@ -52,8 +52,8 @@ def documents() -> Mapping[str, str]:
         specs = _specs(Path(folder))
         lines = [
             _HEAD,
-            *_family(build, [build.build_dag(spec) for spec in specs]),
-            *_family(train, [train.train_dag(spec) for spec in specs]),
+            *_family(_build, [_build.build_dag(spec) for spec in specs]),
+            *_family(_train, [_train.train_dag(spec) for spec in specs]),
             *_family(convert, [convert.dag]),
             *_family(housekeeping, [housekeeping.dag]),
         ]

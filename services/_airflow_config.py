@@ -51,7 +51,7 @@ TASK_MODULES: Sequence[str] = (
     "airflow.sdk.execution_time.task_runner",
     "airflow.sdk.execution_time.timeout",
     "dags._defaults",
-    "dags._specs",
+    "dags._shares",
     "jinja2.ext",
     "numpy",
     "operators.check",

@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from datetime import UTC, datetime, timedelta
-from itertools import islice, pairwise
+from itertools import count, islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from croniter import croniter
 
 import dags
 import operators
+from dags._shares import NUM_SHARES, share_of
 from operators import plan_interval
 from operators.datasets import datasets_folder
 from operators.timetable import BEFORE_ALL
@@ -86,12 +88,13 @@ def test_every_file_defines_its_dags(add, load, bundle):
     bag = load(bundle)
     assert bag.import_errors == {}
     files = {Path(s.file).name: sorted(eval(s.dags)) for s in bag.dagbag_stats}
+    # The shares of the names are 1 and 7.
+    shares = {1: ["build.clicks", "train.clicks"], 7: ["build.views"]}
     assert files == {
-        "build.py": ["build.clicks", "build.views"],
         "convert.py": ["convert"],
         "housekeeping.py": ["housekeeping"],
-        "train.py": ["train.clicks"],
-        "spec_errors.py": [],
+        **{f"datasets_{share}.py": shares.get(share, []) for share in range(NUM_SHARES)},
+        **{f"spec_errors_{share}.py": [] for share in range(NUM_SHARES)},
     }
 
 
@@ -103,7 +106,7 @@ def test_every_dag_survives_serialization(add, load):
 
 def test_a_build_is_one_chain_of_stages(add, load):
     add("clicks")
-    dag = load("dags/build.py").dags["build.clicks"]
+    dag = load("dags").dags["build.clicks"]
     assert dag.task_ids == STAGES
     for stage, following in pairwise(STAGES):
         assert following in dag.get_task(stage).downstream_task_ids
@@ -112,7 +115,7 @@ def test_a_build_is_one_chain_of_stages(add, load):
 
 def test_the_ticks_are_those_of_the_specification(add, load):
     spec = load_spec(add("clicks"))
-    dag = load("dags/build.py").dags["build.clicks"]
+    dag = load("dags").dags["build.clicks"]
     assert (dag.catchup, dag.max_active_runs) == (True, 3)
     expected = [(each.start, each.end) for each in spec.schedule_model().intervals()]
     assert ticks(dag) == expected
@@ -121,7 +124,7 @@ def test_the_ticks_are_those_of_the_specification(add, load):
 
 def test_a_set_that_goes_on_has_no_last_tick(add, load):
     add("clicks", **{"end: 2026-01-03\n": ""})
-    found = ticks(load("dags/build.py").dags["build.clicks"])
+    found = ticks(load("dags").dags["build.clicks"])
     assert len(found) == 366
 
 
@@ -133,7 +136,7 @@ def test_odd_schedules_have_the_same_ticks_in_both(add, load):
     }
     spec = load_spec(add("clicks", **odd))
     expected = [(each.start, each.end) for each in spec.schedule_model().intervals()]
-    assert ticks(load("dags/build.py").dags["build.clicks"]) == expected
+    assert ticks(load("dags").dags["build.clicks"]) == expected
     assert len(expected) > 10
 
 
@@ -159,7 +162,7 @@ def test_retries_and_limits_are_set_on_purpose(add, load):
 def test_only_tasks_that_read_the_source_use_its_pool(add, load):
     add("clicks")
     add("views", **{"pool: kafka_reads, ": ""})
-    bag = load("dags/build.py")
+    bag = load("dags")
     pools = {task.task_id: task.pool for task in bag.dags["build.clicks"].tasks}
     assert [stage for stage in STAGES if pools[stage] == "kafka_reads"] == ["plan", "ingest"]
     assert {task.pool for task in bag.dags["build.views"].tasks} == {"default_pool"}
@@ -174,7 +177,7 @@ def test_samples_are_made_in_the_pool_of_the_source_when_they_come_from_its_file
 ):
     logs = f'{{logs: {{path: "/logs/{{start:%Y-%m-%d}}", land: {land}}}}}'
     add("clicks", **{"{kafka: {topic: clicks}}": logs})
-    tasks = load("dags/build.py").dags["build.clicks"].tasks
+    tasks = load("dags").dags["build.clicks"].tasks
     assert [task.task_id for task in tasks if task.pool == "kafka_reads"] == readers
 
 
@@ -199,14 +202,14 @@ def test_for_every_interval_that_may_wait_for_its_logs_one_more_run_may_be_activ
 ):
     replaced = {'"@daily"': schedule, "start: 2026-01-01": "start: 2026-01-05"}
     add("clicks", **replaced, **of_logs(rule), **{"end: 2026-01-03\n": ""})
-    dag = load("dags/build.py").dags["build.clicks"]
+    dag = load("dags").dags["build.clicks"]
     assert dag.max_active_runs == 3 + waiting
 
 
 def test_of_log_files_tasks_that_work_are_bounded_in_place_of_runs(add, load):
     add("clicks", **of_logs(""))
     add("views")
-    bag = load("dags/build.py")
+    bag = load("dags")
     tasks = {task.task_id: task for task in bag.dags["build.clicks"].tasks}
     assert {name: task.max_active_tis_per_dag for name, task in tasks.items()} == {
         "wait_for_logs": None,
@@ -221,7 +224,7 @@ def test_of_log_files_tasks_that_work_are_bounded_in_place_of_runs(add, load):
 
 def form(add, load, **replaced):
     add("clicks", **replaced)
-    return load("dags/build.py").dags["build.clicks"].params
+    return load("dags").dags["build.clicks"].params
 
 
 HOURLY = {'"@daily"': '"@hourly"', "end: 2026-01-03\n": ""}
@@ -242,14 +245,14 @@ def test_the_trigger_form_explains_every_parameter(add, load):
 
 def test_without_a_training_there_is_none_to_catch_up(add, load):
     add("clicks", extra="")
-    dag = load("dags/build.py").dags["build.clicks"]
+    dag = load("dags").dags["build.clicks"]
     assert tuple(dag.params) == plan_interval._PARAMETERS
     assert not dag.get_task("plan").trains
 
 
 def test_where_a_training_follows_the_first_task_knows_its_parameter(add, load):
     add("clicks")
-    assert load("dags/build.py").dags["build.clicks"].get_task("plan").trains
+    assert load("dags").dags["build.clicks"].get_task("plan").trains
 
 
 def test_the_window_of_a_daily_set_with_an_end_is_one_of_its_ticks(add, load):
@@ -330,14 +333,14 @@ def test_every_tick_of_a_schedule_gets_through_its_form(add, load, cron):
             },
         )
     )
-    param = load("dags/build.py").dags["build.clicks"].params.get_param("window_start")
+    param = load("dags").dags["build.clicks"].params.get_param("window_start")
     for interval in islice(spec.schedule_model().intervals(), 300):
         param.resolve(f"{interval.start:%Y-%m-%dT%H:%M:%SZ}")
 
 
 def test_every_example_is_taken(add, load):
     spec = load_spec(add("clicks", **HOURLY))
-    param = load("dags/build.py").dags["build.clicks"].params.get_param("window_start")
+    param = load("dags").dags["build.clicks"].params.get_param("window_start")
     intervals = [
         spec.schedule_model().interval_at(param.resolve(e)) for e in param.schema["examples"]
     ]
@@ -387,17 +390,17 @@ def test_the_form_takes_right_values(add, load, name, value):
 
 def test_training_asks_for_the_window_alone(add, load):
     add("clicks")
-    assert list(load("dags/train.py").dags["train.clicks"].params) == ["window_start"]
+    assert list(load("dags").dags["train.clicks"].params) == ["window_start"]
 
 
 def test_a_pool_that_nobody_has_made_is_a_warning_of_airflow(add, monkeypatch):
     # Tasks of a pool that is not there are never started; Airflow shows this beside the DAG.
     add("clicks")
-    bag = DagBag(ROOT / "dags" / "build.py", load_op_links=False, known_pools={"default_pool"})
+    bag = DagBag(ROOT / "dags", load_op_links=False, known_pools={"default_pool"})
     (warning,) = bag.dag_warnings
     assert warning.message == "Dag 'build.clicks' references non-existent pools: ['kafka_reads']"
     known = {"default_pool", "kafka_reads"}
-    bag = DagBag(ROOT / "dags" / "build.py", load_op_links=False, known_pools=known)
+    bag = DagBag(ROOT / "dags", load_op_links=False, known_pools=known)
     assert not bag.dag_warnings
 
 
@@ -418,7 +421,7 @@ def test_the_documentation_page_shows_the_specification(add, load):
 
 def test_the_documentation_page_says_what_the_data_set_is(add, load):
     add("clicks", extra=TRAIN + GATES)
-    page = load("dags/build.py").dags["build.clicks"].doc_md
+    page = load("dags").dags["build.clicks"].doc_md
     for line in (
         "- **Source:** Kafka topic `clicks` (connection `kafka_default`)",
         "- **Intervals:** `@daily` UTC, from 2026-01-01 to 2026-01-03; names like `2026-01-01`",
@@ -435,7 +438,7 @@ def test_the_documentation_page_says_what_the_data_set_is(add, load):
 
 def test_the_documentation_page_shows_how_to_trigger_and_backfill(add, load):
     add("clicks", extra="")
-    page = load("dags/build.py").dags["build.clicks"].doc_md
+    page = load("dags").dags["build.clicks"].doc_md
     assert "`window_start` = `2026-01-01`" in page
     assert (
         "airflow backfill create --dag-id build.clicks --from-date 2026-01-01 --to-date 2026-01-03"
@@ -457,15 +460,19 @@ def test_a_wrong_specification_is_one_import_error_and_the_others_load(add, load
     bag = load()
     assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {"build.clicks", "train.clicks"}
     ((file, error),) = bag.import_errors.items()
-    assert Path(file).name == "spec_errors.py"
+    assert Path(file).name == f"spec_errors_{share_of('views')}.py"
     assert f"{folder / 'dataset.yaml'}:9: shema: unknown field; did you mean 'schema'?" in error
 
 
 def test_two_wrong_specifications_are_both_named(add, load):
-    for name in ("views", "clicks"):
+    same = next(n for n in map("clicks{}".format, count()) if share_of(n) == share_of("clicks"))
+    for name in (same, "views", "clicks"):
         add(name, **{"schema:": "shema:"})
-    ((_, error),) = load().import_errors.items()
-    assert error.index("clicks/dataset.yaml") < error.index("views/dataset.yaml")
+    errors = {Path(file).name: error for file, error in load().import_errors.items()}
+    assert errors.keys() == {f"spec_errors_{share_of(name)}.py" for name in ("clicks", "views")}
+    assert "views/dataset.yaml" in errors[f"spec_errors_{share_of('views')}.py"]
+    both = errors[f"spec_errors_{share_of('clicks')}.py"]
+    assert both.index("clicks/dataset.yaml") < both.index(f"{same}/dataset.yaml")
 
 
 def test_of_two_specifications_with_one_name_the_copy_is_named(add, load):
@@ -488,8 +495,8 @@ def test_a_task_that_starts_parses_its_own_dag_only(add, load, monkeypatch, want
     add("clicks")
     add("views", **{"schema:": "shema:"})
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", wanted)
-    file = f"dags/{wanted.partition('.')[0]}.py"
-    assert set(load(file).dags) == {wanted}
+    assert set(load(f"dags/datasets_{share_of('clicks')}.py").dags) == {wanted}
+    assert set(load(f"dags/datasets_{share_of('views')}.py").dags) == set()
 
 
 def test_parsing_twice_gives_the_same_dags(add, load):
@@ -517,7 +524,7 @@ def in_fresh_process(code):
 
 
 @pytest.mark.parametrize(
-    "file", ["build.py", "convert.py", "housekeeping.py", "train.py", "spec_errors.py"]
+    "file", ["datasets_1.py", "convert.py", "housekeeping.py", "spec_errors_1.py"]
 )
 def test_a_dag_file_imports_nothing_heavy(add, file):
     add("clicks")
@@ -567,19 +574,60 @@ assert not [name for name in sys.modules if name.endswith("_run_page")]
     assert in_an_airflow_with_the_plugins(code) == f"/trainfeed {href} dag_run"
 
 
-def test_fifty_specifications_are_parsed_in_little_time(add, load, capsys):
-    for number in range(50):
-        add(f"clicks{number:02d}")
-    load()
-    # Of this process alone: others may have the processors meanwhile.
-    started = time.process_time()
-    bag = load()
-    seconds = time.process_time() - started
+def test_of_five_hundred_specifications_no_file_takes_long(add, load, capsys):
+    for number in range(500):
+        add(f"clicks{number:03d}")
+    load("dags/convert.py")
+    share = Counter(share_of(f"clicks{number:03d}") for number in range(500)).most_common(1)
+    ((largest, size),) = share
+    seconds = {}
+    for kind in ("datasets", "spec_errors"):
+        # Of this process alone: others may have the processors meanwhile.
+        started = time.process_time()
+        bag = load(f"dags/{kind}_{largest}.py")
+        seconds[kind] = time.process_time() - started
+        assert len(bag.dags) == (2 * size if kind == "datasets" else 0)
     with capsys.disabled():
-        sys.stdout.write(f" {len(bag.dags)} DAGs of 50 specifications in {seconds:.2f} s ")
-    assert len(bag.dags) == 100 + len(DAGS_OF_NO_DATA_SET)
-    # What the DAG processor gives to one file.
-    assert seconds < 30
+        sys.stdout.write(f" {size} of 500 specifications in {seconds} s ")
+    # The DAG processor gives 30 s to one file, of a machine that may be ten times as busy.
+    assert max(seconds.values()) < 3
+
+
+def test_a_share_reads_no_specification_of_another(add, load, monkeypatch):
+    for name in ("clicks", "views"):
+        add(name)
+
+    def hang(folder):
+        raise AssertionError(f"{folder.name} is read") from None
+
+    real = dags._shares.spec_or_error
+    monkeypatch.setattr(
+        dags._shares, "spec_or_error", lambda f: hang(f) if f.name == "views" else real(f)
+    )
+    for kind in ("datasets", "spec_errors"):
+        assert not load(f"dags/{kind}_{share_of('clicks')}.py").import_errors
+        assert load(f"dags/{kind}_{share_of('views')}.py").import_errors
+
+
+def test_a_data_set_keeps_its_share_and_shares_are_alike():
+    assert [share_of(name) for name in ("clicks", "views", "flights", "digits")] == [1, 7, 2, 2]
+    sizes = Counter(share_of(f"set{number}") for number in range(800))
+    assert len(sizes) == NUM_SHARES
+    assert max(sizes.values()) < 150
+
+
+def test_specifications_that_would_hang_or_are_huge_touch_no_other(add, load, datasets):
+    for name in ("clicks", "views", "buys"):
+        add(name)
+    for name in ("views", "buys"):
+        (datasets / name / "dataset.yaml").unlink()
+    os.mkfifo(datasets / "views" / "dataset.yaml")
+    (datasets / "buys" / "dataset.yaml").write_bytes(b"# " * (1 << 20))
+    bag = load()
+    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {"build.clicks", "train.clicks"}
+    said = "\n".join(bag.import_errors.values())
+    assert "views/dataset.yaml:1: expected a regular file, got a folder, a pipe" in said
+    assert "buys/dataset.yaml:1: expected at most 65536 bytes, got more" in said
 
 
 def test_the_reference_in_the_documentation_is_what_the_dags_say():

@@ -12,7 +12,7 @@ from trainfeed.spec._input import (
     SplitSpec,
 )
 from trainfeed.spec._json_schema import json_schema, json_schema_text
-from trainfeed.spec._load import SPEC_FILE, load_spec, load_specs
+from trainfeed.spec._load import SPEC_FILE, load_spec, load_specs, spec_folders, spec_or_error
 from trainfeed.spec._logs import LogsSourceSpec, expand_path, logs_root
 from trainfeed.spec._model import DatasetSpec
 from trainfeed.spec._modules import read_module
@@ -61,4 +61,6 @@ __all__ = [
     "logs_root",
     "nearest",
     "read_module",
+    "spec_folders",
+    "spec_or_error",
 ]

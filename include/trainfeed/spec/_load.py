@@ -6,14 +6,15 @@ import os
 from pathlib import Path
 from typing import Final
 
-from trainfeed.errors import ConfigError, SpecError
+from trainfeed.errors import ConfigError, FormatError, NotFoundError, SpecError, StorageError
+from trainfeed.paths import open_regular
 from trainfeed.spec._checks import contradictions
 from trainfeed.spec._model import DatasetSpec
 from trainfeed.spec._problems import Problem, RefusedError, did_you_mean, spec_error
 from trainfeed.spec._validation import line_of, validate
 from trainfeed.spec._yaml import read_yaml
 
-__all__ = ["SPEC_FILE", "load_spec", "load_specs"]
+__all__ = ["SPEC_FILE", "load_spec", "load_specs", "spec_folders", "spec_or_error"]
 
 SPEC_FILE: Final = "dataset.yaml"
 # Ten thousand fields of a line each.
@@ -35,30 +36,38 @@ def load_spec(folder: str | os.PathLike[str]) -> DatasetSpec:
         raise spec_error(file, refused.problems) from None
 
 
-def load_specs(datasets: str | os.PathLike[str]) -> list[DatasetSpec | SpecError]:
+def load_specs(datasets: Path) -> list[DatasetSpec | SpecError]:
     """All specifications below ``datasets``, in order of their folders' names.
 
-    A wrong one is in the list as its error, so that it does not take the others down. Folders
-    that start with ``.`` or ``_`` are no data sets.
+    A wrong one is in the list as its error, so that it does not take the others down.
+
+    Raises:
+        ConfigError: ``datasets`` is no folder that can be listed.
+    """
+    return [spec_or_error(folder) for folder in spec_folders(datasets)]
+
+
+def spec_folders(datasets: Path) -> list[Path]:
+    """The folders of all data sets below ``datasets``, in order of their names; opens none.
+
+    Folders that start with ``.`` or ``_`` are no data sets.
 
     Raises:
         ConfigError: ``datasets`` is no folder that can be listed.
     """
     try:
-        folders = [path for path in Path(datasets).iterdir() if path.is_dir()]
+        folders = [path for path in datasets.iterdir() if path.is_dir()]
     except OSError as error:
         raise ConfigError(
             f"expected a folder of data sets, got {str(datasets)!r} ({error.strerror});"
             " set TRAINFEED_DATASETS"
         ) from error
-    return [
-        _spec_or_error(folder)
-        for folder in sorted(folders, key=lambda folder: folder.name)
-        if not folder.name.startswith((".", "_"))
-    ]
+    names = [folder for folder in folders if not folder.name.startswith((".", "_"))]
+    return sorted(names, key=lambda folder: folder.name)
 
 
-def _spec_or_error(folder: Path) -> DatasetSpec | SpecError:
+def spec_or_error(folder: Path) -> DatasetSpec | SpecError:
+    """The specification in ``folder``, or what is wrong with it."""
     try:
         return load_spec(folder)
     except SpecError as error:
@@ -67,15 +76,16 @@ def _spec_or_error(folder: Path) -> DatasetSpec | SpecError:
 
 def _read(file: Path) -> str:
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             data = stream.read(_MAX_BYTES + 1)
-    except FileNotFoundError:
+    except NotFoundError:
         text = f"expected a specification, got no such file; {_missing_hint(file)}"
         raise RefusedError(Problem(1, (), text)) from None
-    except OSError as error:
-        raise RefusedError(
-            Problem(1, (), f"expected a file that can be read: {error.strerror}")
-        ) from error
+    except FormatError as error:  # a pipe, for instance, which would be waited for
+        text = "expected a regular file, got a folder, a pipe or a device"
+        raise RefusedError(Problem(1, (), text)) from error
+    except StorageError as error:
+        raise RefusedError(Problem(1, (), f"expected a file that can be read: {error}")) from error
     if len(data) > _MAX_BYTES:
         raise RefusedError(Problem(1, (), f"expected at most {_MAX_BYTES} bytes, got more"))
     try:

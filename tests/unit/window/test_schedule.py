@@ -293,3 +293,34 @@ def test_first_and_last_must_be_ticks_in_order() -> None:
 def test_a_preset_is_the_same_schedule_as_its_cron() -> None:
     assert Schedule("@daily", START) == Schedule(" 0  0 * * * ", pendulum.instance(START))
     assert pickle.loads(pickle.dumps(days())) == days()
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(0, 59),
+    st.one_of(st.just("*"), st.integers(0, 23)),
+    st.integers(86_400 * 366, 86_400 * 2_900_000),
+)
+def test_ticks_of_plain_schedules_are_those_of_croniter(
+    minute: int, hour: str | int, stamp_s: int
+) -> None:
+    cron, since = f"{minute} {hour} * * *", datetime.fromtimestamp(stamp_s, UTC)
+    tick = first_tick(cron, since)
+    schedule = Schedule(cron, tick)
+    steps = croniter(cron, tick)
+    expected = [tick, *(steps.get_next(datetime) for _ in range(3))]
+    assert [interval.start for interval in islice(schedule.intervals(), 4)] == expected
+    assert next(schedule.intervals(since)).start == tick
+    assert schedule.interval_starting(tick).end == expected[1]
+
+
+def test_croniter_is_not_asked_for_the_ticks_of_plain_schedules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(croniter, "get_next", lambda *_: asked.append(1))
+    firsts = {"@daily": START, "@hourly": START, "30 5 * * *": START.replace(hour=5, minute=30)}
+    for cron, first in firsts.items():
+        assert len(list(islice(Schedule(cron, first).intervals(), 1000))) == 1000
+    # Once for each, when the expression is checked.
+    assert len(asked) <= len(firsts)

@@ -21,7 +21,6 @@ from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS, dataset_asset
 from dags._docs import spec_doc
 from dags._limits import MAX_TASKS_OF_RUN, active_runs, task_limits
 from dags._params import build_params
-from dags._specs import dag_specs
 from operators.check import CheckOperator
 from operators.kafka_to_hdfs import KafkaToHdfsOperator
 from operators.logs_complete import LogsCompleteSensor
@@ -88,7 +87,3 @@ def _stages(spec: DatasetSpec) -> None:
     chain(plan, *mapped, check, publish)
     if spec.source.logs:
         chain(LogsCompleteSensor(task_id="wait_for_logs", dataset=spec.name), plan)
-
-
-for _spec in dag_specs("build"):
-    build_dag(_spec)

@@ -15,7 +15,6 @@ from airflow.sdk import DAG, PartitionedAssetTimetable
 from dags._defaults import DEFAULT_ARGS, TAGS, TRAINING_LIMIT, dataset_asset
 from dags._docs import spec_doc
 from dags._params import window_param
-from dags._specs import dag_specs
 from operators.training_job import TrainingJobOperator
 from trainfeed.spec import DatasetSpec
 
@@ -43,8 +42,3 @@ def train_dag(spec: DatasetSpec) -> DAG:
             max_active_tis_per_dag=spec.resources.max_active_runs,
         )
     return dag
-
-
-for _spec in dag_specs("train"):
-    if _spec.train is not None:
-        train_dag(_spec)
