@@ -12,8 +12,8 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from trainfeed.dataset import DatasetFolder, canonical
-from trainfeed.dataset.files import read_plain_file
 from trainfeed.errors import IngestError
+from trainfeed.paths import read_regular
 from trainfeed.sources import Evidence, PartitionBoundary, TopicIdentity
 
 __all__ = [
@@ -94,7 +94,8 @@ def read_boundary(path: Path) -> Boundary:
     Raises:
         IngestError: It is damaged.
     """
-    value = canonical.loads(read_plain_file(path, max_bytes=canonical.MAX_BYTES), path=str(path))
+    # A dry run has links to the files of the root.
+    value = canonical.loads(read_regular(path, max_bytes=canonical.MAX_BYTES), path=str(path))
     try:
         at, found_at = (
             datetime.strptime(value[name], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

@@ -186,7 +186,7 @@ class ArrowWithTrailer:
             # Names that are no text would surface where columns are looked at.
             _ = self._reader.schema.names
             self.trailer: dict[str, Any] = self._read_trailer()
-        except (pa.ArrowException, OSError, LookupError, TypeError, UnicodeError) as error:
+        except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
             self._file.close()
             # With a number it comes from the file system and says nothing about the bytes.
             if isinstance(error, OSError) and error.errno is not None:
