@@ -23,9 +23,9 @@ from trainfeed.build._planned import (
 )
 from trainfeed.build._ref import PlanRef
 from trainfeed.dataset import DatasetFolder, canonical
-from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.order import shard_name
 from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import make_folders, read_regular
 from trainfeed.storage import posix
 
 __all__ = [
@@ -183,7 +183,7 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
     """
     path = folder.plan(plan.interval["name"], plan.plan_id)
     with posix.map_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
     data = plan.to_bytes()
     if not posix.create_exclusive(path, data) and _read(path) != data:
         posix.replace_file(path, data)
@@ -191,7 +191,7 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
 
 
 def _read(path: Path) -> bytes:
-    return read_plain_file(path, max_bytes=canonical.MAX_BYTES)
+    return read_regular(path, max_bytes=canonical.MAX_BYTES)
 
 
 def _parse(data: bytes, path: Path) -> Plan:
