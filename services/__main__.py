@@ -118,6 +118,8 @@ def run(
 
 def main(arguments: Sequence[str]) -> None:
     """Command line; what follows ``--`` is the command of ``run``."""
+    # What daemons and their homes leave is for this account to write, whatever the umask was.
+    os.umask(os.umask(0o022) | 0o022)
     own, command = list(arguments), []
     if "--" in own:
         cut = own.index("--")

@@ -23,6 +23,7 @@ from trainfeed.build._boundary_file import (
 from trainfeed.build._boundary_proof import Earlier, is_first_topic
 from trainfeed.dataset import DatasetFolder, canonical
 from trainfeed.errors import TransactionOpenError
+from trainfeed.paths import make_folders
 from trainfeed.sources import Known, Topic, find_boundaries
 from trainfeed.storage import posix
 
@@ -58,7 +59,7 @@ def resolve_boundary(
     path = folder.boundary(topic.identity.topic, topic.identity.uuid, at)
     if not path.exists():
         with posix.map_errors(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(path.parent)
         # One at a time: two neighbours found side by side would not know of each other.
         with posix.file_lock(path.parent / ".lock", timeout_s=_LOCK_TIMEOUT_S):
             if not path.exists():

@@ -94,6 +94,7 @@ def read_boundary(path: Path) -> Boundary:
     Raises:
         IngestError: It is damaged.
     """
+    # A dry run has links to the files of the root.
     value = canonical.loads(read_regular(path, max_bytes=canonical.MAX_BYTES), path=str(path))
     try:
         at, found_at = (

@@ -25,7 +25,7 @@ from trainfeed.build._ref import PlanRef
 from trainfeed.dataset import DatasetFolder, canonical
 from trainfeed.dataset.order import shard_name
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import read_regular
+from trainfeed.paths import make_folders, read_regular
 from trainfeed.storage import posix
 
 __all__ = [
@@ -183,7 +183,7 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
     """
     path = folder.plan(plan.interval["name"], plan.plan_id)
     with posix.map_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
     data = plan.to_bytes()
     if not posix.create_exclusive(path, data) and _read(path) != data:
         posix.replace_file(path, data)

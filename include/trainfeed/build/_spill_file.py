@@ -49,15 +49,15 @@ class ArrowWithTrailer:
         self._readers: dict[bool | None, Any] = {}
         try:
             self.trailer: dict[str, Any] = self._read_trailer()
-        except (pa.ArrowException, OSError, LookupError, TypeError, UnicodeError) as error:
+        except FormatError:
+            self.close()
+            raise
+        except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
             self.close()
             # With a number it comes from the file system and says nothing about the bytes.
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise TruncatedError(f"file has no trailer; {_REMEDY}", path=location.uri) from error
-        except FormatError:
-            self.close()
-            raise
 
     def batches(self, start: int, end: int) -> range:
         """Return the numbers of the batches that rows ``[start, end)`` are in."""

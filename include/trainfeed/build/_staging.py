@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import check_name
+from trainfeed.paths import make_folders
 from trainfeed.storage import posix
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class StagedFile(io.RawIOBase):
     def __init__(self, folder: DatasetFolder, plan_id: str, name: str, *, mode: int) -> None:
         tmp = folder.staging / "tmp"
         with posix.map_errors(tmp):
-            tmp.mkdir(parents=True, exist_ok=True)
+            make_folders(tmp)
         self._staged = folder.staged(plan_id)
         self._target = self._staged.joinpath(*map(check_name, name.split("/")))
         self._tmp = tmp / f"{plan_id}.{uuid.uuid4().hex}.tmp"
@@ -106,7 +107,7 @@ class StagedFile(io.RawIOBase):
             faults.point("staging.before_rename")
             if self._target.parent != self._staged:
                 # Without its parents: a staging folder that was published must not come back.
-                self._target.parent.mkdir(exist_ok=True)
+                make_folders(self._target.parent)
             self._tmp.rename(self._target)
 
 

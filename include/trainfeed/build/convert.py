@@ -26,6 +26,7 @@ from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.build._stage import Stage, run_stage, unit_of
 from trainfeed.build._staging import StagedFile
 from trainfeed.config import Environment
+from trainfeed.paths import make_folders
 from trainfeed.spec import DatasetSpec
 
 __all__ = ["convert"]
@@ -52,7 +53,7 @@ def convert(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dic
 
 
 def _convert(stage: Stage, unit: int) -> dict[str, Any]:
-    stage.folder.staged(stage.plan.plan_id).mkdir(parents=True, exist_ok=True)
+    make_folders(stage.folder.staged(stage.plan.plan_id))
     shards = unit_of(stage.plan.convert, unit)
     scratch = stage.spill / f".convert-{unit:05d}"
     merge = Merge(stage.plan, stage.spec.resources.memory_bytes, scratch)

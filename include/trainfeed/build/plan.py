@@ -28,6 +28,7 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Skip, record_schedule, require_root, write_skip
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import ConfigError, TrainFeedError
+from trainfeed.paths import make_folders
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import posix
 from trainfeed.window import Interval
@@ -215,7 +216,7 @@ def _probe(folder: DatasetFolder) -> None:
     versions = folder.path / "versions"
     posix.make_public_dir(versions)
     with posix.map_errors(folder.staging):
-        folder.staging.mkdir(exist_ok=True)
+        make_folders(folder.staging)
     posix.probe(folder.staging, into=versions)
 
 

@@ -28,6 +28,7 @@ from trainfeed.conversion._order import check_seed
 from trainfeed.conversion._sort import iter_sorted, num_samples_of
 from trainfeed.conversion._spill import Spill
 from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import new_file
 from trainfeed.storage.posix import file_lock, map_errors, remove_tree, replace_file, sync_dir
 
 __all__ = [
@@ -195,7 +196,7 @@ def _read_rows(folder: Path, names: Sequence[str], staging: Path, runs: RunBuild
                 runs.add(row.dump())
                 continue
             if quarantine is None:
-                quarantine = closing.enter_context((staging / QUARANTINE_NAME).open("xb"))
+                quarantine = closing.enter_context(new_file(staging / QUARANTINE_NAME))
             num_bad += 1
             quarantine.write(row.dump(name, number))
         if quarantine is not None:
@@ -227,7 +228,7 @@ def _padded(spill: Spill, num_samples: int, total: int, memory_bytes: int) -> It
 
 
 def _write_rows(path: Path, rows: Iterable[bytes]) -> None:
-    with map_errors(path), path.open("xb") as file:
+    with map_errors(path), new_file(path) as file:
         file.writelines(rows)
         file.flush()
         os.fsync(file.fileno())
@@ -261,7 +262,7 @@ def _staging(folder: Path) -> Iterator[Path]:
         if path.name.startswith(_STAGING) and path.name.endswith(".tmp"):
             remove_tree(path)
     staging = folder / f"{_STAGING}{uuid.uuid4()}.tmp"
-    staging.mkdir()
+    staging.mkdir(0o755)
     try:
         yield staging
     finally:

@@ -19,6 +19,7 @@ from trainfeed.conversion._sample_file import SourceOptions
 from trainfeed.conversion._target import Target
 from trainfeed.dataset import canonical
 from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import make_folders
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import create_exclusive, map_errors
 
@@ -144,7 +145,7 @@ class ConversionPlan:
         units = max(1, min(max_units, max(len(inputs.files), request.shards)))
         plan = cls(folder, target, _planned(inputs), units, not output.exists(), request.source)
         with map_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folders(folder)
         create_exclusive(path, canonical.dumps(plan._to_json()))
         return cls.load(folder)
 

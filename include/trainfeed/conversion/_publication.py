@@ -23,7 +23,7 @@ from typing import Final
 from trainfeed import faults
 from trainfeed.conversion._manifest import ShardManifest, is_shard_of
 from trainfeed.errors import ConflictError
-from trainfeed.paths import commit_name, manifest_name
+from trainfeed.paths import commit_name, make_folders, manifest_name, new_file
 from trainfeed.storage.posix import (
     file_lock,
     map_errors,
@@ -60,7 +60,7 @@ class Staging:
                 decided and carried out by the next conversion, or by ``finish_publication``.
         """
         path = self.folder / manifest_name(self._prefix)
-        with map_errors(path), path.open("xb") as file:
+        with map_errors(path), new_file(path) as file:
             file.write(manifest.dump())
             file.flush()
             os.fsync(file.fileno())
@@ -106,13 +106,13 @@ def open_staging(output: Path, prefix: str) -> Iterator[Staging]:
     beside = not output.exists()
     parent = output.parent if beside else output
     with map_errors(parent):
-        parent.mkdir(parents=True, exist_ok=True)
+        make_folders(parent)
     _remove_dead(output, prefix)
     start = f".{output.name}.{prefix}." if beside else f".{prefix}."
     folder = parent / f"{start}{uuid.uuid4()}{_STAGING}"
     with _owned(folder):
         with map_errors(folder):
-            folder.mkdir()
+            folder.mkdir(0o755)
         yield Staging(output, prefix, folder)
 
 

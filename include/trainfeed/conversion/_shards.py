@@ -16,6 +16,7 @@ from trainfeed import faults
 from trainfeed.conversion._options import RecordSink, ShardFormat
 from trainfeed.conversion._sort import SortedParts
 from trainfeed.errors import FormatError
+from trainfeed.paths import new_file
 from trainfeed.recordio import RecordWriter
 from trainfeed.storage.posix import map_errors
 
@@ -86,7 +87,7 @@ class DigestingFile(io.RawIOBase):
         self.num_bytes = 0
         self._digest = xxhash.xxh3_128()
         with map_errors(path):
-            self._file: BinaryIO = path.open("xb", buffering=0)
+            self._file: BinaryIO = new_file(path, buffering=0)
 
     def writable(self) -> bool:
         """Return True."""

@@ -28,6 +28,7 @@ from trainfeed.conversion._sources import open_sample_file
 from trainfeed.conversion._spill import Spill
 from trainfeed.dataset import canonical
 from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import make_folders
 from trainfeed.storage.posix import (
     create_exclusive,
     map_errors,
@@ -136,7 +137,7 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
     folder = plan.staging / f"unit-{unit:05d}"
     remove_tree(folder)
     with map_errors(folder):
-        folder.mkdir(parents=True)
+        make_folders(folder)
     with ExitStack() as closing:
         spills = [
             closing.enter_context(Spill.open(_spill_path(plan, each)))

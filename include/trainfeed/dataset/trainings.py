@@ -24,6 +24,7 @@ from trainfeed.dataset import canonical
 from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import DatasetFolder, generation_name
 from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import make_folders
 from trainfeed.storage import posix
 
 __all__ = ["ANNOUNCED_FOR", "TrainingMarks", "Untrained"]
@@ -209,7 +210,7 @@ class TrainingMarks:
 
     def _make_home(self) -> None:
         with posix.map_errors(self._home):
-            self._home.mkdir(parents=True, exist_ok=True)
+            make_folders(self._home)
 
 
 def _versions_of(path: Path) -> list[dict[str, Any]]:

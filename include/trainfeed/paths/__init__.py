@@ -2,6 +2,7 @@
 
 from trainfeed.paths._errors import ERRNO_KINDS, kind_of_errno, os_errors, storage_error
 from trainfeed.paths._expand import expand_paths
+from trainfeed.paths._modes import make_folders, new_file
 from trainfeed.paths._names import FilePath, path_of
 from trainfeed.paths._new_file import NewFile, write_all
 from trainfeed.paths._regular import open_regular, read_regular
@@ -15,7 +16,9 @@ __all__ = [
     "commit_name",
     "expand_paths",
     "kind_of_errno",
+    "make_folders",
     "manifest_name",
+    "new_file",
     "open_regular",
     "os_errors",
     "path_of",

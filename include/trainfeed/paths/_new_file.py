@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from trainfeed.errors import ConflictError, StorageError
 from trainfeed.paths._errors import os_errors
+from trainfeed.paths._modes import new_file
 from trainfeed.paths._names import FilePath, path_of
 
 __all__ = ["NewFile", "write_all"]
@@ -34,7 +35,7 @@ class NewFile:
         if self._path.exists():
             raise ConflictError(f"{self._path} exists; choose another name, or delete it first")
         with os_errors(str(self._partial)):
-            self.file: BinaryIO = self._partial.open("xb", buffering=0)
+            self.file: BinaryIO = new_file(self._partial, buffering=0)
         self._drop = weakref.finalize(self, _drop, self.file, self._partial, os.getpid())
 
     def commit(self) -> None:

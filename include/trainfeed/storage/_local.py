@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from trainfeed.errors import NotFoundError
-from trainfeed.paths import os_errors
+from trainfeed.paths import make_folders, os_errors
 from trainfeed.storage import posix
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
 
@@ -93,7 +93,7 @@ class LocalFileSystem:
     def make_dir(self, path: str) -> None:
         """Make a folder and its missing parents."""
         with os_errors(path):
-            Path(path).mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+            make_folders(Path(path), FOLDER_MODE)
 
     def rename(self, source: str, target: str) -> None:
         """Give a file or folder a name that nobody has."""

@@ -14,6 +14,7 @@ from trainfeed.config import training_environ
 from trainfeed.dataset import canonical
 from trainfeed.dataset.files import read_plain_file
 from trainfeed.errors import FormatError, JobFailedError, NotFoundError
+from trainfeed.paths import new_file
 from trainfeed.training._ended import Ended, ended_error
 from trainfeed.training._job import JobSpec
 from trainfeed.training.runtime import METRICS_FILE
@@ -42,7 +43,7 @@ def run_local(job: JobSpec, home: Path) -> dict[str, Any]:
     """
     (home / METRICS_FILE).unlink(missing_ok=True)
     with ExitStack() as stack:
-        logs = [stack.enter_context(_log(home, rank).open("wb")) for rank in range(job.ranks)]
+        logs = [stack.enter_context(new_file(_log(home, rank), "wb")) for rank in range(job.ranks)]
         ranks: list[subprocess.Popen[bytes]] = []
         try:
             for rank, log in enumerate(logs):

@@ -24,6 +24,7 @@ from trainfeed.dataset import (
     require_root,
 )
 from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
+from trainfeed.paths import make_folders
 from trainfeed.spec import DatasetSpec, TrainSpec, nearest
 from trainfeed.storage import posix
 from trainfeed.training._code import code_digest
@@ -69,7 +70,7 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
     TrainingMarks(folder).see(interval.name)
     home = folder.training(interval.name, job.name)
     with posix.map_errors(home):
-        home.mkdir(parents=True, exist_ok=True)
+        make_folders(home)
     with posix.file_lock(home / ".lock", timeout_s=_LOCK_TIMEOUT_S):
         verdict = "adopted" if (home / _RESULT).exists() else "ran"
         if verdict == "ran":

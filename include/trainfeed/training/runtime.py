@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from trainfeed.errors import JobRejectedError, Outcome, TrainFeedError
+from trainfeed.paths import make_folders
 
 if TYPE_CHECKING:
     from trainfeed.training._job import JobSpec, TrainingJob
@@ -54,7 +55,7 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
     spec = JobSpec.read(home / JOB_FILE)
     _require_code(spec)
     output = home / "output"
-    output.mkdir(exist_ok=True)
+    make_folders(output)
     metrics = _load(spec)(TrainingJob(spec, rank, spec.ranks, output))
     if rank == 0:
         posix.replace_file(home / METRICS_FILE, canonical.dumps(_checked(spec, metrics)))

@@ -1,10 +1,12 @@
 import errno
 import json
 import os
+from contextlib import suppress
 
 import pytest
 
 from services import _home
+from services.__main__ import main as services_main
 
 
 def test_of_two_that_choose_ports_at_the_same_time_both_get_those_of_the_first(
@@ -34,3 +36,14 @@ def test_ports_are_chosen_once(tmp_path, monkeypatch, links):
     monkeypatch.setattr(_home, "_free", lambda names: dict.fromkeys(names, 20_002))
     assert _home.remembered_ports(home, {"broker": 19_092}) == {"broker": 20_001}
     assert [path.name for path in home.iterdir()] == ["ports.json"]
+
+
+def test_what_services_make_is_not_writable_for_others(tmp_path):
+    before = os.umask(0)
+    try:
+        with suppress(SystemExit):
+            services_main(["status", "kafka"])
+        _home.remembered_ports(tmp_path / "kafka", {"broker": 19_092})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "kafka").stat().st_mode & 0o022 == 0
