@@ -51,7 +51,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server():
+def server(socket_enabled):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
         served.asked = []
         served.url = f"http://127.0.0.1:{served.server_port}"
@@ -124,7 +124,7 @@ def test_what_is_not_right_leaves_no_file(server, home, path, md5sum, error, tex
     assert files_below(home) == []
 
 
-def test_an_address_that_nobody_serves_is_told_without_its_secrets(home):
+def test_an_address_that_nobody_serves_is_told_without_its_secrets(home, socket_enabled):
     with pytest.raises(StorageError, match=r"cannot read http://127\.0\.0\.1:9/x") as caught:
         dataset.common.download("http://me:secret@127.0.0.1:9/x?token=secret", "digits", MD5)
     assert "secret" not in str(caught.value)
