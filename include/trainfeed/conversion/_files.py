@@ -98,7 +98,8 @@ def convert_files(  # noqa: PLR0913 (as for convert)
     """
     paths = paths_of(inputs)
     sets = SetWatch(paths)
-    opened = open_inputs(paths, source)
+    with sets.explains():
+        opened = open_inputs(paths, source)
     target = Target(
         Path(output_path).absolute(),
         num_shards,
@@ -110,8 +111,9 @@ def convert_files(  # noqa: PLR0913 (as for convert)
     )
 
     def read(runs: RunBuilder) -> None:
-        for file in opened.files:
-            add_file(runs, file, target)
+        with sets.explains():
+            for file in opened.files:
+                add_file(runs, file, target)
         sets.require_unchanged()
 
     return target.fill(read, options)

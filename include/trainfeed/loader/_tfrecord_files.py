@@ -70,7 +70,8 @@ class TFRecordFiles:
             FormatError: A file is compressed, or no TFRecord file, or longer than it should be.
         """
         files = ShardFiles(self.paths, deadline_s=deadline_s, in_order=in_order, sets=self._sets)
-        source = TFRecordSource(files, self.schema, verify=verify)
+        with self._sets.explains():
+            source = TFRecordSource(files, self.schema, verify=verify)
         self._sets.require_unchanged()
         return source
 

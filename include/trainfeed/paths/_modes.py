@@ -6,13 +6,15 @@ import os
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from trainfeed.paths._names import FilePath
+
 __all__ = ["make_folders", "new_file"]
 
 _FOLDER_MODE: Final = 0o755
 _FILE_MODE: Final = 0o644
 
 
-def make_folders(path: Path, mode: int = _FOLDER_MODE) -> None:
+def make_folders(path: FilePath, mode: int = _FOLDER_MODE) -> None:
     """Make a folder and those above it that are missing; one that is there keeps its mode.
 
     Args:
@@ -23,16 +25,17 @@ def make_folders(path: Path, mode: int = _FOLDER_MODE) -> None:
         FileExistsError: The name is a file's.
         OSError: A folder cannot be made.
     """
+    folder = Path(path)
     try:
-        path.mkdir(mode, exist_ok=True)
+        folder.mkdir(mode, exist_ok=True)
     except FileNotFoundError:
-        if path.parent == path:
+        if folder.parent == folder:
             raise
-        make_folders(path.parent, mode)
-        path.mkdir(mode, exist_ok=True)
+        make_folders(folder.parent, mode)
+        folder.mkdir(mode, exist_ok=True)
 
 
-def new_file(path: Path, mode: str = "xb", *, buffering: int = -1) -> BinaryIO:
+def new_file(path: FilePath, mode: str = "xb", *, buffering: int = -1) -> BinaryIO:
     """Open a file for writing that only its account may write.
 
     Args:

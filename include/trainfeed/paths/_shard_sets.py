@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from trainfeed.errors import ConflictError, FormatError, NotFoundError
+from trainfeed.errors import ConflictError, NotFoundError, TrainFeedError
 from trainfeed.paths._errors import os_errors
 
 __all__ = ["SetWatch", "commit_name", "manifest_name", "require_whole_sets"]
@@ -160,14 +160,14 @@ class SetWatch:
 
     @contextmanager
     def explains(self) -> Iterator[None]:
-        """Raise that a set was replaced instead of the damage that its new files look like.
+        """Raise that a set was replaced instead of what its new files look like beside the old.
 
         Raises:
-            ConflictError: As ``require_unchanged`` does, after a FormatError of the block.
+            ConflictError: As ``require_unchanged`` does, after an error of the block.
         """
         try:
             yield
-        except FormatError:
+        except TrainFeedError:
             self.require_unchanged()
             raise
 

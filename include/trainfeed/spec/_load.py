@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, SpecError, StorageError
-from trainfeed.paths import open_regular
+from trainfeed.paths import FilePath, open_regular
 from trainfeed.spec._checks import contradictions
 from trainfeed.spec._model import DatasetSpec
 from trainfeed.spec._problems import Problem, RefusedError, did_you_mean, spec_error
@@ -21,7 +20,7 @@ SPEC_FILE: Final = "dataset.yaml"
 _MAX_BYTES = 256 << 10
 
 
-def load_spec(folder: str | os.PathLike[str]) -> DatasetSpec:
+def load_spec(folder: FilePath) -> DatasetSpec:
     """The specification in ``folder``, right in itself; no other file is opened.
 
     Raises:
@@ -36,7 +35,7 @@ def load_spec(folder: str | os.PathLike[str]) -> DatasetSpec:
         raise spec_error(file, refused.problems) from None
 
 
-def load_specs(datasets: Path) -> list[DatasetSpec | SpecError]:
+def load_specs(datasets: FilePath) -> list[DatasetSpec | SpecError]:
     """All specifications below ``datasets``, in order of their folders' names.
 
     A wrong one is in the list as its error, so that it does not take the others down.
@@ -47,7 +46,7 @@ def load_specs(datasets: Path) -> list[DatasetSpec | SpecError]:
     return [spec_or_error(folder) for folder in spec_folders(datasets)]
 
 
-def spec_folders(datasets: Path) -> list[Path]:
+def spec_folders(datasets: FilePath) -> list[Path]:
     """The folders of all data sets below ``datasets``, in order of their names; opens none.
 
     Folders that start with ``.`` or ``_`` are no data sets.
@@ -56,7 +55,7 @@ def spec_folders(datasets: Path) -> list[Path]:
         ConfigError: ``datasets`` is no folder that can be listed.
     """
     try:
-        folders = [path for path in datasets.iterdir() if path.is_dir()]
+        folders = [path for path in Path(datasets).iterdir() if path.is_dir()]
     except OSError as error:
         raise ConfigError(
             f"expected a folder of data sets, got {str(datasets)!r} ({error.strerror});"
@@ -66,7 +65,7 @@ def spec_folders(datasets: Path) -> list[Path]:
     return sorted(names, key=lambda folder: folder.name)
 
 
-def spec_or_error(folder: Path) -> DatasetSpec | SpecError:
+def spec_or_error(folder: FilePath) -> DatasetSpec | SpecError:
     """The specification in ``folder``, or what is wrong with it."""
     try:
         return load_spec(folder)

@@ -67,7 +67,7 @@ def test_part_without_a_match_is_named(tmp_path):
 )
 def test_what_the_system_refuses_is_a_storage_error_with_the_path(number, kind):
     error = OSError(number, "reason") if number else OSError("reason")
-    with pytest.raises(StorageError, match="at /the/path") as caught, os_errors("/the/path"):
+    with pytest.raises(StorageError, match=r"^/the/path: ") as caught, os_errors("/the/path"):
         raise error
     assert type(caught.value) is kind
 

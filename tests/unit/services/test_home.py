@@ -38,7 +38,7 @@ def test_ports_are_chosen_once(tmp_path, monkeypatch, links):
     assert [path.name for path in home.iterdir()] == ["ports.json"]
 
 
-def test_what_services_make_is_not_writable_for_others(tmp_path):
+def test_what_services_make_is_not_writable_for_others(tmp_path, socket_enabled):
     before = os.umask(0)
     try:
         with suppress(SystemExit):
