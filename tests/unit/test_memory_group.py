@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainfeed import _memory_group
+from trainfeed import memory_group
 
 
 @pytest.mark.parametrize(
@@ -30,9 +30,9 @@ def test_limits_of_control_groups_are_found(tmp_path, monkeypatch, group, folder
     (tmp_path / "fs" / folder).mkdir(parents=True)
     for name, text in files.items():
         (tmp_path / "fs" / folder / name).write_text(text + "\n")
-    monkeypatch.setattr(_memory_group, "_GROUPS", tmp_path / "self")
-    monkeypatch.setattr(_memory_group, "_ROOT", tmp_path / "fs")
-    assert _memory_group.free_group_bytes() == free
+    monkeypatch.setattr(memory_group, "_GROUPS", tmp_path / "self")
+    monkeypatch.setattr(memory_group, "_ROOT", tmp_path / "fs")
+    assert memory_group.free_group_bytes() == free
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def group(tmp_path, monkeypatch):
         (folder / limit).write_text("1000\n")
         return folder
 
-    monkeypatch.setattr(_memory_group, "_GROUPS", tmp_path / "self")
-    monkeypatch.setattr(_memory_group, "_ROOT", tmp_path)
+    monkeypatch.setattr(memory_group, "_GROUPS", tmp_path / "self")
+    monkeypatch.setattr(memory_group, "_ROOT", tmp_path)
     return group
 
 
@@ -64,7 +64,7 @@ def group(tmp_path, monkeypatch):
 def test_kills_for_want_of_memory_are_counted_from_the_start(group, version, name, text):
     file = group(version) / name
     file.write_text(text.format(2))
-    kills = _memory_group.KillCount()
+    kills = memory_group.KillCount()
     assert kills.has_grown() is False
     file.write_text(text.format(3))
     assert kills.has_grown() is True
@@ -72,7 +72,7 @@ def test_kills_for_want_of_memory_are_counted_from_the_start(group, version, nam
 
 def test_where_no_kills_are_counted_nothing_is_said_of_them(group):
     folder = group(1)
-    assert _memory_group.KillCount().has_grown() is None
+    assert memory_group.KillCount().has_grown() is None
     # Kernels before 4.13 have the file without the number.
     (folder / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\n")
-    assert _memory_group.KillCount().has_grown() is None
+    assert memory_group.KillCount().has_grown() is None

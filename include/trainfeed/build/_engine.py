@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from trainfeed._memory_group import KillCount
 from trainfeed.build._worker_process import WorkerProcess
+from trainfeed.memory_group import KillCount
 
 if TYPE_CHECKING:
     from trainfeed.build._jobs import Job

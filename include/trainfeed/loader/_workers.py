@@ -11,7 +11,6 @@ import weakref
 from contextlib import suppress
 from typing import Final
 
-from trainfeed._memory_group import KillCount, free_group_bytes
 from trainfeed.errors import MemoryLimitError, WorkerDiedError
 from trainfeed.loader._messages import Answer, Job, Question, dump, load
 from trainfeed.loader._slots import SharedSlots, SlotLedger
@@ -22,6 +21,7 @@ from trainfeed.loader._worker_start import (
     require_not_importing,
     start_worker,
 )
+from trainfeed.memory_group import KillCount, free_group_bytes
 
 __all__ = ["WorkerPool"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.build.test_kill import ROOT
-from trainfeed import _memory_group
+from trainfeed import memory_group
 from trainfeed.build import _engine
 from trainfeed.errors import EngineError
 from trainfeed.faults import VARIABLE
@@ -33,8 +33,8 @@ def counter(tmp_path, monkeypatch):
     """The file in which a kernel of the second version counts, with what it counts."""
     (tmp_path / "self").write_text("0::/\n")
     (tmp_path / "memory.max").write_text("max\n")
-    monkeypatch.setattr(_memory_group, "_GROUPS", tmp_path / "self")
-    monkeypatch.setattr(_memory_group, "_ROOT", tmp_path)
+    monkeypatch.setattr(memory_group, "_GROUPS", tmp_path / "self")
+    monkeypatch.setattr(memory_group, "_ROOT", tmp_path)
     return tmp_path / "memory.events"
 
 
@@ -98,7 +98,7 @@ def test_a_stage_whose_worker_had_no_memory_names_the_setting(
 def test_a_worker_that_we_have_ended_is_not_said_to_lack_memory(counter):
     counter.write_text("oom_kill 7\n")
     with _engine._leased(1) as (worker,):
-        kills = _memory_group.KillCount()
+        kills = memory_group.KillCount()
         counter.write_text("oom_kill 8\n")
         worker.interrupt()
         assert _engine._death(worker, kills).for_want_of_memory is False
