@@ -13,12 +13,13 @@ from pydantic import TypeAdapter
 
 from trainfeed.dataset import DatasetFolder, canonical
 from trainfeed.errors import IngestError
-from trainfeed.paths import read_regular
+from trainfeed.paths import os_errors, read_regular
 from trainfeed.sources import Evidence, PartitionBoundary, TopicIdentity
 
 __all__ = [
     "Boundary",
     "boundary_files",
+    "folders_of_others",
     "known_boundaries",
     "milliseconds",
     "read_boundary",
@@ -71,9 +72,27 @@ def known_boundaries(folder: DatasetFolder, topic: str, topic_uuid: str) -> list
 
 
 def boundary_files(folder: Path) -> Iterator[tuple[datetime, Path]]:
-    """Yield time and path of every boundary file in the folder of a topic."""
-    for path in folder.glob("*Z.json"):
+    """Yield time and path of every boundary file in the folder of a topic.
+
+    Raises:
+        StorageError: The folder cannot be listed.
+    """
+    with os_errors(folder):
+        paths = list(folder.glob("*Z.json"))
+    for path in paths:
         yield datetime.strptime(path.stem, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC), path
+
+
+def folders_of_others(folder: Path) -> list[Path]:
+    """Return the folders of boundary files of other topics of the name, sorted.
+
+    Raises:
+        StorageError: They cannot be listed.
+    """
+    with os_errors(folder.parent):
+        if not folder.parent.is_dir():
+            return []
+        return sorted(path for path in folder.parent.iterdir() if path != folder and path.is_dir())
 
 
 def to_json(topic: TopicIdentity, boundary: Boundary) -> dict[str, Any]:

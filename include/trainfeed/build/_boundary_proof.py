@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trainfeed.build._boundary_file import Boundary, boundary_files, milliseconds, read_boundary
+from trainfeed.build._boundary_file import (
+    Boundary,
+    boundary_files,
+    folders_of_others,
+    milliseconds,
+    read_boundary,
+)
 from trainfeed.dataset import DatasetFolder
 from trainfeed.sources import Known, Proof, Topic, View, prove
 
@@ -65,8 +71,7 @@ def is_first_topic(folder: Path, at: datetime) -> bool:
     Boundaries of another topic id were written here: the topic was created again. It was there
     since its first boundary was found, at the latest.
     """
-    others = (path for path in folder.parent.iterdir() if path != folder and path.is_dir())
-    if not any(True for path in others for _ in boundary_files(path)):
+    if not any(True for path in folders_of_others(folder) for _ in boundary_files(path)):
         return True
     return any(
         read_boundary(path).found_ms <= milliseconds(at) for _, path in boundary_files(folder)

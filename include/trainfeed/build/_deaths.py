@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import signal
 from contextlib import suppress
+from typing import Final
 
 from trainfeed.build._engine import Death
 from trainfeed.build._kept import kept
 from trainfeed.build._stage import Stage
 from trainfeed.errors import EngineError, MemoryLimitError, PreprocessError, TrainFeedError
+from trainfeed.spec import DatasetSpec
 
-__all__ = ["explain"]
+__all__ = ["explain", "memory_ran_out"]
+
+_SAID: Final = "it had printed"
 
 
 def explain(stage: Stage, death: Death) -> TrainFeedError:
@@ -33,6 +37,8 @@ def explain(stage: Stage, death: Death) -> TrainFeedError:
             f" {where}",
             f"fix the loop, or raise it in dataset.yaml{_printed('it was at', death)}",
         )
+    if want := memory_ran_out(stage.spec, death):
+        return _error(EngineError, stage, f"{want[0]} {where}", want[1] + _printed(_SAID, death))
     if death.cause == "signal":
         name = str(death.detail)
         with suppress(ValueError):
@@ -42,15 +48,29 @@ def explain(stage: Stage, death: Death) -> TrainFeedError:
             stage,
             f"was ended by {name} {where}",
             "a kill, a crash in native code, or the machine was out of memory; run again, or look"
-            f" into that record{_printed('it had printed', death)}",
+            f" into that record{_printed(_SAID, death)}",
         )
     return _error(
         PreprocessError,
         stage,
         f"ended its process with status {death.detail} {where}",
-        "raise Reject for broken records, and never call os._exit"
-        + _printed("it had printed", death),
+        "raise Reject for broken records, and never call os._exit" + _printed(_SAID, death),
     )
+
+
+def memory_ran_out(spec: DatasetSpec, death: Death) -> tuple[str, str] | None:
+    """Return what the kernel did to a worker for want of memory, and what to do; None if not so."""
+    if death.for_want_of_memory is False:
+        return None
+    probably = "probably " if death.for_want_of_memory is None else ""
+    # What a task has that runs beside others is a share of the settings: no numbers of them here.
+    remedy = (
+        "give the machine or container more memory, or lower resources.processes or"
+        " resources.memory_bytes in dataset.yaml; with resources.worker_memory_bytes ="
+        f" {spec.resources.worker_memory_bytes} below what is there, a function that takes too much"
+        " is told with its record"
+    )
+    return f"was ended by SIGKILL, {probably}by the kernel for want of memory", remedy
 
 
 def _error(kind: type[TrainFeedError], stage: Stage, what: str, remedy: str) -> TrainFeedError:

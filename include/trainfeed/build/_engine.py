@@ -12,6 +12,7 @@ import atexit
 import math
 import os
 import selectors
+import signal
 import sys
 import threading
 import time
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trainfeed.build._worker_process import WorkerProcess
+from trainfeed.memory_group import KillCount
 
 if TYPE_CHECKING:
     from trainfeed.build._jobs import Job
@@ -53,6 +55,8 @@ class Death(Exception):  # noqa: N818 - what happened, to be told with the names
         detail: Exit status, signal number, or bytes.
         place: Range, first and last offset, record, as ``Place.read`` gives them.
         printed: The end of what it has printed, or the stack of a function that did not come back.
+        for_want_of_memory: Whether the kernel ended it because there was no memory left, as far as
+            its control group tells; None where that is probable and nobody counts.
     """
 
     def __init__(
@@ -61,12 +65,14 @@ class Death(Exception):  # noqa: N818 - what happened, to be told with the names
         detail: int,
         place: tuple[int | None, int | None, int | None, int | None],
         printed: str,
+        for_want_of_memory: bool | None = False,
     ) -> None:
-        super().__init__(cause, detail, place, printed)
+        super().__init__(cause, detail, place, printed, for_want_of_memory)
         self.cause = cause
         self.detail = detail
         self.place = place
         self.printed = printed
+        self.for_want_of_memory = for_want_of_memory
 
 
 def run_jobs(
@@ -87,12 +93,13 @@ def run_jobs(
         Death: A worker did not come to an end by itself.
     """
     with _leased(len(jobs), limits.memory_bytes) as workers:
+        kills = KillCount()
         for worker, job in zip(workers, jobs, strict=True):
             try:
                 worker.submit(job)
             except OSError:
-                raise _death(worker) from None
-        return _Watch(workers, limits, on_piece).results()
+                raise _death(worker, kills) from None
+        return _Watch(workers, limits, on_piece, kills).results()
 
 
 def start_workers(count: int) -> None:
@@ -128,11 +135,16 @@ class _Watch:
     """Waits for the reports of workers, and for what they may not do."""
 
     def __init__(
-        self, workers: list[WorkerProcess], limits: Limits, on_piece: Callable[[int], object]
+        self,
+        workers: list[WorkerProcess],
+        limits: Limits,
+        on_piece: Callable[[int], object],
+        kills: KillCount,
     ) -> None:
         self._workers = workers
         self._limits = limits
         self._on_piece = on_piece
+        self._kills = kills
         self._results: dict[int, dict[str, Any]] = {}
         # From when on a worker is at it: starting a process is not the function's time.
         self._deadlines: dict[int, float] = {}
@@ -159,7 +171,7 @@ class _Watch:
         worker.read_output()
         report = worker.receive()
         if report is None:
-            raise _death(worker)
+            raise _death(worker, self._kills)
         kind, content = report
         if kind == "started":
             self._deadlines[number] = time.monotonic() + self._limits.time_s
@@ -183,11 +195,13 @@ class _Watch:
                 raise Death("time", 0, worker.place.read(), worker.stack())
 
 
-def _death(worker: WorkerProcess) -> Death:
+def _death(worker: WorkerProcess, kills: KillCount) -> Death:
     status = worker.wait()
     place, printed = worker.place.read(), worker.printed()
     if status < 0:
-        return Death("signal", -status, place, printed)
+        is_foreign_kill = status == -signal.SIGKILL and not worker.was_told_to_end
+        want = is_foreign_kill and kills.has_grown()
+        return Death("signal", -status, place, printed, want)
     return Death("exit", status, place, printed)
 
 

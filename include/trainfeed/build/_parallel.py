@@ -10,8 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from trainfeed.build._deaths import memory_ran_out
 from trainfeed.build._engine import Death, Limits, rest_workers, run_jobs, stop_workers
 from trainfeed.build._jobs import StageJob
+from trainfeed.build._kept import kept
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._sample_limits import fitting_processes
 from trainfeed.config import Environment, KafkaSettings
@@ -78,9 +80,13 @@ def _run_in_worker(
     try:
         (report,) = run_jobs([job], _NO_LIMITS, str)
     except Death as death:
+        how, remedy = memory_ran_out(spec, death) or (
+            f"ended by {death.cause} {death.detail}",
+            "run again",
+        )
         raise EngineError(
-            f"the process of task {unit} of stage {stage.__name__} of data set {spec.name!r} ended"
-            f" by {death.cause} {death.detail}; nothing was published; run again"
+            f"the process of task {unit} of stage {stage.__name__} of data set {spec.name!r} {how};"
+            f" {kept(spec)}; {remedy}"
         ) from death
     return report
 

@@ -101,6 +101,11 @@ class WorkerProcess:
         return self._output.fileno()
 
     @property
+    def was_told_to_end(self) -> bool:
+        """Whether this process has ended it."""
+        return self._ends
+
+    @property
     def is_alive(self) -> bool:
         """Whether it can take a job."""
         # It may not have ended yet when it was told to.

@@ -16,7 +16,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, Literal
 
-from trainfeed.build._boundary_file import Boundary, known_boundaries, milliseconds
+from trainfeed.build._boundary_file import (
+    Boundary,
+    folders_of_others,
+    known_boundaries,
+    milliseconds,
+)
 from trainfeed.build._topic_inputs import open_source, topics_of
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
@@ -245,8 +250,7 @@ def _verdict(differences: Sequence[Difference]) -> Verdict:
 def _of_earlier_topics(folder: DatasetFolder, topic: Topic) -> Iterator[CheckedFile]:
     identity = topic.identity
     own = folder.boundaries(identity.topic, identity.uuid)
-    others = sorted(own.parent.iterdir()) if own.parent.is_dir() else []
-    for other in (path for path in others if path != own and path.is_dir()):
+    for other in folders_of_others(own):
         for boundary in known_boundaries(folder, identity.topic, other.name):
             path = folder.boundary(identity.topic, other.name, boundary.at)
             yield CheckedFile(path, identity.topic, boundary.at, "cannot be checked", ())

@@ -194,10 +194,12 @@ class TrainingMarks:
     def _was_launched(self, version: Untrained) -> bool:
         """Whether a job was made for the version: also one from before there were marks."""
         home = self._folder.training(version.interval, "job").parent
+        with posix.map_errors(home):
+            jobs = list(home.glob("*/job.json"))
         return any(
             read.get("interval") == version.interval
             and read.get("generation") == generation_name(version.generation)
-            for path in home.glob("*/job.json")
+            for path in jobs
             for read in _versions_of(path)
         )
 

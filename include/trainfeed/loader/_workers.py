@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import Final
 
 from trainfeed.errors import MemoryLimitError, WorkerDiedError
-from trainfeed.loader._limits import free_group_bytes, num_oom_kills
 from trainfeed.loader._messages import Answer, Job, Question, dump, load
 from trainfeed.loader._slots import SharedSlots, SlotLedger
 from trainfeed.loader._worker_start import (
@@ -22,6 +21,7 @@ from trainfeed.loader._worker_start import (
     require_not_importing,
     start_worker,
 )
+from trainfeed.memory_group import KillCount, free_group_bytes
 
 __all__ = ["WorkerPool"]
 
@@ -63,7 +63,7 @@ class WorkerPool:
         self._workers: list[Worker] = []
         self.owner = os.getpid()
         self._finalizer = weakref.finalize(self, end_workers, self._workers, self.owner)
-        self._oom_kills = num_oom_kills()
+        self._kills = KillCount()
         self.num_slots = job.num_slots
         self.ledger = SlotLedger(job.num_slots)
         self.answers: dict[int, tuple[Answer, int]] = {}
@@ -199,7 +199,7 @@ class WorkerPool:
         how = f"exited with status {status}"
         if status < 0:
             how = f"was killed by {signal.Signals(-status).name}"
-        if status == -signal.SIGKILL and num_oom_kills() > self._oom_kills:
+        if status == -signal.SIGKILL and self._kills.has_grown():
             how += ", for want of memory in its control group"
         raise WorkerDiedError(
             f"loader worker {worker.process.pid} {how} while it should load"

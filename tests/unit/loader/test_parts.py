@@ -11,7 +11,7 @@ import pytest
 from tests.unit.loader.conftest import num_fds, write_images
 from tests.unit.loader.datasets import Squares
 from trainfeed.errors import FormatError, StorageError
-from trainfeed.loader import DataLoader, LoaderReport, _files, _limits, _mounts
+from trainfeed.loader import DataLoader, LoaderReport, _files, _mounts
 from trainfeed.loader._files import ShardFiles
 from trainfeed.loader._memory import BufferPool, LentMemory
 
@@ -136,45 +136,6 @@ def test_the_innermost_mount_tells_the_file_system(tmp_path, monkeypatch):
     _mounts.is_network.cache_clear()
     monkeypatch.setattr(_mounts, "_MOUNTS", tmp_path / "none")
     assert _mounts.file_system_type("/") == ""
-
-
-@pytest.mark.parametrize(
-    ("group", "folder", "files", "free"),
-    [
-        ("0::/a\n", "a", {"memory.max": "1000", "memory.current": "400"}, 600),
-        ("0::/a\n", "a", {"memory.max": "max", "memory.current": "400"}, None),
-        (
-            "0::/else\n",
-            ".",
-            {"memory.max": "1000", "memory.current": "900", "memory.stat": "inactive_file 50\n"},
-            150,
-        ),
-        (
-            "4:memory:/b\n0::/\n",
-            "memory/b",
-            {"memory.limit_in_bytes": "1000", "memory.usage_in_bytes": "1100"},
-            0,
-        ),
-        ("broken", ".", {}, None),
-    ],
-)
-def test_limits_of_control_groups_are_found(tmp_path, monkeypatch, group, folder, files, free):
-    (tmp_path / "self").write_text(group if ":" in group else "")
-    (tmp_path / "fs" / folder).mkdir(parents=True)
-    for name, text in files.items():
-        (tmp_path / "fs" / folder / name).write_text(text + "\n")
-    monkeypatch.setattr(_limits, "_GROUPS", tmp_path / "self")
-    monkeypatch.setattr(_limits, "_ROOT", tmp_path / "fs")
-    assert _limits.free_group_bytes() == free
-
-
-def test_kills_for_want_of_memory_are_counted(tmp_path, monkeypatch):
-    (tmp_path / "self").write_text("0::/\n")
-    (tmp_path / "memory.max").write_text("max\n")
-    (tmp_path / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
-    monkeypatch.setattr(_limits, "_GROUPS", tmp_path / "self")
-    monkeypatch.setattr(_limits, "_ROOT", tmp_path)
-    assert _limits.num_oom_kills() == 2
 
 
 def test_lent_memory_comes_back_with_the_last_view():

@@ -1,11 +1,11 @@
-"""How much memory this process may take: the limit of its control group, if it has one."""
+"""What the control group of this process, if it has one, says of memory: limit, use and kills."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-__all__ = ["free_group_bytes", "num_oom_kills"]
+__all__ = ["KillCount", "free_group_bytes"]
 
 _ROOT: Final = Path("/sys/fs/cgroup")
 _GROUPS: Final = Path("/proc/self/cgroup")
@@ -20,17 +20,33 @@ def free_group_bytes() -> int | None:
         limit, usage = _number(folder / limit_name), _number(folder / usage_name)
         if limit is not None and limit < _NO_LIMIT and usage is not None:
             cache = _statistic(folder / "memory.stat", ("inactive_file", "total_inactive_file"))
-            frees.append(max(0, limit - usage + cache))
+            frees.append(max(0, limit - usage + (cache or 0)))
     return min(frees, default=None)
 
 
-def num_oom_kills() -> int:
-    """Return how many processes of the control group were killed for want of memory."""
-    total = 0
-    for folder, _, _ in _limits():
-        for name in ("memory.events", "memory.oom_control"):
-            total += _statistic(folder / name, ("oom_kill",))
-    return total
+class KillCount:
+    """Tells whether the kernel has ended a process of the control group for want of memory.
+
+    Only kills from the making of the object on count.
+    """
+
+    def __init__(self) -> None:
+        self._before = _num_kills()
+
+    def has_grown(self) -> bool | None:
+        """Return whether there was such a kill; None where the kernel does not count them."""
+        now = _num_kills()
+        return None if now is None or self._before is None else now > self._before
+
+
+def _num_kills() -> int | None:
+    counts = [
+        count
+        for folder, _, _ in _limits()
+        for name in ("memory.events", "memory.oom_control")
+        if (count := _statistic(folder / name, ("oom_kill",))) is not None
+    ]
+    return sum(counts) if counts else None
 
 
 def _limits() -> list[tuple[Path, str, str]]:
@@ -64,10 +80,10 @@ def _number(path: Path) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _statistic(path: Path, names: tuple[str, ...]) -> int:
+def _statistic(path: Path, names: tuple[str, ...]) -> int | None:
     try:
         rows = [line.split() for line in path.read_text().splitlines()]
     except OSError:
-        return 0
+        return None
     values = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal()}
-    return next((values[name] for name in reversed(names) if name in values), 0)
+    return next((values[name] for name in reversed(names) if name in values), None)
