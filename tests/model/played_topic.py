@@ -17,6 +17,7 @@ from confluent_kafka import (
     Consumer,
     IsolationLevel,
     KafkaError,
+    KafkaException,
     Producer,
     TopicCollection,
     TopicPartition,
@@ -31,6 +32,15 @@ __all__ = ["PlayedTopic", "playable"]
 
 _WAIT_S = 60
 _CLEANER_S = 10
+# Right after a topic was replaced a client may still ask for the one before.
+_OTHER_LEADER = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
 _ANY_TIME = str((1 << 63) - 1)
 _COMPACT = {
     "cleanup.policy": "compact,delete",
@@ -178,8 +188,19 @@ class PlayedTopic:
         )
 
     def _offset(self, span, spec, level):
-        answers = self._admin.list_offsets({span: spec}, isolation_level=level)
-        return answers[span].result(_WAIT_S).offset
+        found = []
+
+        def is_told():
+            answers = self._admin.list_offsets({span: spec}, isolation_level=level)
+            try:
+                found.append(answers[span].result(_WAIT_S).offset)
+            except KafkaException as error:
+                if error.args[0].code() not in _OTHER_LEADER:
+                    raise
+            return found
+
+        self.until(is_told)
+        return found[0]
 
     def _become(self, topic):
         if self._incarnation is topic:
