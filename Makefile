@@ -28,7 +28,7 @@ STRETCHES ?= 2
 DOCUMENT := AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_dags.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check check \
-	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-fuzz peers peers-short services services-stop services-status clean
+	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-memory nightly-fuzz peers peers-short services services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -116,7 +116,7 @@ check: lint types imports lock-check docs-check ## Everything static
 
 ##@ Test
 unit: setup-dev data data/scikit-learn/.done ## Unit and DAG tests: no network
-	$(BIN)python -m pytest tests/unit tests/dags --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
+	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
 integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration $(PYTEST)
 documents: setup-dev data data/scikit-learn/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone
@@ -127,11 +127,13 @@ model: setup-dev ## Five thousand random logs against an oracle: no record is lo
 	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
 test: unit model data/recordio-original/.done ## Everything; says what could not run here, and why
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e tests/docs $(PYTEST)
-nightly: nightly-model nightly-kafka nightly-fuzz peers ## What takes hours: all of these, and the frameworks
+nightly: nightly-model nightly-kafka nightly-memory nightly-fuzz peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
 nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretches of ten
 	TEST_MODEL_STRETCHES=20 $(BIN)python -m services run kafka -- $(BIN)python -m pytest tests/integration/kafka/test_model_logs.py $(PYTEST)
+nightly-memory: setup-dev data ## What needs a memory control group of its own (root)
+	$(BIN)python -m pytest tests/unit -m control_group $(PYTEST)
 nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that reads files, in stretches that are not done again
 	PYTHONPATH=$(PYTHONPATH):$(CURDIR)/data/atheris nice -n 10 $(BIN)python -m tests.fuzz run --stretches $(STRETCHES) --seconds 60
 	@$(BIN)python -m tests.fuzz table

@@ -15,7 +15,7 @@ from trainfeed.readers import open_dataset
 PAGES = {path.stem: path for path in (made.ROOT / "docs/frameworks").glob("*.md")}
 PAGES.pop("README")
 ON_RANKS = ["accelerate", "lightning", "torch", "torchdata", "trainer"]
-# Runs a program, and once more, as somebody does after a stop; says which samples arrived.
+# Runs a program twice, the second time as after a stop; says which samples arrived.
 TWICE = """
 import runpy, sys
 from trainfeed.adapters import _passes

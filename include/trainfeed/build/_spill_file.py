@@ -1,7 +1,7 @@
 """Reads spill files and what is kept like them; every byte is verified before it counts.
 
 Hundreds of these are merged at once. So keys and positions are read without the records, whose
-sizes they tell, and a file can be closed until somebody asks again.
+sizes they tell, and a closed file opens again at the next read.
 """
 
 from __future__ import annotations

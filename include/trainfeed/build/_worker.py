@@ -46,7 +46,7 @@ def main(channel: int, progress: int, parent: int) -> None:
     faulthandler.register(STACK_SIGNAL, all_threads=False)
     # One worker is one core's worth of work; there are several of them.
     pa.set_cpu_count(1)
-    # Memory of one batch serves the next; asking the kernel anew costs more than sorting does.
+    # A batch reuses the memory of the one before: new pages from the kernel cost more than sorting.
     # Large blocks go back, each by itself: the holes that they left would be twice what is in use.
     pa.set_memory_pool(pa.system_memory_pool())
     libc = ctypes.CDLL(None)

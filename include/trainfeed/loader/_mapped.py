@@ -1,6 +1,6 @@
 """Shards that are mapped, and what the kernel is told about them.
 
-The kernel reads ahead of whoever reads, megabytes of it. In a shuffled order the bytes behind a
+The kernel reads megabytes ahead of each read. In a shuffled order the bytes behind a
 chunk belong to another window, and where the set is larger than the memory they are gone before
 that is due. So it is told that the order is random, and which parts are wanted.
 """
@@ -44,7 +44,7 @@ class MappedShards:
             whole = self._maps.get(shard)
             if whole is None:
                 whole = self._map(shard)
-            # Put there anew: opening it may have collected garbage, and that closed all files.
+            # Set again: opening may run the garbage collector, which may have closed all files.
             self._maps[shard] = whole
             self._maps.move_to_end(shard)
             if len(self._maps) > _MAX_MAPPED:

@@ -3,8 +3,8 @@
 Files ``<prefix>-aaaaa-of-bbbbb`` of one folder are a set, and their names say how many there are. A
 conversion into a folder that exists replaces a set file by file. It announces that with a folder
 ``.<prefix>.commit``, takes the manifest ``<prefix>.shards.json`` away before it moves the first
-shard, and puts the new one there after the last. So whoever sees the same manifest after a shard
-was opened has opened a shard of that set; and whoever does not must not go on.
+shard, and puts the new one there after the last. So a reader that finds the same manifest after it
+opened a shard has a shard of that set; a reader that finds another manifest must stop.
 """
 
 from __future__ import annotations

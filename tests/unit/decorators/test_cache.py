@@ -1,4 +1,4 @@
-"""cache: read once and whole by whoever comes first, bounded, and gone with its reader."""
+"""cache: the first pass reads all samples once, within bounds; they go with the reader."""
 
 import errno
 import functools

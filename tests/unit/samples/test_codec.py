@@ -337,7 +337,7 @@ def test_the_place_of_a_field_is_found_without_looking_at_all_fields(monkeypatch
 
 
 class _WithFields:
-    """A dtype that tells when somebody goes through its fields."""
+    """A dtype that counts how often its fields are listed."""
 
     def __init__(self, schema, kind):
         self.fields = kind(schema.fixed_dtype.fields)
