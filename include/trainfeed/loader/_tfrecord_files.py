@@ -124,9 +124,7 @@ class TFRecordSource:
             self._read(span.chunk, data)
             buffers.append(data)
 
-        for span, size in zip(spans, sizes, strict=True):
-            place = int(self._shards[span.chunk]), self._range(span.chunk)[0], size
-            self._files.expect(*place, mapped=False)
+        self.expect(spans)
         error = try_each(spans, read)
         spans = spans[: len(buffers)]
         if error is not None:
@@ -147,6 +145,12 @@ class TFRecordSource:
         records = [buffers[b][start:end] for b, start, end in chosen.tolist()]
         arrays = self._codec.decode_records(records)
         return Loaded({name: _dense(array) for name, array in arrays.items()}, len(chosen), error)
+
+    def expect(self, spans: Sequence[Span], /) -> None:
+        """Let the kernel begin to read spans; see ``Source``."""
+        for span in spans:
+            start, end = self._range(span.chunk)
+            self._files.expect(int(self._shards[span.chunk]), start, end - start)
 
     def output_bytes(self, _window_bytes: int, /) -> int | None:
         """Return None: only the records know."""
