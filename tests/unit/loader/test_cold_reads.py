@@ -122,7 +122,9 @@ def test_what_is_expected_of_a_file_that_is_gone_or_cut_is_no_error(images):
 
 
 @pytest.mark.parametrize("immutable", [True, False])
-def test_a_first_shuffled_batch_reads_its_windows_and_the_next_and_nothing_more(tmp_path, immutable):
+def test_a_first_shuffled_batch_reads_its_windows_and_the_next_and_nothing_more(
+    tmp_path, immutable
+):
     # 96 chunks of 1 MiB, 16 lanes: a batch of 16 needs the first window of each, which is a chunk.
     schema = Schema((Field("image", "uint8", (1 << 15,)),))
     rows = np.random.default_rng(0).integers(0, 256, (32 * 96, 1 << 15), np.uint8)
