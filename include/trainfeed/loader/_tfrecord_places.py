@@ -28,7 +28,15 @@ from trainfeed.errors import ConfigError, ConflictError, FormatError, TruncatedE
 from trainfeed.paths import FilePath, NewFile, make_folders, open_regular, os_errors, write_all
 from trainfeed.tfrecord import MAX_RECORD_BYTES, TFRecordIndex
 
-__all__ = ["FOOT_BYTES", "HEAD_BYTES", "PlaceFinder", "RecordPlaces"]
+__all__ = [
+    "FOOT_BYTES",
+    "HEAD_BYTES",
+    "PlaceFinder",
+    "RecordPlaces",
+    "Stamp",
+    "packed_places",
+    "parsed_places",
+]
 
 # Length and its checksum before a record's data, and the checksum of the data behind it.
 HEAD_BYTES: Final = 12
@@ -62,7 +70,9 @@ class RecordPlaces(NamedTuple):
         return self.bounds.nbytes + self.checksums.nbytes
 
 
-class _Stamp(NamedTuple):
+class Stamp(NamedTuple):
+    """What tells a file from what it was before: its size, and the time of its last change."""
+
     num_bytes: int
     mtime_ns: int
 
@@ -76,7 +86,7 @@ class PlaceFinder:
 
     def __init__(self, folder: FilePath | None) -> None:
         self._folder = None if folder is None else Path(folder)
-        self._known: OrderedDict[str, tuple[_Stamp, RecordPlaces]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[Stamp, RecordPlaces]] = OrderedDict()
 
     def find(self, path: str) -> RecordPlaces:
         """Return where the records of a file lie.
@@ -98,13 +108,13 @@ class PlaceFinder:
         self._remember(path, stamp, places)
         return places
 
-    def _remember(self, path: str, stamp: _Stamp, places: RecordPlaces) -> None:
+    def _remember(self, path: str, stamp: Stamp, places: RecordPlaces) -> None:
         self._known[path] = stamp, places
         num_bytes = sum(known.num_bytes for _, known in self._known.values())
         while num_bytes > _MAX_REMEMBERED_BYTES:
             num_bytes -= self._known.popitem(last=False)[1][1].num_bytes
 
-    def _load(self, path: str, stamp: _Stamp) -> RecordPlaces | None:
+    def _load(self, path: str, stamp: Stamp) -> RecordPlaces | None:
         """Return what the folder has about a file as it is now."""
         kept = self._kept_path(path)
         if kept is None or not kept.exists():
@@ -114,12 +124,12 @@ class PlaceFinder:
             # More than so many records the file cannot hold.
             most = _KEPT.size + stamp.num_bytes // (HEAD_BYTES + FOOT_BYTES) * _RECORD_BYTES
             data = file.read(num_bytes) if _KEPT.size <= num_bytes <= most else b""
-        places = _parsed(data, stamp)
+        places = parsed_places(data, stamp)
         if places is None:
             _LOG.info("%s does not belong to %s as it is now; made again", kept, path)
         return places
 
-    def _save(self, path: str, stamp: _Stamp, places: RecordPlaces) -> None:
+    def _save(self, path: str, stamp: Stamp, places: RecordPlaces) -> None:
         kept = self._kept_path(path)
         if kept is None:
             return
@@ -130,7 +140,7 @@ class PlaceFinder:
         with suppress(ConflictError):
             new = NewFile(kept)
             try:
-                write_all(new.file, _packed(stamp, places))
+                write_all(new.file, packed_places(stamp, places))
             except BaseException:
                 new.abandon()
                 raise
@@ -143,20 +153,21 @@ class PlaceFinder:
         return self._folder / f"{name}.places"
 
 
-def _stamp(path: str) -> tuple[_Stamp, int]:
+def _stamp(path: str) -> tuple[Stamp, int]:
     """Return what tells a file from what it was before, and the time."""
     with open_regular(path, buffering=0) as file, os_errors(path):
         found = os.fstat(file.fileno())
-    return _Stamp(found.st_size, found.st_mtime_ns), time.time_ns()
+    return Stamp(found.st_size, found.st_mtime_ns), time.time_ns()
 
 
-def _packed(stamp: _Stamp, places: RecordPlaces) -> bytes:
+def packed_places(stamp: Stamp, places: RecordPlaces) -> bytes:
+    """Return what is kept of a file."""
     sizes = places.bounds[:, 1] - places.bounds[:, 0]
     body = sizes.astype("<u4").tobytes() + places.checksums.astype("<u4").tobytes()
     return _KEPT.pack(_MAGIC, *stamp, len(sizes), crc32c(body)) + body
 
 
-def _parsed(data: bytes, stamp: _Stamp) -> RecordPlaces | None:
+def parsed_places(data: bytes, stamp: Stamp) -> RecordPlaces | None:
     """Return what was kept, None if that is not of this file, or damaged."""
     if len(data) < _KEPT.size:
         return None
@@ -169,6 +180,8 @@ def _parsed(data: bytes, stamp: _Stamp) -> RecordPlaces | None:
     sizes, checksums = np.frombuffer(body, "<u4").reshape(2, num_records)
     ends = np.cumsum(sizes.astype(np.int64) + HEAD_BYTES + FOOT_BYTES) - FOOT_BYTES
     if num_bytes != (int(ends[-1]) + FOOT_BYTES if num_records else 0):
+        return None
+    if sizes.max(initial=0) > MAX_RECORD_BYTES:
         return None
     return RecordPlaces(np.stack([ends - sizes, ends], axis=1), checksums.astype(np.uint32))
 
