@@ -40,6 +40,7 @@ SETS = ("fixed", "varied", "zstd", "tfrecord")
 CASES: dict[str, dict[str, Any]] = {
     "fixed natural": {"set": "fixed"},
     "fixed shuffled": {"set": "fixed", "shuffle": True},
+    "fixed shuffled, 1 thread": {"set": "fixed", "shuffle": True, "num_threads": 1},
     "fixed shuffled, 2 threads": {"set": "fixed", "shuffle": True, "num_threads": 2},
     "fixed shuffled, 2 processes": {"set": "fixed", "shuffle": True, "num_workers": 2},
     "fixed shuffled, read": {"set": "fixed", "shuffle": True, "immutable": False},
