@@ -40,6 +40,7 @@ SETS = ("fixed", "varied", "zstd", "tfrecord")
 CASES: dict[str, dict[str, Any]] = {
     "fixed natural": {"set": "fixed"},
     "fixed shuffled": {"set": "fixed", "shuffle": True},
+    "fixed shuffled, 1 thread": {"set": "fixed", "shuffle": True, "num_threads": 1},
     "fixed shuffled, 2 threads": {"set": "fixed", "shuffle": True, "num_threads": 2},
     "fixed shuffled, 2 processes": {"set": "fixed", "shuffle": True, "num_workers": 2},
     "fixed shuffled, read": {"set": "fixed", "shuffle": True, "immutable": False},
@@ -53,6 +54,13 @@ CASES: dict[str, dict[str, Any]] = {
     "zstd shuffled, 2 threads": {"set": "zstd", "shuffle": True, "num_threads": 2},
     "tfrecord natural": {"set": "tfrecord"},
     "tfrecord shuffled": {"set": "tfrecord", "shuffle": True},
+    "tfrecord shuffled, index kept": {"set": "tfrecord", "shuffle": True, "index": True},
+    "tfrecord shuffled, index kept, 2 threads": {
+        "set": "tfrecord",
+        "shuffle": True,
+        "index": True,
+        "num_threads": 2,
+    },
     "records by number, read": {"set": "varied", "access": False},
     "records by number, mapped": {"set": "varied", "access": True},
 }
@@ -100,7 +108,8 @@ def read(case: dict[str, Any], paths: list[Path]) -> dict[str, float]:
     start_s = time.perf_counter()
     dataset: Any
     if name == "tfrecord":
-        dataset = TFRecordFiles(paths)
+        folder = paths[0].parent / "index" if case.pop("index", False) else None
+        dataset = TFRecordFiles(paths, index_folder=folder)
     else:
         schema = VARIED if name == "varied" else FIXED
         dataset = RecordFiles(paths, schema, immutable=case.pop("immutable", True))
@@ -188,6 +197,8 @@ def measured(folder: Path, name: str, num_bytes: int, procs: Path) -> dict[str, 
         ]
         return _result(sum(ran.seconds for ran in found), found, paths)
     paths = files_of(folder, CASES[name]["set"], num_bytes)
+    if CASES[name].get("index"):
+        TFRecordFiles(paths, index_folder=folder / "index").source()
     dropped(paths)
     command = [sys.executable, __file__, str(folder), "--one", name, "--bytes", str(num_bytes)]
     ran = run_in(procs, command)

@@ -17,6 +17,7 @@ from crc32c import crc32c
 
 from trainfeed.dataset import Manifest, canonical
 from trainfeed.errors import TrainFeedError
+from trainfeed.loader._tfrecord_places import RecordPlaces, Stamp, packed_places, parsed_places
 from trainfeed.recordio import (
     Codec,
     DamagePolicy,
@@ -131,6 +132,17 @@ def tfrecord(data: bytes) -> None:
         assert found.sizes.tolist() == list(map(len, records))
 
 
+def places(data: bytes) -> None:
+    """Kept places of the records of a TFRecord file; what counts comes back as it was."""
+    stamp = Stamp(*struct.unpack_from("<Qq", data.ljust(24, b"\0"), 8))
+    found = parsed_places(data, stamp)
+    if found is not None:
+        gaps = found.bounds[1:, 0] - found.bounds[:-1, 1]
+        assert (gaps == 16).all()
+        assert (found.bounds[:, 0] <= found.bounds[:, 1]).all()
+        assert packed_places(stamp, found) == data
+
+
 def value(data: bytes) -> None:
     """A value; what is accepted comes back from its own bytes."""
     record = _VALUES.encode(_VALUES.decode(data))
@@ -184,6 +196,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "manifest": manifest,
     "example": example,
     "tfrecord": tfrecord,
+    "places": places,
     "value": value,
 }
 
@@ -213,6 +226,13 @@ def _repaired_records(data: bytes) -> bytes:
     return bytes(fixed)
 
 
+def _repaired_places(data: bytes) -> bytes:
+    """Make the checksum of kept places right."""
+    if len(data) < 36:
+        return data
+    return data[:32] + struct.pack("<I", crc32c(data[36:])) + data[36:]
+
+
 def _masked(data: bytes) -> bytes:
     crc = crc32c(data)
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
@@ -222,6 +242,7 @@ MUTATORS: dict[str, Callable[[bytes], bytes]] = {
     "chunk": _repaired_chunks,
     "index": _repaired_chunks,
     "tfrecord": _repaired_records,
+    "places": _repaired_places,
 }
 
 
@@ -251,6 +272,16 @@ def _tfrecord_files() -> list[bytes]:
                 writer.write(record)
         files.append(file.getvalue())
     return files
+
+
+def _places() -> list[bytes]:
+    found = []
+    for sizes in ([], [5, 0, 5, 27]):
+        ends = np.cumsum(np.array(sizes, np.int64) + 16) - 4
+        bounds = np.stack([ends - sizes, ends], axis=1)
+        kept = RecordPlaces(bounds, np.arange(len(sizes), dtype=np.uint32))
+        found.append(packed_places(Stamp(sum(sizes) + 16 * len(sizes), 1), kept))
+    return found
 
 
 def _framings() -> list[bytes]:
@@ -306,5 +337,6 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "manifest": _manifests,
     "example": _examples,
     "tfrecord": _tfrecord_files,
+    "places": _places,
     "value": _values,
 }

@@ -108,18 +108,12 @@ class ChunkReader:
         error.offset_bytes = info.offset_bytes
         return error
 
-    def expect(self, spans: Sequence[Span], *, views: bool) -> None:
-        """Let the kernel begin to read the chunks of spans, all at once; see ``ShardFiles``.
-
-        Args:
-            spans: What will be asked for next.
-            views: Whether those that may be mapped will be viewed.
-        """
+    def expect(self, spans: Sequence[Span]) -> None:
+        """Let the kernel begin to read the chunks of spans, all at once; see ``ShardFiles``."""
         for span in spans:
             info, shard = self.info(span.chunk), int(self._table.shard[span.chunk])
             num_bytes = info.stored_bytes + (0 if isinstance(info, ExampleRun) else _HEADER_BYTES)
-            mapped = views and self.is_mapped(info)
-            self._files.expect(shard, info.offset_bytes, num_bytes, mapped=mapped)
+            self._files.expect(shard, info.offset_bytes, num_bytes)
 
     def view(
         self, chunk: int, info: Chunk, check: Callable[[NDArray[np.uint8]], None]

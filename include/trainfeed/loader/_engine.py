@@ -21,7 +21,7 @@ from trainfeed.loader._source import Loaded, Source
 from trainfeed.loader._state import LoaderState
 from trainfeed.loader._stats import LoaderStats
 from trainfeed.loader._targets import joined
-from trainfeed.loader._window import Feed, Task, load_window
+from trainfeed.loader._window import Feed, Task, expect_window, load_window
 
 __all__ = ["Engine", "SetEngine", "repeated"]
 
@@ -61,6 +61,9 @@ class Engine(Protocol):
 
     def pad(self, positions: NDArray[np.int64], state: LoaderState) -> Columns:
         """Return samples at any positions of an epoch."""
+
+    def expect(self, task: Task) -> None:
+        """Let the kernel begin to read a window, which will be loaded soon."""
 
     def load(self, task: Task, memory: LentMemory) -> Loaded:
         """Load a window in this process."""
@@ -124,6 +127,10 @@ class SetEngine:
     def window_bytes(self) -> int | None:
         """What a window takes when it is loaded; None if unknown."""
         return self._source.output_bytes(self.order.max_window_bytes)
+
+    def expect(self, task: Task) -> None:
+        """Let the kernel begin to read a window."""
+        expect_window(self._source, self.order, task)
 
     def load(self, task: Task, memory: LentMemory) -> Loaded:
         """Load a window in this process."""

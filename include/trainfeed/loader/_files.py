@@ -137,25 +137,23 @@ class ShardFiles:
             raise self._truncated(shard, offset_bytes, num_bytes, len(part))
         return part
 
-    def expect(self, shard: int, offset_bytes: int, num_bytes: int, *, mapped: bool) -> None:
-        """Let the kernel begin to read a part of a file; returns at once.
+    def expect(self, shard: int, offset_bytes: int, num_bytes: int) -> None:
+        """Let the kernel begin to read a part of a file; does not wait for the disk.
 
         Nothing is told where the kernel reads ahead by itself, and to networks. What is wrong with
-        the file is for ``read`` and ``view`` to find.
+        the file is for ``read`` and ``view`` to find. Other threads run meanwhile: the advice on a
+        descriptor leaves the interpreter's lock, that on a map would not.
 
         Args:
             shard: Number of the file.
             offset_bytes: Where the part starts.
             num_bytes: Its size.
-            mapped: Whether it will be viewed, else read.
         """
-        with suppress(OSError, TrainFeedError):
-            if mapped:
-                self._mapped.expect(shard, offset_bytes, num_bytes)
-            elif not self._in_order:
-                with self._opened(shard) as entry:
-                    if not entry.is_network:
-                        os.posix_fadvise(entry.fd, offset_bytes, num_bytes, os.POSIX_FADV_WILLNEED)
+        if self._in_order:
+            return
+        with suppress(OSError, TrainFeedError), self._opened(shard) as entry:
+            if not entry.is_network:
+                os.posix_fadvise(entry.fd, offset_bytes, num_bytes, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:
         """Close all files; views stay valid, and reading opens them again."""

@@ -114,7 +114,7 @@ class FixedSamples:
         """Return any samples as places in what was read, or in the files themselves."""
         stride = self._decoder.stride_bytes
         if all(self._chunks.is_mapped(self._info(span)) for span in spans):
-            self._chunks.expect(spans, views=True)
+            self._chunks.expect(spans)
             parts = [self._view(span) for span in spans]
         else:
             num_bytes = count_spans(spans) * stride
@@ -128,7 +128,7 @@ class FixedSamples:
 
     def _read(self, spans: Sequence[Span], framing: NDArray[np.uint8]) -> _Read:
         """Read spans one after another, up to the first that cannot be read."""
-        self._chunks.expect(spans, views=False)
+        self._chunks.expect(spans)
         done, stride = 0, self._decoder.stride_bytes
         missing = np.zeros(count_spans(spans), bool) if self._skipped.most else None
 

@@ -2,7 +2,8 @@
 
 The kernel reads megabytes ahead of each read. In a shuffled order the bytes behind a
 chunk belong to another window, and where the set is larger than the memory they are gone before
-that is due. So it is told that the order is random, and which parts are wanted.
+that is due. So it is told that the order is random; ``ShardFiles.expect`` tells which parts are
+wanted.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class MappedShards:
         paths: Their paths.
         open_plain: Opens a path for reading, and returns the descriptor.
         in_order: Whether the bytes behind a part are wanted next, so that the kernel should read
-            ahead; else it reads what ``expect`` names, and nothing more.
+            ahead; else it reads what is asked for, and nothing more.
     """
 
     def __init__(
@@ -50,22 +51,6 @@ class MappedShards:
             if len(self._maps) > _MAX_MAPPED:
                 self._maps.popitem(last=False)
         return whole
-
-    def expect(self, shard: int, offset_bytes: int, num_bytes: int) -> None:
-        """Let the kernel begin to read a part; returns at once.
-
-        Nothing is told where the kernel reads ahead by itself. A part that the file does not have
-        is no error here.
-
-        Raises:
-            OSError: The file cannot be opened, or the advice is not taken.
-        """
-        if self._in_order:
-            return
-        mapped = self.whole(shard).obj
-        start = offset_bytes // mmap.PAGESIZE * mmap.PAGESIZE
-        if isinstance(mapped, mmap.mmap) and start < len(mapped):
-            mapped.madvise(mmap.MADV_WILLNEED, start, offset_bytes + num_bytes - start)
 
     def clear(self) -> None:
         """Forget all; what is held stays valid."""

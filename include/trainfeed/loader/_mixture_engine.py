@@ -25,7 +25,7 @@ from trainfeed.loader._source import Loaded, Source
 from trainfeed.loader._state import LoaderState
 from trainfeed.loader._stats import LoaderStats
 from trainfeed.loader._targets import Targets, targets_for
-from trainfeed.loader._window import Feed, Task, load_window
+from trainfeed.loader._window import Feed, Task, expect_window, load_window
 
 __all__ = ["MixtureEngine"]
 
@@ -110,6 +110,10 @@ class MixtureEngine:
         if fetched.error is not None:
             raise fetched.error
         return repeated(fetched.columns, places)
+
+    def expect(self, task: Task) -> None:
+        """Let the kernel begin to read a window."""
+        expect_window(self._sources[task.child], self._orders[task.child], task)
 
     def load(self, task: Task, memory: LentMemory) -> Loaded:
         """Load a window in this process."""

@@ -187,8 +187,13 @@ class EpochOrder:
             if self._order.shuffle
             else None
         )
-        spans = list(self._spans(start, stop))
+        spans = self.spans(lane, window)
         return WindowPlan(start - self.lane_start(lane), stop - start, spans, places)
+
+    def spans(self, lane: int, window: int) -> list[Span]:
+        """Return what must be read for a window, in order."""
+        cuts = self._window_cuts(lane)
+        return list(self._spans(cuts[window], cuts[window + 1]))
 
     def samples(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the ordinals, in the set, of the samples at positions; shape ``(n,)``."""

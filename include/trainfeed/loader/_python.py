@@ -77,6 +77,9 @@ class MapSource:
             loaded.error.add_note(f"sample {number} of {type(self._dataset).__name__}")
         return loaded
 
+    def expect(self, _spans: Sequence[Span], /) -> None:
+        """Do nothing: only the dataset knows what its samples need."""
+
     def output_bytes(self, _window_bytes: int, /) -> int | None:
         """Return None: only the samples know."""
         return None

@@ -79,7 +79,7 @@ class RaggedSamples:
             missing.extend([records is None] * (span.stop - span.start))
             parts.append(records or Records(_NOTHING, self._parser.blank(span.stop - span.start)))
 
-        self._chunks.expect(spans, views=True)
+        self._chunks.expect(spans)
         error = try_each(spans, read)
         if error is not None:
             rows = rows_before(rows, len(missing), error)

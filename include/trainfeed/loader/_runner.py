@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final, Protocol
 
 from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import ConfigError
+from trainfeed.loader._ahead import ReadAhead
 from trainfeed.loader._batch import Batch
 from trainfeed.loader._cut import BatchCut
 from trainfeed.loader._engine import Engine
@@ -124,7 +126,7 @@ class SetsRunner:
         )
         if not cut.num_batches:
             return
-        with self._feed(engine, cut, start) as feed:
+        with self._tasks(engine, cut, start) as tasks, self._feed(engine, cut, tasks) as feed:
             yield from a_pass.batches(engine.reader(cut, start, feed))
 
     def num_reread(self) -> int:
@@ -148,9 +150,15 @@ class SetsRunner:
             return self._engine
         return self._sets.engine(start, self._stats)
 
-    def _feed(self, engine: Engine, cut: BatchCut, start: LoaderState) -> Feed:
-        options = self._options
-        tasks, period = engine.tasks(cut, start), engine.period(cut)
+    def _tasks(
+        self, engine: Engine, cut: BatchCut, start: LoaderState
+    ) -> AbstractContextManager[Iterator[Task]]:
+        tasks = engine.tasks(cut, start)
+        # In natural order the kernel reads ahead by itself.
+        return ReadAhead(tasks, engine.expect) if start.window else nullcontext(tasks)
+
+    def _feed(self, engine: Engine, cut: BatchCut, tasks: Iterator[Task]) -> Feed:
+        options, period = self._options, engine.period(cut)
         # Without the interpreter's lock, threads do all that processes could.
         num_threads = options.num_threads or (0 if _is_locked() else options.num_workers)
         if num_threads:

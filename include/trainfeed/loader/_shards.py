@@ -77,6 +77,10 @@ class ShardSource:
         """Read spans and return ``rows`` of their samples; see ``Source``."""
         return self._samples.load(spans, rows, memory)
 
+    def expect(self, spans: Sequence[Span]) -> None:
+        """Let the kernel begin to read spans; see ``Source``."""
+        self._chunks.expect(spans)
+
     def output_bytes(self, window_bytes: int) -> int | None:
         """Return how much memory ``load`` needs for so many bytes of chunks; see ``Source``."""
         return self._samples.output_bytes(window_bytes)

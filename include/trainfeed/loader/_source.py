@@ -66,6 +66,12 @@ class Source(Protocol):
             StorageError: The file system failed.
         """
 
+    def expect(self, spans: Sequence[Span], /) -> None:
+        """Let the kernel begin to read spans, which ``load`` will be asked for soon.
+
+        Does not wait for the disk; what is wrong is for ``load`` to find.
+        """
+
     def output_bytes(self, window_bytes: int, /) -> int | None:
         """Return how much memory ``load`` needs for so many bytes of chunks; None if unknown."""
 

@@ -1,17 +1,17 @@
-"""TFRecord files as a source: an index is made of the lengths and checksums in them."""
+"""TFRecord files as a source, by the places of their records."""
 
 from __future__ import annotations
 
 import hashlib
 import io
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import ne
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.errors import ConfigError, FormatError, TruncatedError
+from trainfeed.errors import FormatError
 from trainfeed.loader._chunks import Verify
 from trainfeed.loader._columns import Columns, Dense, Rows
 from trainfeed.loader._files import DEFAULT_READ_DEADLINE_S, ShardFiles
@@ -20,15 +20,13 @@ from trainfeed.loader._memory import ALIGNMENT_BYTES, FreshMemory, Memory
 from trainfeed.loader._order import Span
 from trainfeed.loader._runs import Ragged
 from trainfeed.loader._source import Loaded, count_spans, rows_before, try_each
-from trainfeed.paths import FilePath, SetWatch, expand_paths, open_regular, os_errors
+from trainfeed.loader._tfrecord_places import FOOT_BYTES, HEAD_BYTES, PlaceFinder, RecordPlaces
+from trainfeed.paths import FilePath, SetWatch, expand_paths
 from trainfeed.samples import Schema
-from trainfeed.tfrecord import MAX_RECORD_BYTES, ExampleCodec, TFRecordIndex, iter_records
+from trainfeed.tfrecord import ExampleCodec, iter_records
 
 __all__ = ["TFRecordFiles"]
 
-# Length and its checksum before a record's data, and the checksum of the data behind it.
-_HEAD_BYTES: Final = 12
-_FOOT_BYTES: Final = 4
 _CHUNK_BYTES: Final = 1 << 20
 
 
@@ -41,6 +39,11 @@ class TFRecordFiles:
     Args:
         paths: Files, as ``TFRecordReader`` takes them.
         fields: The fields of the Examples in the records, as a schema.
+        index_folder: A folder that keeps where the records lie, 8 bytes a record; made when it is
+            missing, for one account to write to. Without it the first loader of a process, in
+            every process, reads the files once more than the data need: the lengths of short
+            records stand everywhere. What is kept counts while a file has the size and the time
+            that it had; of a file that changed less than two seconds before, nothing is kept.
 
     Attributes:
         paths: The files.
@@ -52,10 +55,17 @@ class TFRecordFiles:
             raised while they are read, when it was converted again since they were looked up.
     """
 
-    def __init__(self, paths: FilePath | Sequence[FilePath], fields: Schema | None = None) -> None:
+    def __init__(
+        self,
+        paths: FilePath | Sequence[FilePath],
+        fields: Schema | None = None,
+        *,
+        index_folder: FilePath | None = None,
+    ) -> None:
         self.paths = [str(path) for path in expand_paths(paths, counts=True)]
         self._sets = SetWatch(self.paths)
         self.schema = fields
+        self._finder = PlaceFinder(index_folder)
 
     def source(
         self,
@@ -64,14 +74,16 @@ class TFRecordFiles:
         deadline_s: float = DEFAULT_READ_DEADLINE_S,
         in_order: bool = True,
     ) -> TFRecordSource:
-        """Return the files as a source; reads the lengths of all records.
+        """Return the files as a source; reads the lengths of all records that are not known.
 
         Raises:
             FormatError: A file is compressed, or no TFRecord file, or longer than it should be.
+            StorageError: A file cannot be read, or the index folder cannot be written to.
         """
         files = ShardFiles(self.paths, deadline_s=deadline_s, in_order=in_order, sets=self._sets)
         with self._sets.explains():
-            source = TFRecordSource(files, self.schema, verify=verify)
+            places = [self._finder.find(path) for path in self.paths]
+            source = TFRecordSource(files, self.schema, places, verify=verify)
         self._sets.require_unchanged()
         return source
 
@@ -82,23 +94,30 @@ class TFRecordSource:
     Args:
         files: The files.
         fields: Fields of the Examples; None for plain records.
+        places: Where the records of each of the files lie.
         verify: When checksums are compared.
     """
 
-    def __init__(self, files: ShardFiles, fields: Schema | None, *, verify: Verify) -> None:
+    def __init__(
+        self,
+        files: ShardFiles,
+        fields: Schema | None,
+        places: Sequence[RecordPlaces],
+        *,
+        verify: Verify,
+    ) -> None:
         self._files = files
         self._codec = None if fields is None else ExampleCodec(fields)
         self._verify = verify
         digest = hashlib.sha256(b"tfrecord")
         starts, shards, firsts = [], [], [0]
-        for shard, path in enumerate(files.paths):
-            places, checksums = _scan(path)
-            digest.update(places.tobytes() + checksums.tobytes())
-            cuts = _cuts(places)
+        for shard, (bounds, checksums) in enumerate(places):
+            digest.update(bounds.tobytes() + checksums.tobytes())
+            cuts = _cuts(bounds)
             base = firsts[-1]
             firsts += [base + int(cut) for cut in cuts[1:]]
             shards += [shard] * (len(cuts) - 1)
-            starts.append(places)
+            starts.append(bounds)
         # Start and end of every record's data, and the first record of every chunk.
         self._places: NDArray[np.int64] = (
             np.concatenate(starts) if starts else np.empty((0, 2), np.int64)
@@ -124,9 +143,7 @@ class TFRecordSource:
             self._read(span.chunk, data)
             buffers.append(data)
 
-        for span, size in zip(spans, sizes, strict=True):
-            place = int(self._shards[span.chunk]), self._range(span.chunk)[0], size
-            self._files.expect(*place, mapped=False)
+        self.expect(spans)
         error = try_each(spans, read)
         spans = spans[: len(buffers)]
         if error is not None:
@@ -147,6 +164,12 @@ class TFRecordSource:
         records = [buffers[b][start:end] for b, start, end in chosen.tolist()]
         arrays = self._codec.decode_records(records)
         return Loaded({name: _dense(array) for name, array in arrays.items()}, len(chosen), error)
+
+    def expect(self, spans: Sequence[Span], /) -> None:
+        """Let the kernel begin to read spans; see ``Source``."""
+        for span in spans:
+            start, end = self._range(span.chunk)
+            self._files.expect(int(self._shards[span.chunk]), start, end - start)
 
     def output_bytes(self, _window_bytes: int, /) -> int | None:
         """Return None: only the records know."""
@@ -169,18 +192,28 @@ class TFRecordSource:
             self._verify is Verify.FIRST and not self._verified[chunk]
         ):
             try:
-                for _ in iter_records(io.BytesIO(data), compression=""):
-                    pass
+                self._require_places(chunk, iter_records(io.BytesIO(data), compression=""))
             except FormatError as error:
                 error.path = self._files.paths[shard]
                 error.offset_bytes = start + (error.offset_bytes or 0)
                 raise
             self._verified[chunk] = True
 
+    def _require_places(self, chunk: int, records: Iterator[bytes]) -> None:
+        """Read the records of a chunk, which verifies them, and compare where they lie."""
+        expected = np.diff(self._places_in(chunk))[:, 0].tolist()
+        if (found := [len(record) for record in records]) != expected:
+            number = [*map(ne, found, expected), True].index(True)
+            raise FormatError(
+                f"expected {len(expected)} records as long as when the file was looked through, got"
+                f" {len(found)}, which differ from record {number} of these on; open it again, with"
+                " an empty index_folder"
+            )
+
     def _range(self, chunk: int) -> tuple[int, int]:
         first, last = self._firsts[chunk], self._firsts[chunk + 1] - 1
-        start = int(self._places[first, 0]) - _HEAD_BYTES
-        return start, int(self._places[last, 1]) + _FOOT_BYTES
+        start = int(self._places[first, 0]) - HEAD_BYTES
+        return start, int(self._places[last, 1]) + FOOT_BYTES
 
     def _places_in(self, chunk: int) -> NDArray[np.int64]:
         first, last = self._firsts[chunk], self._firsts[chunk + 1]
@@ -191,39 +224,11 @@ class TFRecordSource:
         return np.array([end - start for start, end in ranges], np.int64)
 
 
-def _scan(path: str) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Return where the data of all records lie, shape (n, 2), and their checksums."""
-    try:
-        index = TFRecordIndex.load(path)
-    except ConfigError as error:
-        raise FormatError(
-            "a compressed TFRecord file cannot be read from the middle; iterate"
-            " trainfeed.readers.tfrecord over it, or convert it",
-            path=path,
-        ) from error
-    if (large := index.sizes > MAX_RECORD_BYTES).any():
-        number = int(large.argmax())
-        raise FormatError(
-            f"expected a record of at most {MAX_RECORD_BYTES} bytes, it announces"
-            f" {index.sizes[number]}",
-            path=path,
-            offset_bytes=int(index.offsets[number]),
-        )
-    starts = index.offsets + _HEAD_BYTES
-    places = np.stack([starts, starts + index.sizes], axis=1)
-    with open_regular(path, buffering=0) as file, os_errors(path):
-        ends = places[:, 1].tolist()
-        feet = b"".join([os.pread(file.fileno(), _FOOT_BYTES, end) for end in ends])
-    if len(feet) < _FOOT_BYTES * len(ends):
-        raise TruncatedError("expected a file that does not change, it was cut", path=path)
-    return places, np.frombuffer(feet, "<u4").astype(np.uint32)
-
-
 def _cuts(places: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the numbers of the records at which chunks start, and how many records there are."""
     if not len(places):
         return np.zeros(1, np.int64)
-    chunks = (places[:, 0] - _HEAD_BYTES) // _CHUNK_BYTES
+    chunks = (places[:, 0] - HEAD_BYTES) // _CHUNK_BYTES
     return np.concatenate([[0], np.flatnonzero(np.diff(chunks)) + 1, [len(places)]])
 
 

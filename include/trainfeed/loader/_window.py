@@ -9,7 +9,7 @@ from trainfeed.loader._memory import Memory
 from trainfeed.loader._order import Order
 from trainfeed.loader._source import Loaded, Source
 
-__all__ = ["Feed", "Task", "Window", "load_window"]
+__all__ = ["Feed", "Task", "Window", "expect_window", "load_window"]
 
 
 class Task(NamedTuple):
@@ -64,6 +64,11 @@ class Feed(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, kind: type[BaseException] | None, /, *_: object) -> None: ...
+
+
+def expect_window(source: Source, order: Order, task: Task) -> None:
+    """Let the kernel begin to read a window, which will be loaded soon."""
+    source.expect(order.epoch(task.epoch).spans(task.lane, task.window))
 
 
 def load_window(source: Source, order: Order, task: Task, memory: Memory) -> Loaded:

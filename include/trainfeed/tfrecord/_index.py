@@ -232,13 +232,15 @@ def _walk(file: BinaryIO, path: str | None) -> Iterator[tuple[int, int]]:
     """Yield where records start, and how many bytes they have."""
     with os_errors(path):
         end_bytes = file.seek(0, os.SEEK_END)
-    window, window_bytes, offset_bytes, number = b"", 0, 0, 0
+    window, window_bytes, offset_bytes, number, size = b"", 0, 0, 0, 0
     try:
         while offset_bytes < end_bytes:
             place = offset_bytes - window_bytes
             header = window[place : place + HEADER_BYTES]
             if len(header) < HEADER_BYTES:
-                window = read_at(file, offset_bytes, _WINDOW_BYTES, path)
+                # Behind a record that is longer, a window would hold nothing but data.
+                want_bytes = _WINDOW_BYTES if size < _WINDOW_BYTES else HEADER_BYTES
+                window = read_at(file, offset_bytes, want_bytes, path)
                 window_bytes, header = offset_bytes, window[:HEADER_BYTES]
                 if not number:
                     _require_plain(header)

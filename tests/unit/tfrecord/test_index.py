@@ -150,3 +150,23 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, what):
     for opening in (TFRecordIndex.load, TFRecordAccess):
         with pytest.raises(FormatError, match="expected a regular file"):
             opening(path)
+
+
+def test_of_records_longer_than_a_window_the_headers_alone_are_read(tmp_path):
+    class Counted(io.FileIO):
+        num_bytes = 0
+
+        def read(self, size=-1):
+            data = super().read(size)
+            self.num_bytes += len(data)
+            return data
+
+    with TFRecordWriter(tmp_path / "long") as writer:
+        for i in range(50):
+            writer.write(bytes(100_000 + i))
+        writer.write(b"short")
+    with Counted(tmp_path / "long") as file:
+        index = TFRecordIndex.load(file)
+        # A window in the beginning, and one that the last record is read with.
+        assert file.num_bytes < 3 * 65536
+    assert index.sizes.tolist() == [*range(100_000, 100_050), 5]

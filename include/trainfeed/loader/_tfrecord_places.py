@@ -1,0 +1,214 @@
+"""Where the records of TFRecord files lie, found once: loaders that come later read data only.
+
+A TFRecord file has no index. Where its records lie is told by their lengths, which stand one record
+apart: to read them is to read the whole file, unless records are long. So the places are kept: in
+memory for the next loader of the same files, and in a folder, if the user names one, for other
+processes and the next training.
+What is kept counts as long as size and time of the file are what they were; the checks while data
+are read are the same with it and without.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+import numpy as np
+from crc32c import crc32c
+from numpy.typing import NDArray
+
+from trainfeed.errors import ConfigError, ConflictError, FormatError, TruncatedError
+from trainfeed.paths import FilePath, NewFile, make_folders, open_regular, os_errors, write_all
+from trainfeed.tfrecord import MAX_RECORD_BYTES, TFRecordIndex
+
+__all__ = [
+    "FOOT_BYTES",
+    "HEAD_BYTES",
+    "PlaceFinder",
+    "RecordPlaces",
+    "Stamp",
+    "packed_places",
+    "parsed_places",
+]
+
+# Length and its checksum before a record's data, and the checksum of the data behind it.
+HEAD_BYTES: Final = 12
+FOOT_BYTES: Final = 4
+# Magic, size and time of the file, how many records, CRC-32C of what follows: the sizes of all
+# records and the checksums of all data, both as u32, little-endian.
+_KEPT: Final = Struct("<8sQqQI")
+_MAGIC: Final = b"TFRPLCS1"
+_RECORD_BYTES: Final = 8
+# Some 800,000 records.
+_MAX_REMEMBERED_BYTES: Final = 16 << 20
+# A file that changes again so soon may show the time that it showed before.
+_SETTLED_NS: Final = 2_000_000_000
+_LOG: Final = logging.getLogger(__name__)
+
+
+class RecordPlaces(NamedTuple):
+    """Where the records of a file lie.
+
+    Attributes:
+        bounds: Start and end of the data of each, shape ``(n, 2)``.
+        checksums: Of the data as stored, shape ``(n,)``.
+    """
+
+    bounds: NDArray[np.int64]
+    checksums: NDArray[np.uint32]
+
+    @property
+    def num_bytes(self) -> int:
+        """What they take in memory."""
+        return self.bounds.nbytes + self.checksums.nbytes
+
+
+class Stamp(NamedTuple):
+    """What tells a file from what it was before: its size, and the time of its last change."""
+
+    num_bytes: int
+    mtime_ns: int
+
+
+class PlaceFinder:
+    """Finds where records lie, and keeps it.
+
+    Args:
+        folder: Where it is kept between processes; None for nowhere. Made when it is missing.
+    """
+
+    def __init__(self, folder: FilePath | None) -> None:
+        self._folder = None if folder is None else Path(folder)
+        self._known: OrderedDict[str, tuple[Stamp, RecordPlaces]] = OrderedDict()
+
+    def find(self, path: str) -> RecordPlaces:
+        """Return where the records of a file lie.
+
+        Raises:
+            FormatError: The file is compressed, or no TFRecord file, or a record is too long.
+            StorageError: A file cannot be read, or the folder cannot be written to.
+        """
+        stamp, now_ns = _stamp(path)
+        stamp_known, known = self._known.get(path, (None, None))
+        if known is not None and stamp == stamp_known:
+            return known
+        places = self._load(path, stamp)
+        if places is None:
+            places = _scanned(path)
+            if stamp.mtime_ns > now_ns - _SETTLED_NS or _stamp(path)[0] != stamp:
+                return places
+            self._save(path, stamp, places)
+        self._remember(path, stamp, places)
+        return places
+
+    def _remember(self, path: str, stamp: Stamp, places: RecordPlaces) -> None:
+        self._known[path] = stamp, places
+        num_bytes = sum(known.num_bytes for _, known in self._known.values())
+        while num_bytes > _MAX_REMEMBERED_BYTES:
+            num_bytes -= self._known.popitem(last=False)[1][1].num_bytes
+
+    def _load(self, path: str, stamp: Stamp) -> RecordPlaces | None:
+        """Return what the folder has about a file as it is now."""
+        kept = self._kept_path(path)
+        if kept is None or not kept.exists():
+            return None
+        with open_regular(kept, buffering=0) as file, os_errors(str(kept)):
+            num_bytes = os.fstat(file.fileno()).st_size
+            # More than so many records the file cannot hold.
+            most = _KEPT.size + stamp.num_bytes // (HEAD_BYTES + FOOT_BYTES) * _RECORD_BYTES
+            data = file.read(num_bytes) if _KEPT.size <= num_bytes <= most else b""
+        places = parsed_places(data, stamp)
+        if places is None:
+            _LOG.info("%s does not belong to %s as it is now; made again", kept, path)
+        return places
+
+    def _save(self, path: str, stamp: Stamp, places: RecordPlaces) -> None:
+        kept = self._kept_path(path)
+        if kept is None:
+            return
+        with os_errors(str(kept)):
+            make_folders(kept.parent)
+            kept.unlink(missing_ok=True)
+        # Another rank may have been first, with the same bytes.
+        with suppress(ConflictError):
+            new = NewFile(kept)
+            try:
+                write_all(new.file, packed_places(stamp, places))
+            except BaseException:
+                new.abandon()
+                raise
+            new.commit()
+
+    def _kept_path(self, path: str) -> Path | None:
+        if self._folder is None:
+            return None
+        name = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:32]
+        return self._folder / f"{name}.places"
+
+
+def _stamp(path: str) -> tuple[Stamp, int]:
+    """Return what tells a file from what it was before, and the time."""
+    with open_regular(path, buffering=0) as file, os_errors(path):
+        found = os.fstat(file.fileno())
+    return Stamp(found.st_size, found.st_mtime_ns), time.time_ns()
+
+
+def packed_places(stamp: Stamp, places: RecordPlaces) -> bytes:
+    """Return what is kept of a file."""
+    sizes = places.bounds[:, 1] - places.bounds[:, 0]
+    body = sizes.astype("<u4").tobytes() + places.checksums.astype("<u4").tobytes()
+    return _KEPT.pack(_MAGIC, *stamp, len(sizes), crc32c(body)) + body
+
+
+def parsed_places(data: bytes, stamp: Stamp) -> RecordPlaces | None:
+    """Return what was kept, None if that is not of this file, or damaged."""
+    if len(data) < _KEPT.size:
+        return None
+    magic, num_bytes, mtime_ns, num_records, checksum = _KEPT.unpack_from(data)
+    body = memoryview(data)[_KEPT.size :]
+    if (magic, num_bytes, mtime_ns) != (_MAGIC, *stamp) or checksum != crc32c(body):
+        return None
+    if len(body) != num_records * _RECORD_BYTES:
+        return None
+    sizes, checksums = np.frombuffer(body, "<u4").reshape(2, num_records)
+    ends = np.cumsum(sizes.astype(np.int64) + HEAD_BYTES + FOOT_BYTES) - FOOT_BYTES
+    if num_bytes != (int(ends[-1]) + FOOT_BYTES if num_records else 0):
+        return None
+    if sizes.max(initial=0) > MAX_RECORD_BYTES:
+        return None
+    return RecordPlaces(np.stack([ends - sizes, ends], axis=1), checksums.astype(np.uint32))
+
+
+def _scanned(path: str) -> RecordPlaces:
+    """Find the records of a file by their lengths."""
+    try:
+        index = TFRecordIndex.load(path)
+    except ConfigError as error:
+        raise FormatError(
+            "a compressed TFRecord file cannot be read from the middle; iterate"
+            " trainfeed.readers.tfrecord over it, or convert it",
+            path=path,
+        ) from error
+    if (large := index.sizes > MAX_RECORD_BYTES).any():
+        number = int(large.argmax())
+        raise FormatError(
+            f"expected a record of at most {MAX_RECORD_BYTES} bytes, it announces"
+            f" {index.sizes[number]}",
+            path=path,
+            offset_bytes=int(index.offsets[number]),
+        )
+    starts = index.offsets + HEAD_BYTES
+    bounds = np.stack([starts, starts + index.sizes], axis=1)
+    with open_regular(path, buffering=0) as file, os_errors(path):
+        ends = bounds[:, 1].tolist()
+        feet = b"".join([os.pread(file.fileno(), FOOT_BYTES, end) for end in ends])
+    if len(feet) < FOOT_BYTES * len(ends):
+        raise TruncatedError("expected a file that does not change, it was cut", path=path)
+    return RecordPlaces(bounds, np.frombuffer(feet, "<u4").astype(np.uint32))
