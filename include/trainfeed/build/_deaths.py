@@ -12,7 +12,7 @@ from trainfeed.build._stage import Stage
 from trainfeed.errors import EngineError, MemoryLimitError, PreprocessError, TrainFeedError
 from trainfeed.spec import DatasetSpec
 
-__all__ = ["explain", "memory_ran_out"]
+__all__ = ["explain", "memory_ran_out", "memory_remedy"]
 
 _SAID: Final = "it had printed"
 
@@ -63,14 +63,19 @@ def memory_ran_out(spec: DatasetSpec, death: Death) -> tuple[str, str] | None:
     if death.for_want_of_memory is False:
         return None
     probably = "probably " if death.for_want_of_memory is None else ""
+    how = f"was ended by SIGKILL, {probably}by the kernel for want of memory"
+    return how, memory_remedy(spec)
+
+
+def memory_remedy(spec: DatasetSpec) -> str:
+    """Return what to do when the kernel has ended a process for want of memory."""
     # What a task has that runs beside others is a share of the settings: no numbers of them here.
-    remedy = (
+    return (
         "give the machine or container more memory, or lower resources.processes or"
         " resources.memory_bytes in dataset.yaml; with resources.worker_memory_bytes ="
         f" {spec.resources.worker_memory_bytes} below what is there, a function that takes too much"
         " is told with its record"
     )
-    return f"was ended by SIGKILL, {probably}by the kernel for want of memory", remedy
 
 
 def _error(kind: type[TrainFeedError], stage: Stage, what: str, remedy: str) -> TrainFeedError:
