@@ -29,7 +29,7 @@ from trainfeed.conversion._sources import open_sample_file
 from trainfeed.conversion._spill import Spill
 from trainfeed.dataset import canonical
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import make_folders
+from trainfeed.paths import listed, make_folders
 from trainfeed.storage import Location
 from trainfeed.storage.posix import (
     create_exclusive,
@@ -188,7 +188,7 @@ def publish_conversion(roots: Roots, plan_name: str) -> dict[str, Any]:
         raise NotFoundError(f"{staging} is not there, and {target.output} holds another set")
     faults.point("convert.after_publish")
     # Also those that tries have left that were killed.
-    for path in list(plan.folder.glob("unit-*.spill*")):
+    for path in listed(plan.folder, "unit-*.spill*"):
         remove_tree(path)
     return {
         "verdict": verdict,
@@ -252,7 +252,7 @@ def _is_published(plan: ConversionPlan) -> bool:
 def _flatten(plan: ConversionPlan, staging: Path) -> None:
     """Move the shards of all units into one folder; an earlier try may have moved some."""
     with map_errors(staging):
-        for folder in sorted(staging.glob("unit-*")):
+        for folder in listed(staging, "unit-*"):
             for path in list(folder.iterdir()):
                 path.replace(staging / path.name)
             folder.rmdir()
