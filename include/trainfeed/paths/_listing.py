@@ -16,6 +16,7 @@ from stat import S_ISDIR
 from typing import Final
 
 from trainfeed.paths._errors import os_errors
+from trainfeed.paths._names import FilePath
 
 __all__ = ["is_there", "listed", "matching", "walk"]
 
@@ -24,7 +25,7 @@ _CACHE: Final = "__pycache__"
 _ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
 
 
-def is_there(path: str | Path) -> bool:
+def is_there(path: FilePath) -> bool:
     """Return whether a file, a folder or a link has that name.
 
     Raises:
@@ -33,7 +34,7 @@ def is_there(path: str | Path) -> bool:
     return _status(path) is not None
 
 
-def listed(folder: Path, mask: str = "*") -> list[Path]:
+def listed(folder: FilePath, mask: str = "*") -> list[Path]:
     """Return what lies in a folder, by name; nothing when there is no such folder.
 
     Args:
@@ -43,10 +44,10 @@ def listed(folder: Path, mask: str = "*") -> list[Path]:
     Raises:
         StorageError: The folder cannot be listed.
     """
-    return [folder / name for name in sorted(_names(folder)) if fnmatchcase(name, mask)]
+    return [Path(folder, name) for name in sorted(_names(folder)) if fnmatchcase(name, mask)]
 
 
-def walk(folder: Path, *, hidden: bool = True) -> Iterator[Path]:
+def walk(folder: FilePath, *, hidden: bool = True) -> Iterator[Path]:
     """Yield all files and folders below a folder; links are not followed.
 
     Args:
@@ -94,7 +95,7 @@ def _shown(folder: str, mask: str) -> list[str]:
     return [name for name in names if mask.startswith(".") or not name.startswith(".")]
 
 
-def _names(folder: str | Path) -> list[str]:
+def _names(folder: FilePath) -> list[str]:
     with os_errors(folder):
         try:
             return [path.name for path in Path(folder).iterdir()]
@@ -104,7 +105,7 @@ def _names(folder: str | Path) -> list[str]:
             raise
 
 
-def _status(path: str | Path) -> os.stat_result | None:
+def _status(path: FilePath) -> os.stat_result | None:
     with os_errors(path):
         try:
             return os.lstat(path)
