@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
@@ -66,11 +67,21 @@ class StageOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the stage and return its report: small JSON."""
         from trainfeed.build import PlanRef
+        from trainfeed.build.attempts import build_attempt
 
         _skip_unplanned(self.plan)
         with airflow_outcome(context):
             spec, env = open_dataset(self.dataset)
-            return self.run_stage(spec, env, PlanRef.from_json(self.plan))
+            ref = PlanRef.from_json(self.plan)
+            # What is published already is not made, and needs no place to work.
+            is_made = self.plan.get("verdict") != "identical"
+            with build_attempt(spec, env, ref, self.work) if is_made else nullcontext():
+                return self.run_stage(spec, env, ref)
+
+    @property
+    def work(self) -> str:
+        """What the task does of the plan, as it may be in a file name."""
+        return self.stage
 
     @abstractmethod
     def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
@@ -90,6 +101,11 @@ class UnitOperator(StageOperator):
     def __init__(self, *, unit: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.unit = unit
+
+    @property
+    def work(self) -> str:
+        """The stage, and which unit of it."""
+        return f"{self.stage}-{self.unit}"
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the unit and return its report, or say that there is no such unit."""

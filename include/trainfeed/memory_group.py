@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -27,26 +28,33 @@ def free_group_bytes() -> int | None:
 class KillCount:
     """Tells whether the kernel has ended a process of the control group for want of memory.
 
-    Only kills from the making of the object on count.
+    Only kills from the making of the object on count, or from that of another one.
+
+    Args:
+        counts: ``counts`` of that other one, which an earlier process may have made.
+
+    Attributes:
+        counts: Kills so far, by control group; empty where the kernel does not count them.
     """
 
-    def __init__(self) -> None:
-        self._before = _num_kills()
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self.counts = _num_kills() if counts is None else dict(counts)
 
     def has_grown(self) -> bool | None:
-        """Return whether there was such a kill; None where the kernel does not count them."""
+        """Return whether there was such a kill; None where nobody counts in the same group."""
         now = _num_kills()
-        return None if now is None or self._before is None else now > self._before
+        same = self.counts.keys() & now.keys()
+        return any(now[group] > self.counts[group] for group in same) if same else None
 
 
-def _num_kills() -> int | None:
-    counts = [
-        count
+def _num_kills() -> dict[str, int]:
+    return {
+        # A group that was made again under the name of another has another inode.
+        f"{folder}#{folder.stat().st_ino}": count
         for folder, _, _ in _limits()
         for name in ("memory.events", "memory.oom_control")
         if (count := _statistic(folder / name, ("oom_kill",))) is not None
-    ]
-    return sum(counts) if counts else None
+    }
 
 
 def _limits() -> list[tuple[Path, str, str]]:

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from trainfeed.dataset import DatasetFolder, canonical
 from trainfeed.errors import IngestError
-from trainfeed.paths import os_errors, read_regular
+from trainfeed.paths import listed, os_errors, read_regular
 from trainfeed.sources import Evidence, PartitionBoundary, TopicIdentity
 
 __all__ = [
@@ -77,9 +77,7 @@ def boundary_files(folder: Path) -> Iterator[tuple[datetime, Path]]:
     Raises:
         StorageError: The folder cannot be listed.
     """
-    with os_errors(folder):
-        paths = list(folder.glob("*Z.json"))
-    for path in paths:
+    for path in listed(folder, "*Z.json"):
         yield datetime.strptime(path.stem, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC), path
 
 

@@ -22,6 +22,7 @@ from types import CodeType, ModuleType
 from typing import Any, Final
 
 from trainfeed.errors import ConfigError
+from trainfeed.paths import walk
 from trainfeed.spec import DatasetSpec, read_module
 
 __all__ = [
@@ -116,14 +117,10 @@ def _modules(spec: DatasetSpec) -> list[Path]:
     training = spec.folder / f"{spec.train.entry.partition(':')[0]}.py" if spec.train else None
     return sorted(
         path
-        for path in spec.folder.rglob("*.py")
-        if path != training and not _is_hidden(path.relative_to(spec.folder))
+        # Nothing can import what is hidden: editors and notebooks keep it beside the code.
+        for path in walk(spec.folder, hidden=False)
+        if path.suffix == ".py" and path != training
     )
-
-
-def _is_hidden(place: Path) -> bool:
-    """Return whether nothing can import it: what editors and notebooks keep beside the code."""
-    return any(part.startswith(".") for part in place.parts)
 
 
 def _load_module(spec: DatasetSpec, module_name: str) -> ModuleType:

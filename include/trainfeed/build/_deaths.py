@@ -8,11 +8,12 @@ from typing import Final
 
 from trainfeed.build._engine import Death
 from trainfeed.build._kept import kept
+from trainfeed.build._plan_file import Plan
 from trainfeed.build._stage import Stage
 from trainfeed.errors import EngineError, MemoryLimitError, PreprocessError, TrainFeedError
 from trainfeed.spec import DatasetSpec
 
-__all__ = ["explain", "memory_ran_out"]
+__all__ = ["explain", "memory_ran_out", "memory_remedy", "where"]
 
 _SAID: Final = "it had printed"
 
@@ -20,12 +21,12 @@ _SAID: Final = "it had printed"
 def explain(stage: Stage, death: Death) -> TrainFeedError:
     """Return the error that says what the function of a stage did to its worker."""
     resources = stage.spec.resources
-    where = _where(stage, death)
+    there = where(stage.plan, death.place)
     if death.cause == "memory":
         return _error(
             MemoryLimitError,
             stage,
-            f"took {death.detail} bytes of memory {where}, above resources.worker_memory_bytes ="
+            f"took {death.detail} bytes of memory {there}, above resources.worker_memory_bytes ="
             f" {resources.worker_memory_bytes}",
             "keep less in the function, or raise it in dataset.yaml",
         )
@@ -34,11 +35,11 @@ def explain(stage: Stage, death: Death) -> TrainFeedError:
             PreprocessError,
             stage,
             f"took longer than resources.time_limit = {resources.time_limit.total_seconds():g} s"
-            f" {where}",
+            f" {there}",
             f"fix the loop, or raise it in dataset.yaml{_printed('it was at', death)}",
         )
     if want := memory_ran_out(stage.spec, death):
-        return _error(EngineError, stage, f"{want[0]} {where}", want[1] + _printed(_SAID, death))
+        return _error(EngineError, stage, f"{want[0]} {there}", want[1] + _printed(_SAID, death))
     if death.cause == "signal":
         name = str(death.detail)
         with suppress(ValueError):
@@ -46,14 +47,14 @@ def explain(stage: Stage, death: Death) -> TrainFeedError:
         return _error(
             EngineError,
             stage,
-            f"was ended by {name} {where}",
+            f"was ended by {name} {there}",
             "a kill, a crash in native code, or the machine was out of memory; run again, or look"
             f" into that record{_printed(_SAID, death)}",
         )
     return _error(
         PreprocessError,
         stage,
-        f"ended its process with status {death.detail} {where}",
+        f"ended its process with status {death.detail} {there}",
         "raise Reject for broken records, and never call os._exit" + _printed(_SAID, death),
     )
 
@@ -63,14 +64,19 @@ def memory_ran_out(spec: DatasetSpec, death: Death) -> tuple[str, str] | None:
     if death.for_want_of_memory is False:
         return None
     probably = "probably " if death.for_want_of_memory is None else ""
+    how = f"was ended by SIGKILL, {probably}by the kernel for want of memory"
+    return how, memory_remedy(spec)
+
+
+def memory_remedy(spec: DatasetSpec) -> str:
+    """Return what to do when the kernel has ended a process for want of memory."""
     # What a task has that runs beside others is a share of the settings: no numbers of them here.
-    remedy = (
+    return (
         "give the machine or container more memory, or lower resources.processes or"
         " resources.memory_bytes in dataset.yaml; with resources.worker_memory_bytes ="
         f" {spec.resources.worker_memory_bytes} below what is there, a function that takes too much"
         " is told with its record"
     )
-    return f"was ended by SIGKILL, {probably}by the kernel for want of memory", remedy
 
 
 def _error(kind: type[TrainFeedError], stage: Stage, what: str, remedy: str) -> TrainFeedError:
@@ -78,11 +84,17 @@ def _error(kind: type[TrainFeedError], stage: Stage, what: str, remedy: str) -> 
     return kind(f"{name} {what}; {kept(stage.spec)}; {remedy}")
 
 
-def _where(stage: Stage, death: Death) -> str:
-    index, first, last, record = death.place
+def where(plan: Plan, place: tuple[int | None, int | None, int | None, int | None]) -> str:
+    """Return which record, batch or range was at work, as messages say it.
+
+    Args:
+        plan: The plan.
+        place: Range, first and last offset, record, as ``Place.read`` gives them.
+    """
+    index, first, last, record = place
     if index is None:
         return "while it was loaded"
-    piece = stage.plan.ranges[index]
+    piece = plan.ranges[index]
     whole = f"[{piece.start}, {piece.end}) of {piece.source}"
     if record is not None:
         return f"at {piece.source} offset {record}, in {whole}"

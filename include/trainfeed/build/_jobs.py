@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from trainfeed.build._deaths import where
 from trainfeed.build._group import Group
+from trainfeed.build._plan_file import Plan
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._stage import Stage
 from trainfeed.build._user_function import UserFunction
 from trainfeed.build._worker_protocol import Place
 from trainfeed.config import Environment
+from trainfeed.errors import StorageError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import Location, posix
 
@@ -89,7 +93,8 @@ class FunctionJob:
             )
             for index in self.ranges:
                 desk.place.begin(index)
-                group.process(stage.plan.ranges[index])
+                with _told(stage.plan, desk.place), posix.map_errors(stage.folder.path):
+                    group.process(stage.plan.ranges[index])
                 desk.on_piece(index)
             return group.finish(self.ranges)
 
@@ -120,6 +125,17 @@ class StageJob:
     def run(self, desk: Desk) -> dict[str, Any]:  # noqa: ARG002 - a job's signature
         """Return what the stage reports."""
         return self.stage(self.spec, self.env, self.ref, self.unit)
+
+
+@contextmanager
+def _told(plan: Plan, place: Place) -> Iterator[None]:
+    """Let an error of a file say which records were at work: those before are not to blame."""
+    try:
+        yield
+    except StorageError as error:
+        message, *others = error.args
+        error.args = (f"{message}; it happened {where(plan, place.read())}", *others)
+        raise
 
 
 def _function(stage: Stage, functions: dict[Any, UserFunction]) -> UserFunction:

@@ -1,9 +1,14 @@
-"""The lookup files beside a spec: their digests, and their content as Arrow tables."""
+"""The lookup files beside a spec: their digests, and their content as Arrow tables.
+
+They are read whole, by every worker. What is larger than a worker may be is refused before it is
+read; a file that grows when it is decompressed is met by the limit of the worker.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from trainfeed.errors import CodeChangedError, ConfigError, NotFoundError
+from trainfeed.errors import CodeChangedError, ConfigError, MemoryLimitError, NotFoundError
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import posix
 
@@ -23,8 +28,10 @@ def lookup_digests(spec: DatasetSpec) -> dict[str, str]:
 
     Raises:
         ConfigError: A file is missing.
+        MemoryLimitError: All files together are larger than a worker may be.
         StorageError: A file cannot be read.
     """
+    _require_room(spec)
     return {name: _digest(spec, name) for name in sorted(spec.lookups)}
 
 
@@ -48,15 +55,39 @@ def load_lookups(spec: DatasetSpec, planned: Mapping[str, str]) -> dict[str, pa.
     return {name: _read(_path(spec, name)) for name in sorted(spec.lookups)}
 
 
+def _require_room(spec: DatasetSpec) -> None:
+    sizes = {name: _size_bytes(spec, name) for name in spec.lookups}
+    most = spec.resources.worker_memory_bytes
+    if sum(sizes.values()) > most:
+        largest = max(sizes, key=sizes.__getitem__)
+        raise MemoryLimitError(
+            f"expected lookups of at most resources.worker_memory_bytes = {most} bytes, because"
+            f" every worker holds them, got {sum(sizes.values())} bytes in data set {spec.name!r},"
+            f" the largest is {largest!r} with {sizes[largest]}; nothing was read; keep the rows"
+            " and columns that the function needs, or raise it in dataset.yaml"
+        )
+
+
 def _path(spec: DatasetSpec, name: str) -> Path:
     return spec.folder / spec.lookups[name]
 
 
 def _digest(spec: DatasetSpec, name: str) -> str:
+    with _found(spec, name) as path, path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _size_bytes(spec: DatasetSpec, name: str) -> int:
+    with _found(spec, name) as path:
+        return path.stat().st_size
+
+
+@contextmanager
+def _found(spec: DatasetSpec, name: str) -> Iterator[Path]:
     path = _path(spec, name)
     try:
-        with posix.map_errors(path), path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        with posix.map_errors(path):
+            yield path
     except NotFoundError as error:
         raise ConfigError(
             f"lookup {name!r} of data set {spec.name!r} is missing: {path};"

@@ -25,7 +25,7 @@ from trainfeed.build._ref import PlanRef
 from trainfeed.dataset import DatasetFolder, canonical
 from trainfeed.dataset.order import shard_name
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import make_folders, read_regular
+from trainfeed.paths import listed, make_folders, read_regular
 from trainfeed.storage import posix
 
 __all__ = [
@@ -156,11 +156,8 @@ def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
     Raises:
         StorageError: The publication root refused or failed.
     """
-    place = folder.plans(interval)
-    with posix.map_errors(place):
-        paths = sorted(place.glob(_PLANS))
     plans = []
-    for path in paths:
+    for path in listed(folder.plans(interval), _PLANS):
         try:
             plans.append(_parse(_read(path), path))
         except FormatError as error:

@@ -17,6 +17,7 @@ from typing import Final
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, init_root, require_root
 from trainfeed.dataset.layout import SKIPPED
+from trainfeed.paths import listed, walk
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["shadowed"]
@@ -57,9 +58,9 @@ def shadowed(
 
 def _link_files(source: Path, target: Path) -> None:
     """Make the folders below ``source`` anew, with links to their files."""
-    for path in source.rglob("*.json"):
-        if path.name == SKIPPED:
-            continue  # decided anew: what is there now counts
+    for path in walk(source):
+        if path.suffix != ".json" or path.name == SKIPPED:
+            continue  # skipped ones are decided again: what is there now counts
         link = target / path.relative_to(source)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(path)
@@ -67,7 +68,7 @@ def _link_files(source: Path, target: Path) -> None:
 
 def _copy_files(source: Path, target: Path) -> None:
     """Copy the texts of code: a link would not be read, and a folder of links be written to."""
-    for path in source.glob("*.json"):
+    for path in listed(source, "*.json"):
         target.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target / path.name)
 

@@ -12,6 +12,7 @@ place                            what is removed
 ``plans``, ``boundaries``,       temporary files: of all that is written there, only these can be
 ``training``; landing area       incomplete
 ``<work>/spill``                 folders of plans that were never published
+``<work>/attempts``              marks of attempts that were killed
 ``_trash``                       what an earlier sweep was killed at
 ================================ ================================================================
 
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import faults
+from trainfeed.build.attempts import ATTEMPTS
 from trainfeed.config import Environment
 from trainfeed.dataset import require_root
 from trainfeed.dataset.layout import is_name
@@ -45,6 +47,7 @@ OLD: Final = timedelta(days=3)
 _UUID: Final = "[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}"
 _UNFINISHED: Final = re.compile(rf".+\.{_UUID}\.tmp")
 _ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-g[0-9]{{4,}}|\.probe-{_UUID}")
+_MARK: Final = re.compile(rf"[0-9a-f]{{16}}-g[0-9]{{4,}}\.[a-z0-9-]+\.json|{_UNFINISHED.pattern}")
 _TRASHED: Final = re.compile(_UUID)
 TRASH: Final = "_trash"
 # How deep the files of a folder lie.
@@ -135,15 +138,18 @@ def _leftovers(env: Environment) -> Iterator[_Leftover]:
             yield from _folders(dataset / TRASH, _TRASHED)
     work = Location.parse(env.work)
     yield from _folders(work / "spill", _ABANDONED, work / TRASH)
+    yield from _files(work / ATTEMPTS, 0, _MARK)
     yield from _folders(work / TRASH, _TRASHED)
     yield from _files(Location.parse(env.landing), _LANDING_DEPTH)
 
 
-def _files(folder: Location, depth: int) -> Iterator[_Leftover]:
+def _files(
+    folder: Location, depth: int, names: re.Pattern[str] = _UNFINISHED
+) -> Iterator[_Leftover]:
     for info in _listed(folder):
         if info.is_dir and depth:
-            yield from _files(folder / info.name, depth - 1)
-        elif not info.is_dir and _UNFINISHED.fullmatch(info.name):
+            yield from _files(folder / info.name, depth - 1, names)
+        elif not info.is_dir and names.fullmatch(info.name):
             yield _Leftover(folder / info.name, info.size_bytes, info.modified_ms)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 from trainfeed.build._engine import start_workers
 from trainfeed.build._parallel import in_worker, run_units, share_of
 from trainfeed.build._ref import PlanRef
+from trainfeed.build.attempts import build_attempt
 from trainfeed.build.check import check
 from trainfeed.build.convert import convert
 from trainfeed.build.ingest import ingest
@@ -74,16 +76,29 @@ def build(
     if planned["verdict"] == "skipped":
         told = {key: planned[key] for key in ("dataset", "interval", "verdict", "note")}
         return {**told, "source_reads": 0, "seconds": seconds}
+    is_identical = planned["verdict"] == "identical"
+    ref = PlanRef.from_json(planned)
+    with nullcontext() if is_identical else build_attempt(spec, env, ref, "build"):
+        report, reads = _run(_stages(spec, env, planned), on_stage, seconds)
+    verdict = "identical" if is_identical else report["verdict"]
+    notes = {"note": planned["note"]} if "note" in planned else {}
+    return {**report, "verdict": verdict, "source_reads": reads, "seconds": seconds, **notes}
+
+
+def _run(
+    stages: Iterator[tuple[str, Iterator[dict[str, Any]]]],
+    on_stage: Callable[[str], object],
+    seconds: dict[str, float],
+) -> tuple[dict[str, Any], int]:
+    """Run the tasks of all stages; return the last report, and how often a source was read."""
     reads, report = 0, dict[str, Any]()
-    for stage, run in _stages(spec, env, planned):
+    for stage, run in stages:
         on_stage(stage)
         started = time.perf_counter()
         for report in run:
             reads += report["source_reads"]
         seconds[stage] = round(time.perf_counter() - started, 3)
-    verdict = "identical" if planned["verdict"] == "identical" else report["verdict"]
-    notes = {"note": planned["note"]} if "note" in planned else {}
-    return {**report, "verdict": verdict, "source_reads": reads, "seconds": seconds, **notes}
+    return report, reads
 
 
 def _stages(

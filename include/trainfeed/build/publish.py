@@ -28,6 +28,7 @@ from trainfeed.errors import (
     StorageError,
     TrainFeedError,
 )
+from trainfeed.paths import walk
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import posix
 
@@ -105,7 +106,7 @@ def _publish(stage: Stage) -> dict[str, Any]:
 
 def _seal(staged: Path) -> None:
     """Make names as durable as contents: sync every folder, the innermost first."""
-    folders = [path for path in staged.rglob("*") if path.is_dir()]
+    folders = [path for path in walk(staged) if path.is_dir()]
     for folder in [*sorted(folders, reverse=True), staged]:
         # Whatever the umask is: readers run under other accounts.
         folder.chmod(_FOLDER_MODE)

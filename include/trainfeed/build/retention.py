@@ -25,8 +25,8 @@ from trainfeed.build.housekeeping import TRASH, discard
 from trainfeed.dataset import canonical, require_root
 from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import DatasetFolder, generation_name, parse_generation
-from trainfeed.errors import NotFoundError, TrainFeedError
-from trainfeed.paths import FilePath
+from trainfeed.errors import TrainFeedError
+from trainfeed.paths import FilePath, is_there, listed, walk
 from trainfeed.spec import DatasetSpec
 from trainfeed.storage import Location, posix
 
@@ -101,8 +101,8 @@ class _Pins:
 
     Attributes:
         versions: Interval and generation of each version that a readable job names.
-        all_up_to: Interval of the latest job whose file cannot be read, "" when there is none. A
-            window ends with the interval of its job, so any version up to there may be read.
+        all_up_to: Interval of the latest job that cannot be read, "" when there is none. A window
+            ends with the interval of its job, so any version up to there may be read.
     """
 
     versions: frozenset[tuple[str, int]]
@@ -115,28 +115,28 @@ class _Pins:
 def _pins(folder: DatasetFolder) -> _Pins:
     versions: set[tuple[str, int]] = set()
     all_up_to = ""
-    for job in folder.path.glob("training/*/*/job.json"):
-        if (job.parent / "result.json").exists():
+    for place in listed(folder.training_marks.parent):
+        if place == folder.training_marks:
             continue
         try:
-            versions.update(_versions_of(job))
-        except NotFoundError:
-            continue  # the job was removed meanwhile
+            for job in listed(place):
+                versions.update(_versions_of(job / "job.json"))
         except (TrainFeedError, KeyError, TypeError, AttributeError) as error:
-            interval = job.parent.parent.name
-            all_up_to = max(all_up_to, interval)
+            all_up_to = max(all_up_to, place.name)
             logger.warning(
-                "%s cannot be read (%s): every generation up to %s is kept, because the job may"
-                " read it; repair or remove the folder of the job, then prune again",
-                job,
+                "what a job in %s reads cannot be told (%s): every generation up to %s is kept,"
+                " because the job may read it; repair or remove its folder, then prune again",
+                place,
                 error,
-                interval,
+                place.name,
             )
     return _Pins(frozenset(versions), all_up_to)
 
 
 def _versions_of(job: Path) -> list[tuple[str, int]]:
-    """Return interval and generation of what a job reads."""
+    """Return interval and generation of what a job reads that has no result yet."""
+    if is_there(job.with_name("result.json")) or not is_there(job):
+        return []
     value = canonical.loads(read_plain_file(job, max_bytes=canonical.MAX_BYTES), path=str(job))
     return [(each["interval"], parse_generation(each["generation"])) for each in value["versions"]]
 
@@ -144,7 +144,7 @@ def _versions_of(job: Path) -> list[tuple[str, int]]:
 def _removal(folder: DatasetFolder, interval: str, generation: int) -> Removal:
     path = folder.version(interval, generation)
     with posix.map_errors(path):
-        sizes = [file.lstat().st_size for file in path.rglob("*") if file.is_file()]
+        sizes = [file.lstat().st_size for file in walk(path) if file.is_file()]
     return Removal(interval, generation, sum(sizes), _published(folder, interval, generation))
 
 

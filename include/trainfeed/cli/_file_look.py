@@ -24,6 +24,7 @@ from trainfeed.cli._file_options import (
 from trainfeed.cli._file_text import as_json, print_samples, printable
 from trainfeed.cli._output import print_json, print_message, print_rows, program
 from trainfeed.errors import ConfigError, ConflictError, FormatError
+from trainfeed.paths import listed
 
 if TYPE_CHECKING:
     from trainfeed.conversion import SampleFile
@@ -219,7 +220,7 @@ def _verify_sets(
     """
     from trainfeed.conversion import ShardManifest
 
-    folders = {Path(file): sorted(Path(file).glob("*.shards.json")) for file in files}
+    folders = {Path(file): listed(Path(file), "*.shards.json") for file in files}
     if not all(folders.values()):
         return None
     paths = []

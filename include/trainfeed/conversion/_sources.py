@@ -24,7 +24,7 @@ from trainfeed.conversion._sniff import Format, format_of
 from trainfeed.dataset import Version
 from trainfeed.dataset.layout import MANIFEST
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import FilePath, expand_paths
+from trainfeed.paths import FilePath, expand_paths, listed, os_errors
 
 __all__ = ["open_sample_file", "paths_of"]
 
@@ -75,11 +75,13 @@ _OPENERS: Final[Mapping[Format, Callable[[Path, Format, SourceOptions], SampleFi
 
 
 def _shards_of(folder: Path) -> list[Path]:
-    if (folder / MANIFEST).is_file():
+    with os_errors(folder):
+        is_version = (folder / MANIFEST).is_file()
+    if is_version:
         version = Version.open(folder)
         return [path for split in version.manifest.splits for path in version.shard_paths(split)]
     suffix = ".shards.json"
-    found = sorted(folder.glob(f"*{suffix}"))
+    found = listed(folder, f"*{suffix}")
     if len(found) != 1:
         raise ConfigError(
             f"expected {folder} to be a published version, or to hold one set of shards with its"

@@ -9,11 +9,12 @@ byte.
 from __future__ import annotations
 
 import uuid
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import faults
+from trainfeed.attempts import attempt
 from trainfeed.conversion._builder import RunBuilder
 from trainfeed.conversion._files import add_file
 from trainfeed.conversion._input import read_small
@@ -28,7 +29,8 @@ from trainfeed.conversion._sources import open_sample_file
 from trainfeed.conversion._spill import Spill
 from trainfeed.dataset import canonical
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import make_folders
+from trainfeed.paths import listed, make_folders
+from trainfeed.storage import Location
 from trainfeed.storage.posix import (
     create_exclusive,
     map_errors,
@@ -45,6 +47,7 @@ __all__ = [
 
 _OPTIONS: Final = ConvertOptions()
 _MAX_UNITS: Final = 64
+_REMEDY: Final = "give the machine or container more memory, or run fewer such tasks at once in it"
 
 
 def plan_conversion(
@@ -92,7 +95,7 @@ def scatter_files(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
         return {"verdict": "adopted", **report}
     partial = path.with_name(f"{path.name}.{uuid.uuid4()}.tmp")
     try:
-        with Spill.create(partial) as spill:
+        with _attempt(plan, f"scatter-{unit}"), Spill.create(partial) as spill:
             runs = RunBuilder(spill, plan.target.seed, files[0].start, _OPTIONS)
             for file in files:
                 add_file(
@@ -139,6 +142,7 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
     with map_errors(folder):
         make_folders(folder)
     with ExitStack() as closing:
+        closing.enter_context(_attempt(plan, f"gather-{unit}"))
         spills = [
             closing.enter_context(Spill.open(_spill_path(plan, each)))
             for each in range(plan.num_units)
@@ -184,7 +188,7 @@ def publish_conversion(roots: Roots, plan_name: str) -> dict[str, Any]:
         raise NotFoundError(f"{staging} is not there, and {target.output} holds another set")
     faults.point("convert.after_publish")
     # Also those that tries have left that were killed.
-    for path in list(plan.folder.glob("unit-*.spill*")):
+    for path in listed(plan.folder, "unit-*.spill*"):
         remove_tree(path)
     return {
         "verdict": verdict,
@@ -202,6 +206,12 @@ def _plan(roots: Roots, name: str) -> ConversionPlan:
     for file in plan.files:
         roots.require_input(Path(file.path))
     return plan
+
+
+def _attempt(plan: ConversionPlan, work: str) -> AbstractContextManager[None]:
+    """Return what surrounds the work of a unit; the next attempt tells of one that is killed."""
+    mark = Location.parse(str(plan.folder)) / f"{work}.attempt.json"
+    return attempt(mark, f"{work} of conversion {plan.folder.name}", _REMEDY)
 
 
 def _spill_path(plan: ConversionPlan, unit: int) -> Path:
@@ -242,7 +252,7 @@ def _is_published(plan: ConversionPlan) -> bool:
 def _flatten(plan: ConversionPlan, staging: Path) -> None:
     """Move the shards of all units into one folder; an earlier try may have moved some."""
     with map_errors(staging):
-        for folder in sorted(staging.glob("unit-*")):
+        for folder in listed(staging, "unit-*"):
             for path in list(folder.iterdir()):
                 path.replace(staging / path.name)
             folder.rmdir()

@@ -24,7 +24,7 @@ from trainfeed.dataset import canonical
 from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import DatasetFolder, generation_name
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import make_folders
+from trainfeed.paths import listed, make_folders
 from trainfeed.storage import posix
 
 __all__ = ["ANNOUNCED_FOR", "TrainingMarks", "Untrained"]
@@ -194,8 +194,7 @@ class TrainingMarks:
     def _was_launched(self, version: Untrained) -> bool:
         """Whether a job was made for the version: also one from before there were marks."""
         home = self._folder.training(version.interval, "job").parent
-        with posix.map_errors(home):
-            jobs = list(home.glob("*/job.json"))
+        jobs = [job / "job.json" for job in listed(home)]
         return any(
             read.get("interval") == version.interval
             and read.get("generation") == generation_name(version.generation)

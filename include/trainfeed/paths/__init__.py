@@ -2,6 +2,7 @@
 
 from trainfeed.paths._errors import ERRNO_KINDS, kind_of_errno, os_errors, storage_error
 from trainfeed.paths._expand import expand_paths
+from trainfeed.paths._listing import is_there, listed, matching, walk
 from trainfeed.paths._modes import make_folders, new_file
 from trainfeed.paths._names import FilePath, path_of
 from trainfeed.paths._new_file import NewFile, write_all
@@ -15,14 +16,18 @@ __all__ = [
     "SetWatch",
     "commit_name",
     "expand_paths",
+    "is_there",
     "kind_of_errno",
+    "listed",
     "make_folders",
     "manifest_name",
+    "matching",
     "new_file",
     "open_regular",
     "os_errors",
     "path_of",
     "read_regular",
     "storage_error",
+    "walk",
     "write_all",
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Sequence
 
 from trainfeed.errors import NotFoundError
+from trainfeed.paths._listing import is_there, matching
 from trainfeed.paths._names import FilePath
 from trainfeed.paths._shard_sets import require_whole_sets
 
@@ -30,6 +30,7 @@ def expand_paths(paths: FilePath | Sequence[FilePath], *, counts: bool = False) 
         NotFoundError: A part matches no file; names the part. Or the list is empty, or a shard is
             missing.
         ConflictError: A glob matches shards of several sets of one prefix.
+        StorageError: A folder that may hold matches cannot be listed.
     """
     parts = [paths] if isinstance(paths, str | os.PathLike) else paths
     found = [path for part in parts for path in _expand(part, counts=counts)]
@@ -45,9 +46,9 @@ def _expand(part: FilePath, *, counts: bool) -> list[str]:
 
 
 def _matches(pattern: str, *, counts: bool) -> list[str]:
-    if os.path.lexists(pattern):
+    if is_there(pattern):
         return [pattern]
-    matches = sorted(glob.glob(pattern))  # noqa: PTH207 (pathlib refuses absolute patterns)
+    matches = matching(pattern)
     if not matches:
         raise NotFoundError(f"no file matches {pattern!r}")
     require_whole_sets(matches, pattern, counts=counts)

@@ -54,6 +54,8 @@ _READING: Final[Mapping[str, Any]] = {
     # The default of one second stalls a reader that empties the queue: 0.25 instead of 1.9 M
     # records/s.
     "fetch.queue.backoff.ms": 5,
+    # The default is less than a broker takes in one request: a large record would never arrive.
+    "receive.message.max.bytes": 1 << 30,
     "fetch.message.max.bytes": 4 << 20,
     # How long a broker holds back the news that a partition has no more records.
     "fetch.wait.max.ms": 20,

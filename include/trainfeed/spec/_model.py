@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field, PrivateAttr
 
@@ -23,6 +24,8 @@ from trainfeed.window import Schedule
 __all__ = ["DatasetSpec"]
 
 _WHOLE = {"train": 1}
+# A DAG asks nine times for the schedule of its data set.
+_schedule: Final = lru_cache(maxsize=256)(Schedule)
 
 
 class DatasetSpec(Part):
@@ -79,7 +82,7 @@ class DatasetSpec(Part):
 
     def schedule_model(self) -> Schedule:
         """The schedule with its first and last tick."""
-        return Schedule(self.schedule, self.start, self.end)
+        return _schedule(self.schedule, self.start, self.end)
 
     def schema_fields(self) -> list[dict[str, Any]]:
         """The schema as stored in manifests: a list of name, dtype, shape and ``optional``."""

@@ -18,7 +18,7 @@ __all__ = ["probe"]
 
 _CONTENT: Final = b"probe\n"
 # These say nothing against the file system: make the folder, let the user in, free space, mount it
-# again when its server has thrown this client out.
+# again when its server has thrown this client out, try again when disk or machine is in trouble.
 _NOT_ITS_FAULT: Final = {
     errno.ENOENT,
     errno.EACCES,
@@ -29,6 +29,13 @@ _NOT_ITS_FAULT: Final = {
     errno.ESHUTDOWN,
     errno.ESTALE,
     errno.ETIMEDOUT,
+    errno.EAGAIN,
+    errno.EBUSY,
+    errno.EINTR,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
 }
 
 
@@ -49,7 +56,8 @@ def probe(root: str | os.PathLike[str], *, into: str | os.PathLike[str] | None =
         NotFoundError: A folder is not there.
         AccessDeniedError: This user may not write there.
         QuotaExceededError: A quota or the disk is full.
-        StorageError: The server does not answer, or does not know this client any more.
+        StorageError: The server does not answer, or does not know this client any more; or the disk
+            failed, or the machine lacks memory or descriptors.
     """
     root, into = Path(root), Path(into if into is not None else root)
     scratch = root / f".probe-{uuid.uuid4()}"
@@ -99,7 +107,7 @@ def _probe_commit(scratch: Path, moved: Path) -> None:
             (folder / "file").write_bytes(_CONTENT)
         first.rename(moved)
         if (moved / "file").read_bytes() != _CONTENT:
-            raise OSError(errno.EIO, "the renamed folder has another content")
+            raise OSError(errno.EOPNOTSUPP, "the renamed folder has another content")
     with _required(moved.parent, "renaming a folder onto one that holds something to be refused"):
         _must_refuse(lambda: second.rename(moved))
 

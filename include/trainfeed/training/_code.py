@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainfeed.paths import walk
 from trainfeed.spec import read_module
 from trainfeed.storage.posix import map_errors
 
@@ -32,7 +33,6 @@ def code_digest(folder: Path) -> str:
 
 
 def _names(folder: Path) -> Iterator[str]:
-    for path in folder.rglob("*.py"):
-        place = path.relative_to(folder)
-        if path.is_file() and not any(part.startswith(".") for part in place.parts):
-            yield place.as_posix()
+    for path in walk(folder, hidden=False):
+        if path.suffix == ".py" and path.is_file():
+            yield path.relative_to(folder).as_posix()

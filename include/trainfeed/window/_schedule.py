@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Final
@@ -39,6 +40,7 @@ _DAY, _HOUR, _MINUTE = "%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H%M"
 _DRAWN = re.compile(r"(?:^|[\s,])[hr](?=$|[\s,/(])", re.IGNORECASE)
 # croniter spends seconds on a long list of ranges; no real schedule needs more.
 _MAX_CRON_CHARS = 200
+_MAX_CRONS: Final = 256
 # Years in which no schedule begins or ends to be possible.
 _PLAIN_YEARS: Final = range(1971, 9998)
 
@@ -59,6 +61,8 @@ def expand_cron(text: str) -> str:
     return cron
 
 
+# Of hundreds of data sets most have one of a few schedules.
+@lru_cache(maxsize=_MAX_CRONS)
 def _cron_problem(cron: str) -> str | None:
     if len(cron.split()) != 5:
         return f"the number of its fields is {len(cron.split())}"

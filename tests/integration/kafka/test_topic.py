@@ -311,3 +311,22 @@ def test_brokers_that_do_not_answer_end_a_call_in_bounded_time(silent_server, cl
         assert found[servers].outcome is Outcome.RETRY
         assert f"topic 'flights' at brokers {servers}: " in str(found[servers])
     assert "Connection refused" in str(found[closed_port])
+
+
+# More than librdkafka takes in one answer unless told, less than a broker takes in one request.
+LARGE_BYTES = 98 << 20
+
+
+def test_a_record_as_large_as_a_broker_takes_arrives_whole_with_its_neighbours(broker):
+    name = broker.create(max_message_bytes=2 * LARGE_BYTES)
+    producer = broker.producer(
+        message_max_bytes=2 * LARGE_BYTES, queue_buffering_max_kbytes=LARGE_BYTES >> 9
+    )
+    # One request each: together they would be more than a broker takes.
+    for value in (b"before", b"x" * LARGE_BYTES, b"behind"):
+        producer.produce(name, value, partition=0)
+        assert producer.flush(30) == 0
+    with broker.open(name) as topic:
+        batches = list(topic.iter_batches(0, 0, 3))
+    sizes = [len(value.as_buffer()) for batch in batches for value in batch.column("value")]
+    assert sizes == [6, LARGE_BYTES, 6]

@@ -11,6 +11,7 @@ from trainfeed.errors import (
     AccessDeniedError,
     ConfigError,
     ConflictError,
+    MemoryLimitError,
     OffsetOutOfRangeError,
     WindowError,
     WindowOpenError,
@@ -40,6 +41,25 @@ def test_a_lookup_that_cannot_be_opened_stops_the_plan_and_is_named(project):
     with pytest.raises(ConflictError) as caught:
         project.build()
     assert str(caught.value) == f"{path}: is a directory"
+    assert not Path(project.env.landing).exists()
+
+
+def test_lookups_that_are_larger_than_a_worker_may_be_stop_the_plan_unread(project, monkeypatch):
+    lookups = "lookups: {names: names.csv, towns: towns.csv}"
+    project.edit("seed: 7", f"seed: 7\nresources: {{worker_memory_bytes: 256MiB}}\n{lookups}")
+    folder = project.env.datasets / "clicks"
+    for name, num_bytes in (("names", 200 << 20), ("towns", (56 << 20) + 1)):
+        with (folder / f"{name}.csv").open("wb") as file:
+            file.truncate(num_bytes)
+    monkeypatch.setattr("hashlib.file_digest", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(MemoryLimitError) as caught:
+        project.build()
+    assert str(caught.value) == (
+        "expected lookups of at most resources.worker_memory_bytes = 268435456 bytes, because"
+        " every worker holds them, got 268435457 bytes in data set 'clicks', the largest is"
+        " 'names' with 209715200; nothing was read; keep the rows and columns that the function"
+        " needs, or raise it in dataset.yaml"
+    )
     assert not Path(project.env.landing).exists()
 
 

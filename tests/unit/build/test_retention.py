@@ -12,12 +12,13 @@ import pytest
 
 from tests.unit.build.test_kill import ROOT, command
 from tests.unit.processes import LIMIT_S
+from tests.unit.refusals import refuse
 from trainfeed import faults
 from trainfeed.build.housekeeping import sweep
 from trainfeed.build.retention import prune
 from trainfeed.dataset import canonical
 from trainfeed.dataset.layout import CURRENT
-from trainfeed.errors import NotFoundError
+from trainfeed.errors import AccessDeniedError, NotFoundError
 
 DAY = "2024-03-01"
 
@@ -93,6 +94,31 @@ def test_what_an_unreadable_job_may_be_reading_is_kept(rebuilt, damage, caplog):
     assert "every generation up to 2024-03-01 is kept" in caplog.text
     (job / "job.json").unlink()
     assert run(rebuilt) == [(DAY, 1), (DAY, 2)]
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_what_a_job_in_a_folder_that_may_not_be_listed_may_read_is_kept(
+    rebuilt, depth, monkeypatch, caplog
+):
+    job = rebuilt.folder.training(DAY, "job-1")
+    job.mkdir(parents=True)
+    versions = [{"interval": DAY, "generation": "g0002"}]
+    (job / "job.json").write_bytes(canonical.dumps({"versions": versions}))
+    with monkeypatch.context() as patch:
+        refuse(patch, [job, job.parent][depth - 1])
+        assert run(rebuilt) == []
+    assert "permission denied" in caplog.text
+    assert "every generation up to 2024-03-01 is kept" in caplog.text
+    assert run(rebuilt) == [(DAY, 1)]
+
+
+def test_where_trainings_may_not_be_listed_nothing_is_removed(rebuilt, monkeypatch):
+    rebuilt.folder.training(DAY, "job-1").mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        refuse(patch, rebuilt.folder.path / "training")
+        with pytest.raises(AccessDeniedError, match="training: permission denied"):
+            run(rebuilt)
+    assert there(rebuilt) == ["g0001", "g0002", "g0003", "g0004"]
 
 
 def test_an_unreadable_job_keeps_nothing_of_later_intervals(rebuilt):

@@ -1,4 +1,4 @@
-"""A worker that the kernel ends for want of memory: the error says so, and which setting helps."""
+"""A process that the kernel ends for want of memory: it is said, and which setting helps."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.build.test_kill import ROOT
+from tests.unit.build.test_kill import ROOT, command
 from trainfeed import memory_group
 from trainfeed.build import _engine
 from trainfeed.errors import EngineError
@@ -122,9 +122,16 @@ def small_group():
         group.rmdir()
 
 
-@pytest.mark.control_group
-def test_a_real_kernel_out_of_memory_is_told_with_the_setting(project, small_group):
-    function(project, HEAD + HOARD)
+def test_a_build_whose_main_process_was_killed_is_told_of_by_the_next(project):
+    assert command(project, "check.start").returncode == -9
+    said = command(project).stderr
+    assert "WARNING the last attempt at build of clicks/2024-03-01, begun at" in said
+    assert ", was killed: " in said
+    assert command(project).stderr == ""
+
+
+def build_in(group, project, before="pass"):
+    """Build in a process of a control group; ``before`` is done in it first."""
     environ = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": f"{ROOT / 'include'}:{ROOT}",
@@ -134,13 +141,30 @@ def test_a_real_kernel_out_of_memory_is_told_with_the_setting(project, small_gro
         "TRAINFEED_DATASETS": str(project.env.datasets),
         "TRAINFEED_KAFKA": f"recorded:{project.path / 'recorded'}",
     }
-    join = f"open({str(small_group / 'cgroup.procs')!r}, 'w').write('0')"
-    code = f"import runpy; {join}; runpy.run_module('trainfeed', run_name='__main__')"
+    join = f"open({str(group / 'cgroup.procs')!r}, 'w').write('0')"
+    code = f"import runpy; {join}; {before}; runpy.run_module('trainfeed', run_name='__main__')"
     command = [sys.executable, "-c", code, "build", "clicks", "--interval", "2024-03-01"]
-    ended = subprocess.run(
+    return subprocess.run(
         command, env=environ, capture_output=True, text=True, timeout=300, check=False
     )
+
+
+@pytest.mark.control_group
+def test_a_real_kernel_out_of_memory_is_told_with_the_setting(project, small_group):
+    function(project, HEAD + HOARD)
+    ended = build_in(small_group, project)
     said = ended.stdout + ended.stderr
     assert ended.returncode not in (0, -9), said
     assert "was ended by SIGKILL, by the kernel for want of memory at kafka:clicks/" in said
     assert all(word in said for word in SETTINGS)
+
+
+@pytest.mark.control_group
+def test_a_main_process_that_a_real_kernel_killed_is_told_of_by_the_next(project, small_group):
+    hoard = "pipeline.check = lambda *_: [bytearray(b'x' * (1 << 20)) for _ in range(1500)]"
+    ended = build_in(small_group, project, f"from trainfeed.build import pipeline; {hoard}")
+    assert ended.returncode == -9, ended.stderr
+    ended = build_in(small_group, project)
+    assert ended.returncode == 0, ended.stderr
+    assert "since then the kernel has ended a process of this control group" in ended.stderr
+    assert all(word in ended.stderr for word in SETTINGS)

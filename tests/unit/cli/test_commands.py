@@ -359,10 +359,10 @@ def test_leftovers_are_named_and_removed(cli, project):
     assert cli("gc")[1].startswith("removed 0 ")
     status, output, _ = cli("gc", "--older-than", "0", "--dry-run")
     assert status == 0
-    assert "_staging/" in output
-    assert output.splitlines()[-1].startswith("would remove 2 leftovers, ")
+    assert all(place in output for place in ("_staging/", "/spill/", "/attempts/"))
+    assert output.splitlines()[-1].startswith("would remove 3 leftovers, ")
     removed = json.loads(cli("gc", "--older-than", "0", "--json")[1])
-    assert len(removed) == 2
+    assert len(removed) == 3
     assert all(row["bytes"] and row["place"] in output for row in removed)
     assert json.loads(cli("gc", "--older-than", "0", "--json")[1]) == []
     assert cli("gc", "--older-than", "-1")[0] == 2

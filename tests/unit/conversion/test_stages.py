@@ -18,6 +18,7 @@ from tests.unit.conversion.conftest import (
     names_in,
     variable_samples,
 )
+from tests.unit.forks import in_a_fork
 from trainfeed import faults
 from trainfeed.conversion import (
     ConversionRequest,
@@ -167,6 +168,30 @@ def test_a_killed_step_is_taken_again(roots, inputs, tmp_path, point, exists):
     convert_files(str(inputs / "raw-*"), tmp_path / "local", 7, "p", seed=3)
     found = {name: data for name, data in contents(output).items() if name != ".p.lock"}
     assert found == contents(tmp_path / "local")
+
+
+@pytest.mark.parametrize(
+    ("step", "inner"), [(scatter_files, "add_file"), (gather_shards, "iter_sorted")]
+)
+def test_a_step_that_was_killed_is_told_of_by_the_next_try(
+    roots, inputs, monkeypatch, caplog, step, inner
+):
+    name = plan_conversion(request(), roots, max_units=1)["plan"]
+    if step is gather_shards:
+        scatter_files(roots, name, 0)
+
+    def killed():
+        monkeypatch.setattr(
+            f"trainfeed.conversion._stages.{inner}", lambda *_, **__: os.kill(os.getpid(), 9)
+        )
+        step(roots, name, 0)
+
+    assert in_a_fork(killed) == -signal.SIGKILL
+    step(roots, name, 0)
+    work = step.__name__.partition("_")[0]
+    assert f"the last attempt at {work}-0 of conversion {name}, begun at" in caplog.text
+    assert "was killed" in caplog.text
+    assert not list((roots.work / "convert" / name).glob("*.attempt.json"))
 
 
 def test_damage_between_the_steps_is_noticed(roots, inputs):

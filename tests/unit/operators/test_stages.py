@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -41,6 +43,19 @@ REPORT = {
 ASSET = Asset(name="clicks", uri="trainfeed://clicks")
 
 
+@pytest.fixture(autouse=True)
+def attempts(monkeypatch):
+    """The work that tasks have marked as begun; nothing is written anywhere."""
+    made = []
+
+    def build_attempt(spec, env, ref, work):
+        made.append((ref.plan_id, work))
+        return nullcontext()
+
+    monkeypatch.setattr("trainfeed.build.attempts.build_attempt", build_attempt)
+    return made
+
+
 @pytest.fixture
 def calls(monkeypatch, clicks):
     """What the stages are called with, after specification and environment."""
@@ -67,11 +82,12 @@ def publish(context, **changes):
 
 
 @pytest.mark.parametrize("kind", MAPPED, ids=lambda kind: kind.stage)
-def test_a_mapped_stage_works_on_its_unit(calls, make_context, kind):
+def test_a_mapped_stage_works_on_its_unit(calls, make_context, attempts, kind):
     task = kind(task_id=kind.stage, dataset="clicks", plan=PLAN, unit=1)
     assert task.execute(make_context()) == REPORT
     ref = PlanRef("clicks", "2026-01-05", "p1")
     assert calls == [(kind.stage, "clicks", "/pfs/dataset", ref, 1)]
+    assert attempts == [("p1", f"{kind.stage}-1")]
 
 
 @pytest.mark.parametrize("kind", MAPPED, ids=lambda kind: kind.stage)
@@ -87,7 +103,9 @@ def test_check_works_on_the_whole_plan(calls, make_context):
 
 
 @pytest.mark.parametrize("verdict", ["build", "identical"])
-def test_publishing_emits_a_keyed_event_even_when_nothing_was_new(calls, make_context, verdict):
+def test_publishing_emits_a_keyed_event_even_when_nothing_was_new(
+    calls, make_context, attempts, verdict
+):
     report, event = publish(make_context(), verdict=verdict)
     assert event.partition_keys == {"2026-01-05"}
     assert event.extra == {
@@ -98,6 +116,7 @@ def test_publishing_emits_a_keyed_event_even_when_nothing_was_new(calls, make_co
         "samples": 920,
     }
     assert report["verdict"] == {"build": "built", "identical": "identical"}[verdict]
+    assert attempts == {"build": [("p1", "publish")], "identical": []}[verdict]
 
 
 def test_a_failed_stage_leaves_its_message_and_report(clicks, make_context, monkeypatch):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from trainfeed.errors import ConfigError, WindowError
 from trainfeed.window import PRESETS, Interval, Schedule
+from trainfeed.window._schedule import expand_cron
 
 CRONS = [
     *PRESETS,
@@ -324,3 +325,19 @@ def test_croniter_is_not_asked_for_the_ticks_of_plain_schedules(
         assert len(list(islice(Schedule(cron, first).intervals(), 1000))) == 1000
     # Once for each, when the expression is checked.
     assert len(asked) <= len(firsts)
+
+
+def test_an_expression_that_many_data_sets_share_is_looked_into_once(monkeypatch):
+    looked_into = []
+
+    def counting(cron, *arguments):
+        looked_into.append(cron)
+        return croniter(cron, *arguments)
+
+    monkeypatch.setattr("trainfeed.window._schedule.croniter", counting)
+    for _ in range(9):
+        assert expand_cron("17  3 * * 2") == "17 3 * * 2"
+    assert looked_into == ["17 3 * * 2"]
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="no date matches it"):
+            expand_cron("0 0 30 2 *")

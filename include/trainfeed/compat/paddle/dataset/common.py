@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import itertools
 import os
 import pickle  # noqa: TID251 (the original's default; see cluster_files_reader)
@@ -16,7 +15,7 @@ from trainfeed.conversion import ShardManifest
 from trainfeed.conversion import convert as _convert
 from trainfeed.decorators import batch
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
-from trainfeed.paths import os_errors
+from trainfeed.paths import matching, os_errors
 from trainfeed.readers import Reader, ReaderLike, Sample, open_reader
 
 __all__ = ["DATA_HOME", "cluster_files_reader", "convert", "download", "md5file", "split"]
@@ -135,13 +134,14 @@ def cluster_files_reader(
     Raises:
         ConfigError: There is no loader, no such trainer, or a trainer would have no file.
         NotFoundError: Nothing matches.
+        StorageError: A folder that may hold matches cannot be listed.
     """
     if not callable(loader):
         raise ConfigError(
             "expected a loader; pass loader=pickle.load for files of split() that you wrote"
             " yourself: it runs whatever code they hold"
         )
-    paths = sorted(glob.glob(files_pattern))  # noqa: PTH207 (pathlib refuses absolute patterns)
+    paths = matching(files_pattern)
     if not paths:
         raise NotFoundError(f"no file matches {files_pattern!r}")
     if not 0 <= trainer_id < trainer_count or trainer_count > len(paths):

@@ -1,0 +1,159 @@
+"""What a process that is killed cannot say: the next attempt at the same work says it.
+
+An attempt leaves a mark while it runs, and removes it however it ends. A mark that is found at the
+start tells of an attempt that had no time to: it was killed. Whether the kernel did so for want of
+memory is counted by the control group, which outlives the process. On another host, and in a
+container that was started again, nobody counts: then the log says that too.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.dataset import canonical
+from trainfeed.errors import NotFoundError, TrainFeedError
+from trainfeed.memory_group import KillCount
+from trainfeed.paths import write_all
+from trainfeed.storage import Location
+
+__all__ = ["attempt"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_BYTES: Final = 64 << 10
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+# Of /proc/<pid>/stat, behind the name: when the process started, in ticks since the boot.
+_START_FIELD: Final = 19
+
+
+@contextmanager
+def attempt(mark: Location, what: str, remedy: str) -> Iterator[None]:
+    """Mark the work of the block as begun; say first how the last attempt ended, if it was killed.
+
+    A mark is advice: where it cannot be read or written, the log says so and the work goes on.
+
+    Args:
+        mark: The file, of this work alone; it is there while the block runs.
+        what: The work, as the log names it.
+        remedy: What to do when there was too little memory.
+    """
+    with _as_advice(mark):
+        _tell_of_last(mark, what, remedy)
+        _write(mark)
+    try:
+        yield
+    finally:
+        with _as_advice(mark), suppress(NotFoundError):
+            mark.delete()
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What an attempt leaves.
+
+    Attributes:
+        began: When, an ISO 8601 time in UTC.
+        host: Name and boot of the machine.
+        pid: Of the process.
+        started: When the process did, in ticks since the boot.
+        kills: What the control groups had counted, as ``KillCount`` gives it.
+    """
+
+    began: str
+    host: str
+    pid: int
+    started: int | None
+    kills: dict[str, int]
+
+    @classmethod
+    def of_this_process(cls) -> _Mark:
+        pid = os.getpid()
+        began = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(began, _host(), pid, _started(pid), KillCount().counts)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> _Mark:
+        mark = cls(**value)
+        mark.kills.items()
+        return mark
+
+    def is_at_work(self) -> bool:
+        return self.started is not None and _started(self.pid) == self.started
+
+
+def _tell_of_last(mark: Location, what: str, remedy: str) -> None:
+    last = _read(mark)
+    if last is None:
+        return
+    begin = f"the last attempt at {what}, begun at {last.began} by process {last.pid}"
+    if last.host != _host():
+        logger.warning(
+            "%s on %s, has not ended in good order, or is still at work: it was perhaps killed, and"
+            " only that machine knows why; look there with dmesg",
+            begin,
+            last.host,
+        )
+    elif last.is_at_work():
+        logger.info("%s, is still at work", begin)
+    else:
+        logger.warning("%s, was killed: %s", begin, _why(last, remedy))
+
+
+def _why(last: _Mark, remedy: str) -> str:
+    grown = KillCount(last.kills).has_grown()
+    if grown is None:
+        return f"probably by the kernel for want of memory, which nobody counts here; {remedy}"
+    if grown:
+        return (
+            "since then the kernel has ended a process of this control group for want of memory,"
+            f" most likely this one; {remedy}"
+        )
+    return "not by the kernel for want of memory, which has ended no process here since then"
+
+
+def _read(mark: Location) -> _Mark | None:
+    try:
+        return _Mark.from_json(canonical.loads(mark.read_bytes(max_bytes=_MAX_BYTES)))
+    except NotFoundError:
+        return None
+    except (TypeError, AttributeError):
+        logger.warning("%s is no mark of an attempt; it is replaced", mark.uri)
+        return None
+
+
+def _write(mark: Location) -> None:
+    data = canonical.dumps(asdict(_Mark.of_this_process()))
+    mark.write_atomic(lambda file: write_all(file, data))
+
+
+@contextmanager
+def _as_advice(mark: Location) -> Iterator[None]:
+    try:
+        yield
+    except TrainFeedError as error:
+        logger.info("the next attempt may not know how this one ended: %s: %s", mark.uri, error)
+
+
+def _host() -> str:
+    try:
+        boot = _BOOT.read_text().strip()
+    except OSError:
+        boot = "unknown boot"
+    return f"{socket.gethostname()} ({boot})"
+
+
+def _started(pid: int) -> int | None:
+    """Return when a process started; None when there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[_START_FIELD])
