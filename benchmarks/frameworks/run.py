@@ -62,6 +62,7 @@ def _adapter(name: str) -> Callable[[Any], Epoch]:
 
 def _lightning(loader: Any) -> Epoch:
     import lightning
+    import torch.utils.data
 
     class Module(lightning.LightningModule):
         automatic_optimization = False
@@ -72,7 +73,10 @@ def _lightning(loader: Any) -> Epoch:
         def configure_optimizers(self) -> None:
             pass
 
-    batches = adapters.torch(loader) if isinstance(loader, DataLoader) else loader
+    if isinstance(loader, DataLoader):
+        batches = adapters.torch(loader)
+    else:  # a bare list would be one of loaders for Lightning
+        batches = torch.utils.data.DataLoader(loader, batch_size=None)
 
     def epoch() -> None:
         quiet = dict.fromkeys(

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 
 from tests.peers import made
 from trainfeed import adapters
-from trainfeed.errors import SampleShapeError
+from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.loader import DataLoader, RecordFiles
 from trainfeed.recordio import RecordWriter
 from trainfeed.samples import Field, Schema, TypedCodec
@@ -175,6 +176,16 @@ def test_integers_that_jax_would_cut_are_refused():
         list(adapters.jax([{"x": np.array([1 << 40])}]))
     (out,) = adapters.jax([{"x": np.array([7])}], device=jax.devices("cpu")[0])
     assert out["x"].dtype == np.int32
+
+
+def test_arrays_of_all_processes_are_refused_where_the_last_one_may_differ_in_shape(path):
+    """JAX would go on with arrays whose shape the processes do not agree on."""
+    of_all = SimpleNamespace(is_fully_addressable=False)
+    with (
+        made.loader(path, 0, 2) as loader,
+        pytest.raises(ConfigError, match=r'write trainfeed.DataLoader\(…, tail="drop"\)'),
+    ):
+        next(iter(adapters.jax(loader, device=of_all, check_ranks=False)))
 
 
 def test_paddle_computes_with_the_batch():

@@ -14,7 +14,10 @@ from trainfeed.readers import open_dataset
 
 PAGES = {path.stem: path for path in (made.ROOT / "docs/frameworks").glob("*.md")}
 PAGES.pop("README")
-ON_RANKS = ["accelerate", "lightning", "torch", "torchdata", "trainer"]
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+PADDLE = ["-m", "paddle.distributed.launch", "--backend", "gloo", "--nproc_per_node", "2"]
+ON_RANKS = dict.fromkeys(["accelerate", "lightning", "torch", "torchdata", "trainer"], TORCHRUN)
+ON_RANKS["paddle"] = PADDLE
 # Runs a program twice, the second time as after a stop; says which samples arrived.
 TWICE = """
 import runpy, sys
@@ -99,18 +102,25 @@ def test_a_program_runs_and_goes_on_where_it_was_saved(name, environ, tmp_path):
         assert second == each - each // saved_every * saved_every + fitted
 
 
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in {"lightning", "trainer"}])
+def test_a_program_that_was_saved_with_the_last_batch_has_no_epoch_left(name, environ, tmp_path):
+    """Such a state stands at the head of the next epoch; what counts epochs has to know it."""
+    program(name, tmp_path)
+    each = num_batches(environ)
+    train = tmp_path / "train.py"
+    saved_last = train.read_text().replace("% 5 == 4", f"% {each} == {each - 1}")
+    assert saved_last != train.read_text()
+    train.write_text(saved_last)
+    said = run([sys.executable, "-c", TWICE], tmp_path, environ)
+    first, second = [int(n) // 16 for n in re.findall(r"^seen (\d+)$", said, re.MULTILINE)]
+    fitted = 2 * each if name == "tensorflow" else 0
+    assert (first, second) == (3 * each + fitted, fitted)
+
+
 @pytest.mark.parametrize("name", ON_RANKS)
 def test_a_program_runs_on_two_ranks(name, environ, tmp_path):
     program(name, tmp_path)
-    launch = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-    ]
-    run([*launch, "train.py"], tmp_path, environ)
+    run([sys.executable, *ON_RANKS[name], "train.py"], tmp_path, environ)
 
 
 def test_the_program_for_jax_runs_on_two_processes(environ, tmp_path):

@@ -51,6 +51,14 @@ def test_a_state_is_gone_on_with_exactly(path, wire):
         assert made.ids(begun) + made.ids(resumed) + made.ids(resumed) == expected
 
 
+def test_the_loaders_state_is_that_of_the_batch_which_torchs_data_loader_gave(path):
+    with made.loader(path) as loader, made.loader(path) as other:
+        batches = WIRINGS["DataLoader"](loader)
+        begun = [next(it) for it in [iter(batches)] for _ in range(11)]
+        other.load_state_dict(loader.state_dict())
+        assert made.ids(begun) + made.ids(WIRINGS["DataLoader"](other)) == made.order(path)
+
+
 def test_accelerate_goes_on_exactly_from_what_it_saved(path, tmp_path):
     expected = made.order(path, 2)
     first = stateful()

@@ -83,7 +83,8 @@ def jax(loader: Batches, *, device: Any = None, check_ranks: bool = True) -> Any
         check_ranks: Whether to refuse a loader of another rank than ``jax.process_index()``.
 
     Raises:
-        ConfigError: JAX is not installed; while iterating: the loader is one of another rank.
+        ConfigError: JAX is not installed; while iterating: the loader is one of another rank, or
+            its last batch may be shorter on some processes, in arrays of all of them.
         SampleShapeError: While iterating: an integer does not fit into 32 bits.
     """
     from trainfeed.adapters._jax import JaxBatches

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trainfeed.adapters._batches import Batches, converted, framework, marks_padding
 from trainfeed.adapters._passes import Adapted, hold_ranks
-from trainfeed.errors import SampleShapeError
+from trainfeed.errors import ConfigError, SampleShapeError
 
 __all__ = ["JaxBatches"]
 
@@ -36,10 +36,13 @@ class JaxBatches(Adapted):
         """Start a pass.
 
         Raises:
-            ConfigError: The loader's share is not that of this process.
+            ConfigError: The loader's share is not that of this process, or its last batch may have
+                another number of rows than that of another process, in arrays of all processes.
         """
         if self._check_ranks:
             hold_ranks(self._loader, _jax.process_index(), _jax.process_count(), "JAX")
+        if self._global:
+            _refuse_uneven(self._loader)
         marks = marks_padding(self._loader)
         for batch in self._pass():
             yield converted(batch, self._put, marks=marks)
@@ -51,6 +54,24 @@ class JaxBatches(Adapted):
         if self._global:
             return _jax.make_array_from_process_local_data(self._device, values)
         return _jax.device_put(values, self._device)
+
+
+def _refuse_uneven(loader: Batches) -> None:
+    """Refuse last batches of which processes would make arrays of different shapes.
+
+    Raises:
+        ConfigError: The loader's last batch may be shorter on some ranks than on others.
+    """
+    share: Any = getattr(loader, "share", None)
+    tail: Any = getattr(loader, "tail", None)
+    if share is not None and share.world_size > 1 and tail == "short":
+        raise ConfigError(
+            "expected as many rows on every process, because each gives its part of arrays of all"
+            ' processes, got a loader with tail="short", whose last batch may have fewer on some:'
+            " the processes would not agree on the shape; write"
+            ' trainfeed.DataLoader(…, tail="drop"), or tail="pad" and leave out the rows that are'
+            " not valid"
+        )
 
 
 def _narrowed(name: str, values: NDArray[Any]) -> NDArray[Any]:
