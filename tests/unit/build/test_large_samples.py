@@ -21,6 +21,7 @@ from trainfeed.build.ingest import ingest
 from trainfeed.build.plan import plan
 from trainfeed.build.preprocess import preprocess
 from trainfeed.errors import MemoryLimitError, PreprocessError
+from trainfeed.samples import Statistics
 from trainfeed.storage import Location
 
 MIB = 1 << 20
@@ -223,6 +224,27 @@ def test_convert_reads_every_batch_once_however_many_shards_there_are(project, m
     assert len(found.preprocess) > 5
     assert sum(found.shards.values()) > 60
     assert set(read.values()) == {1}
+
+
+def test_large_records_of_one_size_are_counted_many_at_once(project, monkeypatch):
+    """A step for each field of each record is most of what a build of many fields takes."""
+    project.edit("value: {dtype: float32}", "value: {dtype: float32, shape: [25000]}")
+    project.edit('"value": row["value"]', '"value": [row["value"]] * 25000', "preprocess.py")
+    project.record({0: [batch([event(i, START_MS + i) for i in range(60)])]})
+    where = planned(project)
+    preprocess(*where, 0)
+    lengths = []
+    update = Statistics.update_columns
+
+    def counting(statistics, columns):
+        lengths.append(len(columns["value"]))
+        update(statistics, columns)
+
+    monkeypatch.setattr(Statistics, "update_columns", counting)
+    for unit in range(len(load_plan(project.folder, where[2]).convert)):
+        convert(*where, unit)
+    assert sum(lengths) == 60
+    assert max(lengths) == 10
 
 
 def counted(monkeypatch):
