@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from trainfeed.build import PlanRef
 from trainfeed.build._merge import Merge, held_batch_bytes
 from trainfeed.build._plan_file import load_plan
 from trainfeed.build._run import Run
-from trainfeed.build._sample_limits import BatchSize, SampleLimits
+from trainfeed.build._sample_limits import BatchSize, SampleLimits, fitting_processes
 from trainfeed.build._spill import SPILL_SCHEMA, TrailerWriter
 from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.build.convert import convert
@@ -25,6 +26,7 @@ from trainfeed.samples import Statistics
 from trainfeed.storage import Location
 
 MIB = 1 << 20
+PY = "preprocess.py"
 CODE = """
 import numpy as np
 
@@ -126,6 +128,26 @@ def test_processes_are_as_many_as_have_room_for_a_sample(project):
     project.record({0: [batch([event(i, START_MS + i) for i in range(30)])]})
     project.build()
     assert sum(split.samples for split in project.version().manifest.splits.values()) == 30
+
+
+def test_fields_that_the_memory_has_no_room_for_are_refused_before_anything_is_read(project):
+    names = [f"f{number}" for number in range(60)]
+    fields = "\n".join(f"  {name}: {{dtype: int64}}" for name in names)
+    project.edit("  value: {dtype: float32}", fields + "\n  value: {dtype: float32}")
+    project.edit('"value": row["value"]', '"value": 1.0, **{f"f{n}": n for n in range(60)}', PY)
+    project.edit("seed: 7", "seed: 7\nresources: {memory_bytes: 1MiB}")
+    with pytest.raises(
+        MemoryLimitError, match=r"62 fields.* raise resources.memory_bytes to 25395"
+    ):
+        plan(project.spec, project.interval(), project.env)
+    assert not list(Path(project.env.landing).glob("**/*.*"))
+    project.edit("memory_bytes: 1MiB", "memory_bytes: 2539520")
+    project.build()
+
+
+def test_processes_are_as_many_as_have_room_for_the_fields(project):
+    project.edit("seed: 7", "seed: 7\nresources: {memory_bytes: 1MiB, processes: 64}")
+    assert fitting_processes(project.spec) == (1 << 20) // (2 * 40 << 10)
 
 
 def test_many_samples_of_one_record_are_sorted_in_runs(project):
