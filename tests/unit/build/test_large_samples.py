@@ -1,6 +1,8 @@
 """Samples of any size are sorted within ``memory_bytes``; no work file is read more than once."""
 
 import itertools
+import subprocess
+import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -130,6 +132,16 @@ def test_processes_are_as_many_as_have_room_for_a_sample(project):
     assert sum(split.samples for split in project.version().manifest.splits.values()) == 30
 
 
+@pytest.mark.parametrize("code", [CODE, BATCH_CODE])
+def test_samples_of_an_eighth_of_the_memory_are_built(project, code):
+    """The least memory that holds samples is eight times the largest of them."""
+    sized(project, [(MIB >> 3) - 16] * 12, code=code)
+    if code is BATCH_CODE:
+        project.edit("input: record", "input: batch")
+    project.build()
+    assert sum(split.samples for split in project.version().manifest.splits.values()) == 12
+
+
 def test_fields_that_the_memory_has_no_room_for_are_refused_before_anything_is_read(project):
     names = [f"f{number}" for number in range(60)]
     fields = "\n".join(f"  {name}: {{dtype: int64}}" for name in names)
@@ -153,6 +165,40 @@ def test_processes_are_as_many_as_have_room_for_the_fields(project):
 def test_many_samples_of_one_record_are_sorted_in_runs(project):
     sized(project, [50_000], copies=100)
     assert preprocess(*planned(project), 0)["runs"] > 20
+
+
+def test_a_run_takes_a_sixth_of_the_memory(project):
+    """Of 1 MiB that is three samples of 50,000 bytes, which come in blocks of two."""
+    sized(project, [50_000], copies=100)
+    assert preprocess(*planned(project), 0)["runs"] == 50
+
+
+HOLES = """
+import os, sys
+
+if len(sys.argv) > 1:
+    from trainfeed.build._heap import return_large_blocks
+
+    return_large_blocks()
+for _ in range(3):
+    # What is freed raises the size from which blocks are the system's own.
+    b"x" * (20 << 20)
+between = []
+held = [(b"x" * (20 << 20), between.append(b"x" * 200_000)) for _ in range(10)]
+del held
+with open("/proc/self/statm") as file:
+    print(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20)
+"""
+
+
+def test_large_blocks_go_back_by_themselves():
+    """Without that 200 MiB stay, of 10 blocks of 20 MiB between which something else lives."""
+    mib = [
+        int(subprocess.run([sys.executable, "-c", HOLES, *more], stdout=-1, check=True).stdout)
+        for more in ([], ["return"])
+    ]
+    assert mib[0] > 200
+    assert mib[1] < 150
 
 
 def test_a_function_of_batches_gets_as_many_records_as_its_samples_leave_room_for():
