@@ -4,6 +4,9 @@
 ``cases.py``, each in a control group of its own, and prints a table: what its processes took
 together, and above those that build one record.
 
+``python -m benchmarks.scale large FOLDER [--only TEXT]`` builds samples of 32 to 61 MB in 1 GiB,
+and reads every one of them through the loader.
+
 ``python -m benchmarks.scale growth FOLDER [--records 1000000,10000000,30000000]`` builds topics of
 small records, and prints processor time, memory and disk for each.
 """
@@ -16,15 +19,17 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.scale.cases import CASES, Case
+import trainfeed
+from benchmarks.scale.cases import CASES, LARGE_CASES, Case
 from benchmarks.scale.family import Taken, run_family
 from trainfeed.build.pipeline import build
 from trainfeed.config import Environment, KafkaSettings
@@ -76,7 +81,7 @@ def make(batch, lookups):
 def main() -> None:
     """Run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["memory", "growth", "build"])
+    parser.add_argument("what", choices=["memory", "large", "growth", "build"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--bound", default="256MiB")
     parser.add_argument("--only", default="")
@@ -86,6 +91,8 @@ def main() -> None:
         _build(options.folder)
     elif options.what == "memory":
         _memory(options.folder, options.bound, options.only)
+    elif options.what == "large":
+        _large(options.folder, options.only)
     else:
         _growth(options.folder, [int(count) for count in options.records.split(",")])
 
@@ -104,6 +111,38 @@ def _memory(folder: Path, bound: str, only: str) -> None:
         ended = "well" if not taken.status else taken.printed.strip().splitlines()[-1][:300]
         cells = [case.name, samples, content, f"{taken.cpu_s:.1f}", peak, peak - least, ended]
         print("|", " | ".join(map(str, cells)), "|", flush=True)
+
+
+def _large(folder: Path, only: str) -> None:
+    print("| input | samples read | bytes read | CPU s | peak MiB | ended |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for case in LARGE_CASES:
+        if only not in case.name:
+            continue
+        read: list[int] = []
+        look = partial(_look, folder, read)
+        taken, _ = _run(folder, case, case.records, "1GiB", look)
+        peak = (taken.group_bytes or taken.rss_bytes) // MIB
+        ended = "well" if not taken.status else taken.printed.strip().splitlines()[-1][:300]
+        cells = [case.name, *(read or ["", ""]), f"{taken.cpu_s:.1f}", peak, ended]
+        print("|", " | ".join(map(str, cells)), "|", flush=True)
+
+
+def _look(folder: Path, read: list[int]) -> None:
+    read.extend(_read(folder))
+
+
+def _read(folder: Path) -> list[int]:
+    """Return how many samples the loader gives, shuffled, and their bytes."""
+    counts = [0, 0]
+    for split in ("train", "eval"):
+        found = trainfeed.open_dataset(
+            "set", interval="2024-01-01", split=split, root=folder / "root"
+        )
+        for batch in trainfeed.DataLoader(found, batch_size=1, shuffle=True, seed=7):
+            counts[0] += len(batch["v"])
+            counts[1] += sum(memoryview(value).nbytes for value in batch["v"])
+    return counts
 
 
 def _growth(folder: Path, counts: list[int]) -> None:
@@ -126,7 +165,9 @@ def _growth(folder: Path, counts: list[int]) -> None:
         print("|", " | ".join(map(str, cells)), "|", flush=True)
 
 
-def _run(folder: Path, case: Case, count: int, bound: str) -> tuple[Taken, dict[str, Any]]:
+def _run(
+    folder: Path, case: Case, count: int, bound: str, look: Callable[[], object] = str
+) -> tuple[Taken, dict[str, Any]]:
     shutil.rmtree(folder, ignore_errors=True)
     place = folder / "datasets" / "set"
     place.mkdir(parents=True)
@@ -140,6 +181,8 @@ def _run(folder: Path, case: Case, count: int, bound: str) -> tuple[Taken, dict[
     command = [sys.executable, "-m", "benchmarks.scale", "build", str(folder)]
     env = {**os.environ, "PYTHONPATH": f"{ROOT / 'include'}:{ROOT}"}
     taken = run_family(command, env, folder, GROUP_BYTES)
+    if not taken.status:
+        look()
     shutil.rmtree(folder)
     lines = taken.printed.strip().splitlines()
     return taken, json.loads(lines[-1]) if not taken.status else {}

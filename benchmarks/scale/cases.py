@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["CASES", "Case"]
+__all__ = ["CASES", "LARGE_CASES", "Case"]
 
 _FIXED: Final = "import numpy as np\nV = np.arange({n}, dtype=np.float32)\n"
 _BYTES: Final = "def size(n):\n    return {size}\n"
@@ -128,4 +128,26 @@ CASES: Final = (
     ),
     Case("2,000 fields, 1,000 records", 1000, _wide(2000), _record(_WIDE.format(n=2000))),
     Case("10,000 fields, 1,000 records", 1000, _wide(10_000), _record(_WIDE.format(n=10_000))),
+)
+
+# Samples near the largest that a record takes; for these 1 GiB.
+LARGE_CASES: Final = (
+    Case("30 of 32 MB", 30, _fixed(8 * 10**6), _record("{'v': V}", _FIXED.format(n=8 * 10**6))),
+    Case("20 of 60 MB", 20, _fixed(15 * 10**6), _record("{'v': V}", _FIXED.format(n=15 * 10**6))),
+    Case("20 of 60 MB, bytes", 20, _TEXT, _sized("60_000_000 - n")),
+    Case(
+        "batch mode, 20 of 60 MB, bytes",
+        20,
+        _TEXT,
+        _batches("b'x' * (60_000_000 - n)", "pa.binary()"),
+        "batch",
+    ),
+    Case(
+        "batch mode, 30 of 32 MB to 61 MB, two processes",
+        30,
+        _TEXT,
+        _batches("b'x' * (32_000_000 + n * 1_000_000)", "pa.binary()"),
+        "batch",
+        resources="records_per_task: 10, processes: 2",
+    ),
 )

@@ -21,7 +21,7 @@ class Counts:
         samples: Samples of all splits.
         late: Records of topics whose policy is to fail that are stamped before the interval, or
             later than its end and the topic's ``skew``.
-        statistics: Per field the statistics over all splits, as JSON.
+        statistics: Of the fields that gates are about, the statistics over all splits, as JSON.
         filtered: Records that are not wanted.
     """
 

@@ -24,9 +24,10 @@ __all__ = ["SampleBlock", "SampleSorter"]
 
 # Of a sample besides its record: key, source, offset, ordinal, split, and its place in the order.
 _OVERHEAD_BYTES: Final = 48
-# A run is held as blocks, put together, and put in order: two copies beside the blocks. The fourth
-# part is for the block that comes next, and for what is written.
-_COPIES: Final = 4
+# A run is held as blocks, put together, and put in order: two copies beside the blocks. Three parts
+# more are for the block that comes next, as the function made it, as it is encoded and as it is
+# added, and for what is written.
+_COPIES: Final = 6
 _DTYPES: Final = (np.uint64, np.int32, np.int64, np.int32, np.int16)
 
 

@@ -19,8 +19,10 @@ from trainfeed.spec import OutputSpec
 
 __all__ = ["ShardWriter"]
 
-# Records are framed, hashed and counted in pieces that stay in the processor's cache.
+# Records are framed, hashed and counted in pieces that stay in the processor's cache; of very many
+# fields in larger ones, as a step for each field costs more than what leaves the cache.
 _PIECE_BYTES: Final = 1 << 20
+_PIECE_BYTES_PER_FIELD: Final = 512
 
 
 class ShardWriter:
@@ -40,14 +42,18 @@ class ShardWriter:
             self._column = RecordColumn(schema.record_dtype.itemsize)
         self._statistics = Statistics(schema)
         self._digest = hashlib.sha256()
+        self._piece_bytes = max(_PIECE_BYTES, _PIECE_BYTES_PER_FIELD * len(schema.names))
 
     def write(self, records: pa.ChunkedArray) -> None:
         """Append records, a binary column."""
-        for chunk in records.chunks:
-            if self._column is None:
+        if self._column is None:
+            for chunk in records.chunks:
                 self._write_each(chunk)
-            else:
-                self._write_rows(self._column.rows(chunk))
+            return
+        # Large records come in chunks of one.
+        step = max(1, self._piece_bytes // self._column.size_bytes)
+        for start in range(0, len(records), step):
+            self._write_rows(self._column.joined(records.slice(start, step)))
 
     def close(self) -> None:
         """Write the last chunk; the file is closed by its owner."""
@@ -71,18 +77,13 @@ class ShardWriter:
         return self._digest.hexdigest()
 
     def _write_rows(self, rows: NDArray[np.void]) -> None:
-        size = rows.itemsize
-        step = max(1, _PIECE_BYTES // size)
-        framed = np.empty(min(step, len(rows)), [("length", "<u4"), ("record", f"V{size}")])
-        framed["length"] = size
-        for start in range(0, len(rows), step):
-            piece = rows[start : start + step]
-            part = framed[: len(piece)]
-            part["record"] = piece
-            framing = part.view(np.uint8).data
-            self._digest.update(framing)
-            self._statistics.update_columns(self._codec.decode_records(framing, len(piece)))
-            self._writer.write_array(piece)
+        framed = np.empty(len(rows), [("length", "<u4"), ("record", rows.dtype)])
+        framed["length"] = rows.itemsize
+        framed["record"] = rows
+        framing = framed.view(np.uint8).data
+        self._digest.update(framing)
+        self._statistics.update_columns(self._codec.decode_records(framing, len(rows)))
+        self._writer.write_array(rows)
 
     def _write_each(self, records: pa.Array) -> None:
         for record in records.to_pylist():

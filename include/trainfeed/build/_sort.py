@@ -84,6 +84,16 @@ class RecordColumn:
         view = np.frombuffer(data if len(records) else b"", np.uint8)
         return view[start : start + len(records) * size].view(f"V{size}")
 
+    def joined(self, records: pa.ChunkedArray) -> NDArray[np.void]:
+        """Return records of one size as an array of voids, which shares the memory of one chunk."""
+        parts = [self.rows(chunk) for chunk in records.chunks]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of every record, 0 when they differ."""
+        return self._size or 0
+
     def _wrap(self, rows: NDArray[np.void]) -> pa.Array:
         """Return an array of voids as a binary array that shares its memory."""
         ends = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(rows.itemsize)

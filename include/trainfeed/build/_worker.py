@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 import pyarrow as pa
 
 from trainfeed.build._family import adopt_orphans
+from trainfeed.build._heap import give_back, return_large_blocks
 from trainfeed.build._jobs import Desk, Job
 from trainfeed.build._worker_protocol import NOWHERE, STACK_SIGNAL, Place
 from trainfeed.errors import PreprocessError, TrainFeedError
@@ -25,10 +26,6 @@ from trainfeed.errors import PreprocessError, TrainFeedError
 __all__ = ["main"]
 
 _PR_SET_PDEATHSIG: Final = 1
-_M_TRIM_THRESHOLD: Final = -1
-_M_MMAP_THRESHOLD: Final = -3
-_LARGE_BYTES: Final = 4 << 20
-_KEPT_BYTES: Final = 64 << 20
 
 
 def main(channel: int, progress: int, parent: int) -> None:
@@ -47,11 +44,8 @@ def main(channel: int, progress: int, parent: int) -> None:
     # One worker is one core's worth of work; there are several of them.
     pa.set_cpu_count(1)
     # A batch reuses the memory of the one before: new pages from the kernel cost more than sorting.
-    # Large blocks go back, each by itself: the holes that they left would be twice what is in use.
     pa.set_memory_pool(pa.system_memory_pool())
-    libc = ctypes.CDLL(None)
-    libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
-    libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+    return_large_blocks()
     own = os.getpid()
     connection = Connection(channel)
     desk = Desk(Place(progress), on_piece=lambda index: connection.send(("piece", index)))
@@ -61,7 +55,7 @@ def main(channel: int, progress: int, parent: int) -> None:
         except EOFError:
             return
         if job is None:
-            libc.malloc_trim(0)
+            give_back()
             continue
         connection.send(("started", None))
         desk.place.take()

@@ -26,7 +26,7 @@ from trainfeed.config import Environment
 from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf, canonical
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import GateError
-from trainfeed.samples import Schema, Statistics
+from trainfeed.samples import FieldStatistics, Schema, Statistics
 from trainfeed.spec import DatasetSpec
 
 __all__ = ["check"]
@@ -224,15 +224,19 @@ def _filtered(ledger: Ledger) -> dict[str, int]:
 def _counted(
     stage: Stage, ledger: Ledger, statistics: Mapping[str, Statistics], late: Mapping[str, Any]
 ) -> Counts:
-    total = Statistics(Schema.from_json(stage.plan.fields))
-    for split in stage.plan.splits:
-        total.merge(statistics[split])
+    # Of the fields that gates are about: there may be very many others.
+    schema = Schema.from_json(stage.plan.fields)
+    names = sorted({str(gate["field"]) for gate in stage.plan.quality if gate.get("field")})
+    totals = {name: FieldStatistics(schema[name]) for name in names}
+    for name, total in totals.items():
+        for split in stage.plan.splits:
+            total.merge(statistics[split].fields[name])
     return Counts(
         read=sum(leaf.read.records for leaf in ledger.values()),
         quarantined=sum(leaf.quarantined.records for leaf in ledger.values()),
         samples=sum(leaf.valid.samples for leaf in ledger.values()),
         late=late["refused"],
-        statistics=total.to_json(),
+        statistics={name: total.to_json() for name, total in totals.items()},
         filtered=sum(_filtered(ledger).values()),
     )
 

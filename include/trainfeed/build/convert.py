@@ -20,6 +20,7 @@ from trainfeed.build._merge import Merge
 from trainfeed.build._plan_file import PlannedShard
 from trainfeed.build._ref import PlanRef
 from trainfeed.build._run import Run
+from trainfeed.build._sample_limits import field_bytes
 from trainfeed.build._shard import ShardWriter
 from trainfeed.build._spill import RECORD, SPILL_SCHEMA, TrailerWriter, first_shards
 from trainfeed.build._spill_file import ArrowWithTrailer
@@ -56,7 +57,7 @@ def _convert(stage: Stage, unit: int) -> dict[str, Any]:
     make_folders(stage.folder.staged(stage.plan.plan_id))
     shards = unit_of(stage.plan.convert, unit)
     scratch = stage.spill / f".convert-{unit:05d}"
-    merge = Merge(stage.plan, stage.spec.resources.memory_bytes, scratch)
+    merge = Merge(stage.plan, _room_for_samples(stage.spec), scratch)
     entries = []
     with ExitStack() as stack:
         spills = [
@@ -76,6 +77,12 @@ def _convert(stage: Stage, unit: int) -> dict[str, Any]:
         "samples": sum(entry["samples"] for entry in entries),
         "bytes": sum(entry["bytes"] for entry in entries),
     }
+
+
+def _room_for_samples(spec: DatasetSpec) -> int:
+    """Return the memory beside what statistics of the fields take; a quarter at least."""
+    memory_bytes = spec.resources.memory_bytes
+    return max(memory_bytes // 4, memory_bytes - field_bytes(spec))
 
 
 class _Segment(NamedTuple):

@@ -22,6 +22,7 @@ from trainfeed.build._plan_file import Plan
 from trainfeed.build._planned import first_few
 from trainfeed.build._planner import Planner
 from trainfeed.build._published_inputs import PublishedInputs, is_away
+from trainfeed.build._sample_limits import require_room_for_fields
 from trainfeed.build._signature import require_function
 from trainfeed.build._space import require_space
 from trainfeed.config import Environment
@@ -82,6 +83,7 @@ def plan(
         RootError: Nobody has made the publication root.
         UnsuitableStoreError: The publication root cannot publish atomically.
         QuotaExceededError: The landing area or the publication root has too little space.
+        MemoryLimitError: The data set has more fields than ``memory_bytes`` has room for.
     """
     started = time.perf_counter()
     _require_reasons(rebuild=rebuild, allow_gap=allow_gap)
@@ -95,6 +97,8 @@ def plan(
     found, verdict, note = _find(spec, interval, env, folder, asked)
     if isinstance(found, Skip):
         return _skipped(folder, write_skip(folder, found), started)
+    if verdict == "build":
+        require_room_for_fields(spec)
     keep_code(folder, spec)
     faults.point("plan.after_save")
     if verdict == "build" and checks_space:

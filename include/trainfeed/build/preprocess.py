@@ -17,6 +17,7 @@ from trainfeed.build._account import Lateness, require_bounded
 from trainfeed.build._deaths import explain
 from trainfeed.build._engine import Death, Limits, rest_workers, run_jobs
 from trainfeed.build._group import batch_bytes_of
+from trainfeed.build._heap import give_back, return_large_blocks
 from trainfeed.build._jobs import FunctionJob
 from trainfeed.build._merge import Merge
 from trainfeed.build._ref import PlanRef
@@ -157,6 +158,7 @@ def _settle_spill(
         return
     # Workers keep memory for their next job, and what they have sorted is merged here.
     rest_workers()
+    return_large_blocks()
     account = {
         "ledger": ledger.to_json(),
         "late": _late(parts),
@@ -170,6 +172,7 @@ def _settle_spill(
             files[-1].close()
         merge = Merge(stage.plan, stage.spec.resources.memory_bytes, scratch)
         target.write_atomic(lambda file: _write_merged(stage, files, file, merge, account))
+    give_back()
 
 
 def _write_merged(

@@ -16,10 +16,10 @@ from trainfeed.samples._histogram import Histogram, byte_counts, byte_values
 from trainfeed.samples._moments import Moments, Taken
 from trainfeed.samples._top_values import TopValues, loaded_top
 
-__all__ = ["ByteNumbers", "Numbers"]
+__all__ = ["BLOCK_VALUES", "ByteNumbers", "Numbers"]
 
 # Large enough that numpy's cost per call vanishes, small enough for the processor's cache.
-_BLOCK_VALUES: Final = 1 << 14
+BLOCK_VALUES: Final = 1 << 14
 
 
 class Numbers:
@@ -29,10 +29,19 @@ class Numbers:
         dtype: Their dtype.
         sketches: Whether to take a histogram.
         top: Whether to look for frequent values, too, where they are integers.
+        block_values: How many are taken at once; fewer wait until there are so many.
     """
 
-    def __init__(self, dtype: np.dtype[Any], *, sketches: bool, top: bool) -> None:
+    def __init__(
+        self,
+        dtype: np.dtype[Any],
+        *,
+        sketches: bool,
+        top: bool,
+        block_values: int = BLOCK_VALUES,
+    ) -> None:
         self._dtype = dtype
+        self._block_values = block_values
         # As large as what waits needs it: there may be many fields, of few samples each.
         self._block = np.empty(0, self._dtype)
         self._num_pending = 0
@@ -47,11 +56,11 @@ class Numbers:
     def add(self, numbers: NDArray[Any]) -> None:
         """Take numbers of the dtype, shape ``(n,)``; none of their memory is kept."""
         numbers = numbers.view(self._dtype)
-        while (end := self._num_pending + len(numbers)) >= _BLOCK_VALUES:
-            rest = _BLOCK_VALUES - self._num_pending
+        while (end := self._num_pending + len(numbers)) >= self._block_values:
+            rest = self._block_values - self._num_pending
             block = numbers[:rest]
             if self._num_pending:
-                self._reserve(_BLOCK_VALUES)
+                self._reserve(self._block_values)
                 self._block[self._num_pending :] = block
                 block = self._block
             self._taken.take(block)
@@ -83,12 +92,14 @@ class Numbers:
     def _reserve(self, num_values: int) -> None:
         """Let the block have room for so many values."""
         if num_values > len(self._block):
-            larger = np.empty(min(_BLOCK_VALUES, 2 * num_values), self._dtype)
+            larger = np.empty(min(self._block_values, 2 * num_values), self._dtype)
             larger[: self._num_pending] = self._block[: self._num_pending]
             self._block = larger
 
     def _total(self) -> Taken:
-        """Return what was taken, with nothing pending."""
+        """Return what was taken, with nothing pending; what was taken itself where that is so."""
+        if not self._num_pending:
+            return self._taken
         total = self._taken.copy()
         total.take(self._block[: self._num_pending])
         return total

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, SampleShapeError
 from trainfeed.samples._columns import common_length, present_rows
-from trainfeed.samples._numbers import ByteNumbers, Numbers
+from trainfeed.samples._numbers import BLOCK_VALUES, ByteNumbers, Numbers
 from trainfeed.samples._schema import Field, Schema
 from trainfeed.samples._statistics_entries import require_entries
 from trainfeed.samples._texts import Texts
 from trainfeed.samples._values import as_array, as_bytes, refuse
 
 __all__ = ["FieldStatistics", "Statistics"]
+
+# What numbers of all fields take together, at most, while they wait for their block to be full: of
+# schemas of more than 256 fields of 8 bytes the blocks are smaller.
+_WAITING_BYTES: Final = 32 << 20
+_LEAST_BLOCK_VALUES: Final = 64
 
 
 class FieldStatistics:
@@ -25,6 +30,7 @@ class FieldStatistics:
     Args:
         field: The field.
         sketches: Whether to take a histogram and frequent values, too.
+        block_values: How many numbers are taken at once.
 
     Attributes:
         field: The field.
@@ -32,7 +38,9 @@ class FieldStatistics:
         nulls: How many of them lack the field.
     """
 
-    def __init__(self, field: Field, *, sketches: bool = True) -> None:
+    def __init__(
+        self, field: Field, *, sketches: bool = True, block_values: int = BLOCK_VALUES
+    ) -> None:
         self.field = field
         self.count = 0
         self.nulls = 0
@@ -42,7 +50,12 @@ class FieldStatistics:
         elif field.values_dtype.itemsize == 1:
             self._content = ByteNumbers(field.values_dtype, sketches=sketches)
         else:
-            self._content = Numbers(field.values_dtype, sketches=sketches, top=not field.shape)
+            self._content = Numbers(
+                field.values_dtype,
+                sketches=sketches,
+                top=not field.shape,
+                block_values=block_values,
+            )
 
     def update(self, value: object) -> None:
         """Take the value of one sample, None where the field is absent.
@@ -155,7 +168,11 @@ class Statistics:
     """
 
     def __init__(self, schema: Schema, *, sketches: bool = True) -> None:
-        self.fields = {field.name: FieldStatistics(field, sketches=sketches) for field in schema}
+        size = _block_values(schema)
+        self.fields = {
+            field.name: FieldStatistics(field, sketches=sketches, block_values=size)
+            for field in schema
+        }
 
     def update(self, sample: Mapping[str, Any]) -> None:
         """Take one sample.
@@ -210,3 +227,11 @@ class Statistics:
             field.name: FieldStatistics.from_json(field, value[field.name]) for field in schema
         }
         return statistics
+
+
+def _block_values(schema: Schema) -> int:
+    """Return how many numbers of a field are taken at once: the schema alone decides."""
+    widths = (f.values_dtype.itemsize for f in schema if not f.is_text)
+    row_bytes = sum(width for width in widths if width > 1)
+    fitting = _WAITING_BYTES // max(1, row_bytes)
+    return max(_LEAST_BLOCK_VALUES, min(BLOCK_VALUES, 1 << max(0, fitting.bit_length() - 1)))

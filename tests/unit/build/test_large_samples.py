@@ -1,8 +1,11 @@
 """Samples of any size are sorted within ``memory_bytes``; no work file is read more than once."""
 
 import itertools
+import subprocess
+import sys
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +16,7 @@ from trainfeed.build import PlanRef
 from trainfeed.build._merge import Merge, held_batch_bytes
 from trainfeed.build._plan_file import load_plan
 from trainfeed.build._run import Run
-from trainfeed.build._sample_limits import BatchSize, SampleLimits
+from trainfeed.build._sample_limits import BatchSize, SampleLimits, fitting_processes
 from trainfeed.build._spill import SPILL_SCHEMA, TrailerWriter
 from trainfeed.build._spill_file import ArrowWithTrailer
 from trainfeed.build.convert import convert
@@ -21,9 +24,11 @@ from trainfeed.build.ingest import ingest
 from trainfeed.build.plan import plan
 from trainfeed.build.preprocess import preprocess
 from trainfeed.errors import MemoryLimitError, PreprocessError
+from trainfeed.samples import Statistics
 from trainfeed.storage import Location
 
 MIB = 1 << 20
+PY = "preprocess.py"
 CODE = """
 import numpy as np
 
@@ -127,9 +132,73 @@ def test_processes_are_as_many_as_have_room_for_a_sample(project):
     assert sum(split.samples for split in project.version().manifest.splits.values()) == 30
 
 
+@pytest.mark.parametrize("code", [CODE, BATCH_CODE])
+def test_samples_of_an_eighth_of_the_memory_are_built(project, code):
+    """The least memory that holds samples is eight times the largest of them."""
+    sized(project, [(MIB >> 3) - 16] * 12, code=code)
+    if code is BATCH_CODE:
+        project.edit("input: record", "input: batch")
+    project.build()
+    assert sum(split.samples for split in project.version().manifest.splits.values()) == 12
+
+
+def test_fields_that_the_memory_has_no_room_for_are_refused_before_anything_is_read(project):
+    names = [f"f{number}" for number in range(60)]
+    fields = "\n".join(f"  {name}: {{dtype: int64}}" for name in names)
+    project.edit("  value: {dtype: float32}", fields + "\n  value: {dtype: float32}")
+    project.edit('"value": row["value"]', '"value": 1.0, **{f"f{n}": n for n in range(60)}', PY)
+    project.edit("seed: 7", "seed: 7\nresources: {memory_bytes: 1MiB}")
+    with pytest.raises(
+        MemoryLimitError, match=r"62 fields.* raise resources.memory_bytes to 25395"
+    ):
+        plan(project.spec, project.interval(), project.env)
+    assert not list(Path(project.env.landing).glob("**/*.*"))
+    project.edit("memory_bytes: 1MiB", "memory_bytes: 2539520")
+    project.build()
+
+
+def test_processes_are_as_many_as_have_room_for_the_fields(project):
+    project.edit("seed: 7", "seed: 7\nresources: {memory_bytes: 1MiB, processes: 64}")
+    assert fitting_processes(project.spec) == (1 << 20) // (2 * 40 << 10)
+
+
 def test_many_samples_of_one_record_are_sorted_in_runs(project):
     sized(project, [50_000], copies=100)
     assert preprocess(*planned(project), 0)["runs"] > 20
+
+
+def test_a_run_takes_a_sixth_of_the_memory(project):
+    """Of 1 MiB that is three samples of 50,000 bytes, which come in blocks of two."""
+    sized(project, [50_000], copies=100)
+    assert preprocess(*planned(project), 0)["runs"] == 50
+
+
+HOLES = """
+import os, sys
+
+if len(sys.argv) > 1:
+    from trainfeed.build._heap import return_large_blocks
+
+    return_large_blocks()
+for _ in range(3):
+    # What is freed raises the size from which blocks are the system's own.
+    b"x" * (20 << 20)
+between = []
+held = [(b"x" * (20 << 20), between.append(b"x" * 200_000)) for _ in range(10)]
+del held
+with open("/proc/self/statm") as file:
+    print(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20)
+"""
+
+
+def test_large_blocks_go_back_by_themselves():
+    """Without that 200 MiB stay, of 10 blocks of 20 MiB between which something else lives."""
+    mib = [
+        int(subprocess.run([sys.executable, "-c", HOLES, *more], stdout=-1, check=True).stdout)
+        for more in ([], ["return"])
+    ]
+    assert mib[0] > 200
+    assert mib[1] < 150
 
 
 def test_a_function_of_batches_gets_as_many_records_as_its_samples_leave_room_for():
@@ -223,6 +292,27 @@ def test_convert_reads_every_batch_once_however_many_shards_there_are(project, m
     assert len(found.preprocess) > 5
     assert sum(found.shards.values()) > 60
     assert set(read.values()) == {1}
+
+
+def test_large_records_of_one_size_are_counted_many_at_once(project, monkeypatch):
+    """A step for each field of each record is most of what a build of many fields takes."""
+    project.edit("value: {dtype: float32}", "value: {dtype: float32, shape: [25000]}")
+    project.edit('"value": row["value"]', '"value": [row["value"]] * 25000', "preprocess.py")
+    project.record({0: [batch([event(i, START_MS + i) for i in range(60)])]})
+    where = planned(project)
+    preprocess(*where, 0)
+    lengths = []
+    update = Statistics.update_columns
+
+    def counting(statistics, columns):
+        lengths.append(len(columns["value"]))
+        update(statistics, columns)
+
+    monkeypatch.setattr(Statistics, "update_columns", counting)
+    for unit in range(len(load_plan(project.folder, where[2]).convert)):
+        convert(*where, unit)
+    assert sum(lengths) == 60
+    assert max(lengths) == 10
 
 
 def counted(monkeypatch):

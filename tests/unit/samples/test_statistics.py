@@ -220,3 +220,41 @@ def test_field_that_varies_in_size_has_no_columns():
 def test_json_that_is_no_statistics_is_a_format_error(value):
     with pytest.raises(FormatError):
         Statistics.from_json(SCHEMA, value)
+
+
+def _waiting_bytes(statistics):
+    return sum(field._content._block.nbytes for field in statistics.fields.values())
+
+
+def test_numbers_of_very_many_fields_wait_within_a_bound():
+    """Blocks of 16,384 values would be 128 MiB of 1,000 fields, and 1.3 GB of 10,000."""
+    schema = Schema(tuple(Field(f"f{number}", "int64") for number in range(1000)))
+    statistics = Statistics(schema)
+    column = np.arange(6000)
+    for _ in range(2):
+        statistics.update_columns(dict.fromkeys(schema.names, column))
+    assert 0 < _waiting_bytes(statistics) <= 32 << 20
+    assert statistics.fields["f0"].to_json()["values"] == 12_000
+
+
+def test_blocks_of_few_fields_stay_as_they_were():
+    """How many numbers are taken at once shows in the last digit of a mean."""
+    fields = [Field(f"f{number}", "float64") for number in range(256)]
+    for count, size in ((1, 1 << 14), (256, 1 << 14)):
+        found = Statistics(Schema(tuple(fields[:count]))).fields["f0"]._content._block_values
+        assert found == size
+
+
+def test_asking_for_statistics_changes_nothing_of_what_they_are():
+    one, other = (Statistics(Schema((Field("n", "int64"),))) for _ in range(2))
+    for statistics in (one, other):
+        statistics.update({"n": 3})
+    merged = Statistics(Schema((Field("n", "int64"),)))
+    merged.merge(one)
+    merged.merge(other)
+    assert merged.to_json() == merged.to_json()
+    assert one.to_json() == other.to_json()
+    merged.update({"n": 4})
+    assert (merged.fields["n"].count, one.fields["n"].count) == (3, 1)
+    assert one.to_json()["n"]["top"] == [[3, 1]]
+    assert merged.to_json()["n"]["top"] == [[3, 2], [4, 1]]
