@@ -169,6 +169,6 @@ lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
 wheel: setup-dev ## Build the shared package and import it in an environment without Airflow
 	rm -rf dist && $(BIN)uv build --quiet --wheel --out-dir dist
 	$(BIN)uv venv --quiet --clear dist/venv && $(BIN)uv pip install --quiet --python dist/venv/bin/python dist/*.whl
-	cd dist && env -u PYTHONPATH venv/bin/trainfeed --version && env -u PYTHONPATH venv/bin/python -c 'import importlib.util as u; assert u.find_spec("airflow") is None; import trainfeed.readers, trainfeed.training, trainfeed.build.pipeline'
+	cd dist && env -u PYTHONPATH venv/bin/trainfeed --version && env -u PYTHONPATH venv/bin/python -c 'import importlib.util as u; assert u.find_spec("airflow") is None; import trainfeed.readers, trainfeed.training, trainfeed.pipeline.local'
 clean: ## Remove what was built here; data/ with its versions and .services/ stay
 	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -16,7 +16,7 @@ from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import NotFoundError
 from trainfeed.scaffold import new_dataset
-from trainfeed.spec import load_spec, load_specs
+from trainfeed.specification import load_spec, load_specs
 
 FRAMEWORKS = ("jax", "paddle", "tensorflow", "torch")
 # What trainfeed hands out, and nobody makes by hand; Roots and DatasetFolder take text when made.

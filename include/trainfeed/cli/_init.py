@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trainfeed.cli._output import print_json, printable, program
+from trainfeed.cli._printing import print_json, printable, program
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import init_root
 from trainfeed.dataset.root import data_sets_of

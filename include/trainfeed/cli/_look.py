@@ -9,16 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.cli._file_options import progress
-from trainfeed.cli._output import (
-    print_json,
-    print_mapping,
-    print_message,
-    print_rows,
-    printable,
-    program,
-)
-from trainfeed.cli._target import (
+from trainfeed.cli._look_target import (
     Target,
     complete_target,
     known_folder,
@@ -26,6 +17,15 @@ from trainfeed.cli._target import (
     readable_environment,
     specified,
 )
+from trainfeed.cli._printing import (
+    print_json,
+    print_mapping,
+    print_message,
+    print_rows,
+    printable,
+    program,
+)
+from trainfeed.cli.file import progress
 from trainfeed.config import Environment
 from trainfeed.dataset import Coverage, DatasetFolder, Version, published_in
 from trainfeed.dataset.layout import generation_name

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from trainfeed.cli._output import print_rows, printable
+from trainfeed.cli._printing import print_rows, printable
 
 __all__ = ["print_preview"]
 
@@ -16,7 +16,7 @@ _LENGTHS: Final = {"min": "min_length", "max": "max_length", "mean": "mean_lengt
 
 
 def print_preview(report: Mapping[str, Any]) -> None:
-    """Print what ``trainfeed.build.preview`` found: counts, samples, quarantine, statistics."""
+    """Print what ``trainfeed.pipeline.preview`` found: counts, samples, quarantine, statistics."""
     samples = ", ".join(f"{count} {split}" for split, count in report["samples"].items())
     summary = (
         f"{report['dataset']}/{report['interval']}: {report['records']} records read, samples:"

@@ -13,21 +13,21 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.build import PlanRef
-from trainfeed.build.quarantine import (
+from trainfeed.cli._look_target import readable_environment
+from trainfeed.cli._printing import print_json, print_message, print_rows, printable, program
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset.layout import parse_generation
+from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline.quarantine import (
     Quarantine,
     QuarantinedRecord,
     quarantine_of_plan,
     quarantine_of_version,
     unpublished_plans,
 )
-from trainfeed.cli._output import print_json, print_message, print_rows, printable, program
-from trainfeed.cli._target import readable_environment
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.dataset.layout import parse_generation
-from trainfeed.errors import ConfigError, NotFoundError
-from trainfeed.spec import did_you_mean
+from trainfeed.specification import did_you_mean
 
 __all__ = ["app"]
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trainfeed.cli._output import print_message, program
+from trainfeed.cli._printing import print_message, program
 from trainfeed.config import command_environ
 
 __all__ = ["IntervalBuild", "build_each"]
@@ -38,7 +38,7 @@ class IntervalBuild:
     Attributes:
         interval: Its name.
         status: Exit status of its command; None where it was not started, or ended from here.
-        report: What ``trainfeed.build.pipeline.build`` returned; empty unless status is 0.
+        report: What ``trainfeed.pipeline.local.build`` returned; empty unless status is 0.
         error: Kind and text of the error; empty where there is none.
     """
 

@@ -9,11 +9,10 @@ from typing import Any, Final, TypeAlias
 
 from numpy.typing import NDArray
 
-from trainfeed.conversion._builder import RunBuilder
-from trainfeed.conversion._manifest import Encoding, ShardManifest
-from trainfeed.conversion._options import AnyCodec, ConvertOptions, ShardFormat
-from trainfeed.conversion._records import ArrayEncoder, record_encoder
-from trainfeed.conversion._target import Target
+from trainfeed.conversion._conversion_options import AnyCodec, ConvertOptions, ShardFormat
+from trainfeed.conversion.samplefiles import ArrayEncoder, record_encoder
+from trainfeed.conversion.shardset import Encoding, ShardManifest, Target
+from trainfeed.conversion.sorting import RunBuilder
 from trainfeed.readers import BlockReader, open_reader
 from trainfeed.recordio import Codec
 from trainfeed.samples import Schema

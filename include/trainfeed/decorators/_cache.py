@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from trainfeed.decorators._kept import Kept
-from trainfeed.decorators._stage import (
+from trainfeed.decorators._kept_pass import Kept
+from trainfeed.decorators._reader_stage import (
     BlockStage,
     Stage,
     block_reader,

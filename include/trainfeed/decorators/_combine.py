@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import TypeVar
 
-from trainfeed.decorators._stage import (
+from trainfeed.decorators._reader_stage import (
     BlockStage,
     Stage,
     block_reader,

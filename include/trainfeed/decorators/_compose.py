@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, TypeVar
 
-from trainfeed.decorators._stage import BlockStage, Stage, open_blocks, open_samples
+from trainfeed.decorators._reader_stage import BlockStage, Stage, open_blocks, open_samples
 from trainfeed.decorators._start import Start, starts_of
 from trainfeed.errors import ReaderEndedError
 from trainfeed.readers import (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from trainfeed.decorators._stage import (
+from trainfeed.decorators._reader_stage import (
     BlockStage,
     Stage,
     block_reader,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.decorators._stage import Stage, block_reader, open_blocks, open_samples
+from trainfeed.decorators._reader_stage import Stage, block_reader, open_blocks, open_samples
 from trainfeed.decorators._start import Start
 from trainfeed.errors import SampleShapeError
 from trainfeed.readers import Block, BlockReader, Reader, ReaderLike, RowForm, Sample

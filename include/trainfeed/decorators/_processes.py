@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trainfeed.decorators._stage import (
+from trainfeed.decorators._reader_stage import (
     BlockStage,
     Stage,
     before_fork,
@@ -17,7 +17,7 @@ from trainfeed.decorators._stage import (
     start_samples,
 )
 from trainfeed.decorators._start import Epochs, Start, starts_of
-from trainfeed.decorators._stream import iter_in_processes
+from trainfeed.processes import iter_in_processes
 from trainfeed.readers import Block, Reader, ReaderLike, Sample
 
 __all__ = ["multiprocess_reader"]

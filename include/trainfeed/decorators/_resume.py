@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainfeed.decorators._stage import (
+from trainfeed.decorators._reader_stage import (
     BlockStage,
     Stage,
     block_reader,

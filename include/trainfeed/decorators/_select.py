@@ -11,8 +11,7 @@ from typing import Any, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.decorators._rechunk import concatenated, rechunked
-from trainfeed.decorators._stage import (
+from trainfeed.decorators._reader_stage import (
     BlockStage,
     Stage,
     block_reader,
@@ -20,6 +19,7 @@ from trainfeed.decorators._stage import (
     open_blocks,
     open_samples,
 )
+from trainfeed.decorators._rechunk import concatenated, rechunked
 from trainfeed.decorators._start import Epochs, Start
 from trainfeed.readers import (
     Block,

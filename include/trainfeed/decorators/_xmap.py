@@ -13,14 +13,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from trainfeed.decorators._channel import Channel
-from trainfeed.decorators._child import Child, late, receive_any
-from trainfeed.decorators._lock import new_lock
-from trainfeed.decorators._message import Kind, receive_message, send_message
-from trainfeed.decorators._owner import require_owner
-from trainfeed.decorators._stage import Stage, count, open_samples
+from trainfeed.decorators._reader_stage import Stage, count, open_samples
 from trainfeed.decorators._start import Epochs, Start
-from trainfeed.decorators._thread import end_threads, start_thread
+from trainfeed.processes import (
+    Channel,
+    Child,
+    Kind,
+    end_threads,
+    late,
+    new_lock,
+    receive_any,
+    receive_message,
+    require_owner,
+    send_message,
+    start_thread,
+)
 from trainfeed.readers import Reader, ReaderLike, Sample
 
 __all__ = ["iter_mapped", "xmap_readers"]

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from trainfeed.decorators import batch, set_epoch
 from trainfeed.decorators.workers import before_fork, iter_ahead, iter_in_process
 from trainfeed.errors import ConfigError, LoaderError
+from trainfeed.loader._arguments import whole_value
 from trainfeed.loader._feed_variables import fed, feed_variables
 from trainfeed.loader._generator_columns import (
     ColumnBatch,
@@ -18,7 +19,6 @@ from trainfeed.loader._generator_columns import (
     refuse_batch,
 )
 from trainfeed.loader._generator_memory import fitting
-from trainfeed.loader._options import whole_value
 from trainfeed.loader._started_pass import BatchQueue, StartedPass
 from trainfeed.readers import ReaderLike
 

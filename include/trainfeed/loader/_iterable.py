@@ -11,14 +11,11 @@ from typing import Any, Final
 
 from trainfeed.decorators import buffered, is_batch, multiprocess_reader, set_epoch
 from trainfeed.errors import ConfigError, LoaderError
-from trainfeed.loader._batch import Batch
-from trainfeed.loader._cut import Tail
-from trainfeed.loader._memory import FreshMemory
-from trainfeed.loader._mixing import Weight
 from trainfeed.loader._options import LoaderOptions
-from trainfeed.loader._python import content_of, stack
-from trainfeed.loader._state import LoaderState, Weights
-from trainfeed.loader._stats import LoaderStats
+from trainfeed.loader.columns import FreshMemory
+from trainfeed.loader.order import Tail, Weight
+from trainfeed.loader.sources import content_of, stack
+from trainfeed.loader.state import Batch, LoaderState, LoaderStats, Weights
 from trainfeed.readers import ReaderLike, open_reader
 
 __all__ = ["IterableSet"]

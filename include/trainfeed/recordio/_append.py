@@ -16,12 +16,12 @@ from trainfeed.errors import (
     TruncatedError,
 )
 from trainfeed.paths import FilePath, os_errors
+from trainfeed.recordio._byte_source import Source, open_source
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader, read_header
-from trainfeed.recordio._files import Source, open_source
-from trainfeed.recordio._format import HEADER_BYTES, MAX_RAW_BYTES, Codec, located
+from trainfeed.recordio._chunk_resync import Resync
 from trainfeed.recordio._framing import record_bounds
-from trainfeed.recordio._resync import Resync
-from trainfeed.recordio._writer import RecordWriter
+from trainfeed.recordio._record_writer import RecordWriter
+from trainfeed.recordio._recordio_format import HEADER_BYTES, MAX_RAW_BYTES, Codec, located
 
 __all__ = ["RecordAppender"]
 

@@ -8,16 +8,10 @@ import numpy as np
 from isal import isal_zlib
 
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError, UnsupportedCodecError
-from trainfeed.recordio._codecs import (
-    Payload,
-    compress,
-    decompress,
-    decompress_into,
-    raw_bytes_of,
-)
-from trainfeed.recordio._files import ReadableFile, Source, open_source
+from trainfeed.recordio._byte_source import ReadableFile, Source, open_source
 from trainfeed.recordio._foreign import refuse_foreign_layout
-from trainfeed.recordio._format import (
+from trainfeed.recordio._framing import check_sizes
+from trainfeed.recordio._recordio_format import (
     HEADER_BYTES,
     MAX_RAW_BYTES,
     ChunkInfo,
@@ -25,7 +19,13 @@ from trainfeed.recordio._format import (
     Header,
     located,
 )
-from trainfeed.recordio._framing import check_sizes
+from trainfeed.recordio.compression import (
+    Payload,
+    compress,
+    decompress,
+    decompress_into,
+    raw_bytes_of,
+)
 
 __all__ = [
     "ChunkBuffers",

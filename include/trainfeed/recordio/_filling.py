@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
-from trainfeed.recordio._format import LENGTH
+from trainfeed.recordio._recordio_format import LENGTH
 
 __all__ = ["ChunkFraming", "ChunkLimits"]
 

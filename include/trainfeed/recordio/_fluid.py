@@ -15,10 +15,17 @@ from struct import Struct
 from typing import Final
 
 from trainfeed.errors import BadMagicError, FormatError, TruncatedError, UnsupportedCodecError
+from trainfeed.recordio._byte_source import ReadableFile, Source, open_source
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader, check_left
-from trainfeed.recordio._files import ReadableFile, Source, open_source
-from trainfeed.recordio._format import HEADER_BYTES, MAGIC, MAX_RAW_BYTES, Codec, Header, located
 from trainfeed.recordio._framing import iter_records, record_bounds
+from trainfeed.recordio._recordio_format import (
+    HEADER_BYTES,
+    MAGIC,
+    MAX_RAW_BYTES,
+    Codec,
+    Header,
+    located,
+)
 
 __all__ = ["FluidScanner"]
 

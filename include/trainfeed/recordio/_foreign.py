@@ -12,7 +12,7 @@ from typing import Final
 from isal import isal_zlib
 
 from trainfeed.errors import FormatError
-from trainfeed.recordio._files import Source
+from trainfeed.recordio._byte_source import Source
 
 __all__ = ["foreign_layout", "refuse_foreign_layout"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
-from trainfeed.samples._memory import ColumnMemory, items_dtype
+from trainfeed.samples._column_memory import ColumnMemory, items_dtype
 from trainfeed.samples._schema import PRESENCE, Field, Schema
 
 __all__ = [

@@ -39,7 +39,7 @@ from trainfeed.paths import storage_error
 from trainfeed.storage._atomic import claim_by_rename
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
 from trainfeed.storage._hadoop import check_length, hadoop_error, outage
-from trainfeed.storage._streams import BUFFER_BYTES, RangeSource, Target
+from trainfeed.storage._storage_streams import BUFFER_BYTES, RangeSource, Target
 
 __all__ = ["HdfsFileSystem"]
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, ClassVar
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.storage._atomic import claim_by_rename
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
-from trainfeed.storage._streams import BUFFER_BYTES, RangeSource, Target
+from trainfeed.storage._storage_streams import BUFFER_BYTES, RangeSource, Target
 from trainfeed.storage._webhdfs_client import ask, connect, map_errors
 from trainfeed.storage._webhdfs_transfer import Download, Upload
 

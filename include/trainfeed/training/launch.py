@@ -25,11 +25,11 @@ from trainfeed.dataset import (
 )
 from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
 from trainfeed.paths import make_folders
-from trainfeed.spec import DatasetSpec, TrainSpec, nearest
+from trainfeed.specification import DatasetSpec, TrainSpec, nearest
 from trainfeed.storage import posix
-from trainfeed.training._code import code_digest
 from trainfeed.training._job import JOB_FILE, JobSpec, JobVersion, describe
-from trainfeed.training._local import read_metrics, run_local
+from trainfeed.training._job_code import code_digest
+from trainfeed.training._local_job import read_metrics, run_local
 from trainfeed.window import Interval
 
 __all__ = ["train"]

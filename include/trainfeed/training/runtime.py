@@ -62,7 +62,7 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
 
 
 def _require_code(spec: JobSpec) -> None:
-    from trainfeed.training._code import code_digest
+    from trainfeed.training._job_code import code_digest
 
     actual = code_digest(Path(spec.folder))
     if actual != spec.code:
@@ -73,7 +73,7 @@ def _require_code(spec: JobSpec) -> None:
 
 
 def _load(spec: JobSpec) -> Callable[[TrainingJob], Any]:
-    from trainfeed.spec import did_you_mean
+    from trainfeed.specification import did_you_mean
 
     module_name, _, name = spec.entry.partition(":")
     # A package of its own, so that the entry may say 'from . import features'.

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
-from trainfeed.decorators._child import Child, receive_any
-from trainfeed.decorators._message import Kind, send_message
 from trainfeed.errors import WorkerDiedError
+from trainfeed.processes._child import Child, receive_any
+from trainfeed.processes._message import Kind, send_message
 
 INCLUDE = Path(__file__).parents[3] / "include"
 
@@ -95,7 +95,7 @@ def test_a_dead_mapper_is_noticed(order):
 
 
 def test_a_stopped_process_is_told(monkeypatch):
-    monkeypatch.setattr("trainfeed.decorators._child._POLL_MS", 100)
+    monkeypatch.setattr("trainfeed.processes._child._POLL_MS", 100)
 
     def read():
         yield 1
@@ -109,8 +109,8 @@ def test_a_stopped_process_is_told(monkeypatch):
 SCRIPT = """
 import itertools, os, sys, time
 from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
-from trainfeed.decorators._child import Child, receive_any
-from trainfeed.decorators._message import Kind, send_message
+from trainfeed.processes._child import Child, receive_any
+from trainfeed.processes._message import Kind, send_message
 
 def read():
     yield os.getpid()

@@ -7,14 +7,18 @@ import pytest
 
 from tests.unit.loader.conftest import NOTES, labels, note, write_images
 from trainfeed.errors import ChecksumError, SampleShapeError
-from trainfeed.loader import DataLoader, RecordFiles, _chunks, _kept, _pass, _ragged
-from trainfeed.loader._columns import Dense
-from trainfeed.loader._cursor import Cursor
-from trainfeed.loader._memory import FreshMemory
-from trainfeed.loader._rows import RowDecoder
-from trainfeed.loader._runs import Ragged
-from trainfeed.loader._scatter import Scattered, addresses_in
-from trainfeed.loader._targets import joined, targets_for
+from trainfeed.loader import DataLoader, RecordFiles
+from trainfeed.loader.columns._field_columns import Dense
+from trainfeed.loader.columns._lent_memory import FreshMemory
+from trainfeed.loader.columns._ragged import Ragged
+from trainfeed.loader.columns._scatter import Scattered, addresses_in
+from trainfeed.loader.columns._targets import joined, targets_for
+from trainfeed.loader.sources import _chunks
+from trainfeed.loader.sources import _kept_chunks as _kept
+from trainfeed.loader.sources import _ragged_samples as _ragged
+from trainfeed.loader.sources._rows import RowDecoder
+from trainfeed.loader.windows import _pass
+from trainfeed.loader.windows._cursor import Cursor
 from trainfeed.recordio import Codec, RecordIndex, RecordWriter
 from trainfeed.samples import Field, Schema, TypedCodec
 

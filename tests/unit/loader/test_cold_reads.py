@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from tests.unit.loader.conftest import labels, write_images
-from trainfeed.loader import DataLoader, RecordFiles, TFRecordFiles, _files, _mapped
-from trainfeed.loader._files import ShardFiles
+from trainfeed.loader import DataLoader, RecordFiles, TFRecordFiles
+from trainfeed.loader.files import _mapped
+from trainfeed.loader.files import _shard_files as _files
+from trainfeed.loader.files._shard_files import ShardFiles
 from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.samples import Field, Schema, TypedCodec
 from trainfeed.tfrecord import TFRecordWriter

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainfeed.errors import ConfigError
-from trainfeed.loader._cut import BatchCut, RankShare, Tail
-from trainfeed.loader._epoch_part import EpochPart
-from trainfeed.loader._keyed import permutation
-from trainfeed.loader._order import Order, lanes_for
+from trainfeed.loader.order._cut import BatchCut, RankShare, Tail
+from trainfeed.loader.order._epoch_order import Order, lanes_for
+from trainfeed.loader.order._epoch_part import EpochPart
+from trainfeed.loader.order._keyed import permutation
 
 GOLDEN_TEN = [5, 2, 3, 6, 1, 4, 7, 9, 0, 8]
 GOLDEN_THOUSAND = [842, 794, 491, 860, 862, 443, 927, 122]

@@ -11,9 +11,11 @@ import pytest
 from tests.unit.loader.conftest import num_fds, write_images
 from tests.unit.loader.datasets import Squares
 from trainfeed.errors import FormatError, StorageError
-from trainfeed.loader import DataLoader, LoaderReport, _files, _mounts
-from trainfeed.loader._files import ShardFiles
-from trainfeed.loader._memory import BufferPool, LentMemory
+from trainfeed.loader import DataLoader, LoaderReport
+from trainfeed.loader.columns._lent_memory import BufferPool, LentMemory
+from trainfeed.loader.files import _mounts
+from trainfeed.loader.files import _shard_files as _files
+from trainfeed.loader.files._shard_files import ShardFiles
 
 
 @pytest.fixture

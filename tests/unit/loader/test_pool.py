@@ -12,8 +12,9 @@ from tests.unit.loader.conftest import children, labels
 from tests.unit.loader.datasets import Offset, Slow, Squares
 from trainfeed import mix
 from trainfeed.errors import WorkerDiedError
-from trainfeed.loader import DataLoader, _workers
-from trainfeed.loader._workers import WorkerPool
+from trainfeed.loader import DataLoader
+from trainfeed.loader.workers import _worker_team as _workers
+from trainfeed.loader.workers._worker_team import WorkerPool
 
 ROOT = Path(__file__).parents[3]
 WINDOWS = (32 << 20, 64 << 20)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.unit.build.conftest import project
 from tests.unit.loader.conftest import children
+from tests.unit.pipeline.conftest import project
 from trainfeed.dataset import Skip, write_skip
 from trainfeed.errors import ConfigError, NotFoundError, WindowIncompleteError
 from trainfeed.loader import DataLoader, open_intervals

@@ -11,7 +11,8 @@ import pytest
 from tests.unit.loader.conftest import labels
 from tests.unit.loader.datasets import Squares, Stuck
 from trainfeed.errors import LoaderError
-from trainfeed.loader import DataLoader, _feeds
+from trainfeed.loader import DataLoader
+from trainfeed.loader.windows import _feeds
 
 ROOT = Path(__file__).parents[3]
 

@@ -29,7 +29,8 @@ from trainfeed.errors import (
     MemoryLimitError,
     WorkerDiedError,
 )
-from trainfeed.loader import DataLoader, _workers
+from trainfeed.loader import DataLoader
+from trainfeed.loader.workers import _worker_team as _workers
 from trainfeed.recordio import Codec
 
 # A safety net: machines are slow.

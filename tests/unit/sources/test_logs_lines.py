@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainfeed.errors import FormatError, TruncatedError
-from trainfeed.sources import LANDING_SCHEMA, LineRange, _logs_lines, iter_lines
-from trainfeed.sources._landing_format import BATCH_ROWS
+from trainfeed.sources import LANDING_SCHEMA, LineRange, iter_lines
+from trainfeed.sources.landing._landing_format import BATCH_ROWS
+from trainfeed.sources.logs import _logs_lines
 from trainfeed.storage import Location
 
 FILES = {

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from trainfeed.errors import StorageError
-from trainfeed.storage._streams import RangeSource, Target
+from trainfeed.storage._storage_streams import RangeSource, Target
 
 
 class Asked:

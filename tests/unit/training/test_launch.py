@@ -26,8 +26,8 @@ from trainfeed.errors import (
     WindowIncompleteError,
 )
 from trainfeed.training import TrainingJob, runtime
-from trainfeed.training._code import code_digest
 from trainfeed.training._job import JobSpec
+from trainfeed.training._job_code import code_digest
 from trainfeed.training.launch import train
 
 ROOT = Path(__file__).parents[3]

@@ -1,0 +1,53 @@
+"""Arguments checked one by one: whole numbers, and members of an enumeration."""
+
+from __future__ import annotations
+
+import operator
+from enum import StrEnum
+from typing import SupportsIndex, TypeVar
+
+from trainfeed.errors import ConfigError
+
+__all__ = ["enum_of", "whole", "whole_value"]
+
+_Enum = TypeVar("_Enum", bound=StrEnum)
+
+
+def whole(name: str, value: object, least: int, most: int | None = None) -> int:
+    """Return a whole number, of whatever type it is, as an ``int``.
+
+    Raises:
+        ConfigError: It is none, or below ``least``, or above ``most``.
+    """
+    number = least - 1
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        number = operator.index(value)
+    if number < least or (most is not None and number > most):
+        upto = "on" if most is None else f"to {most}"
+        raise ConfigError(f"expected {name} as a whole number from {least} {upto}, got {value!r}")
+    return number
+
+
+def whole_value(name: str, value: object, least: int) -> int:
+    """Return a whole number as ``whole`` does, for what stands in for another library's class.
+
+    Raises:
+        ValueError: It is none, or below ``least``: what users of the original catch.
+    """
+    try:
+        return whole(name, value, least)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+def enum_of(kind: type[_Enum], name: str, value: str) -> _Enum:
+    """Return the member of an enumeration.
+
+    Raises:
+        ConfigError: It has no such member.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(kind)
+        raise ConfigError(f"expected {name} as one of {known}, got {value!r}") from None

@@ -1,0 +1,94 @@
+"""Tells why a worker ended: what the function did, where, what was kept, what to do."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import suppress
+from typing import Final
+
+from trainfeed.errors import EngineError, MemoryLimitError, PreprocessError, TrainFeedError
+from trainfeed.pipeline.stage import Stage, kept
+from trainfeed.pipeline.workers import Death
+from trainfeed.specification import DatasetSpec
+
+__all__ = ["explain", "memory_ran_out"]
+
+_SAID: Final = "it had printed"
+
+
+def explain(stage: Stage, death: Death) -> TrainFeedError:
+    """Return the error that says what the function of a stage did to its worker."""
+    resources = stage.spec.resources
+    where = _where(stage, death)
+    if death.cause == "memory":
+        return _error(
+            MemoryLimitError,
+            stage,
+            f"took {death.detail} bytes of memory {where}, above resources.worker_memory_bytes ="
+            f" {resources.worker_memory_bytes}",
+            "keep less in the function, or raise it in dataset.yaml",
+        )
+    if death.cause == "time":
+        return _error(
+            PreprocessError,
+            stage,
+            f"took longer than resources.time_limit = {resources.time_limit.total_seconds():g} s"
+            f" {where}",
+            f"fix the loop, or raise it in dataset.yaml{_printed('it was at', death)}",
+        )
+    if want := memory_ran_out(stage.spec, death):
+        return _error(EngineError, stage, f"{want[0]} {where}", want[1] + _printed(_SAID, death))
+    if death.cause == "signal":
+        name = str(death.detail)
+        with suppress(ValueError):
+            name = signal.Signals(death.detail).name
+        return _error(
+            EngineError,
+            stage,
+            f"was ended by {name} {where}",
+            "a kill, a crash in native code, or the machine was out of memory; run again, or look"
+            f" into that record{_printed(_SAID, death)}",
+        )
+    return _error(
+        PreprocessError,
+        stage,
+        f"ended its process with status {death.detail} {where}",
+        "raise Reject for broken records, and never call os._exit" + _printed(_SAID, death),
+    )
+
+
+def memory_ran_out(spec: DatasetSpec, death: Death) -> tuple[str, str] | None:
+    """Return what the kernel did to a worker for want of memory, and what to do; None if not so."""
+    if death.for_want_of_memory is False:
+        return None
+    probably = "probably " if death.for_want_of_memory is None else ""
+    # What a task has that runs beside others is a share of the settings: no numbers of them here.
+    remedy = (
+        "give the machine or container more memory, or lower resources.processes or"
+        " resources.memory_bytes in dataset.yaml; with resources.worker_memory_bytes ="
+        f" {spec.resources.worker_memory_bytes} below what is there, a function that takes too much"
+        " is told with its record"
+    )
+    return f"was ended by SIGKILL, {probably}by the kernel for want of memory", remedy
+
+
+def _error(kind: type[TrainFeedError], stage: Stage, what: str, remedy: str) -> TrainFeedError:
+    name = f"{stage.spec.preprocess.function} of data set {stage.spec.name!r}"
+    return kind(f"{name} {what}; {kept(stage.spec)}; {remedy}")
+
+
+def _where(stage: Stage, death: Death) -> str:
+    index, first, last, record = death.place
+    if index is None:
+        return "while it was loaded"
+    piece = stage.plan.ranges[index]
+    whole = f"[{piece.start}, {piece.end}) of {piece.source}"
+    if record is not None:
+        return f"at {piece.source} offset {record}, in {whole}"
+    if first is not None:
+        return f"in the batch of {piece.source} offsets {first} to {last}, in {whole}"
+    return f"before the first record of {whole}"
+
+
+def _printed(what: str, death: Death) -> str:
+    return f"; {what}:\n{death.printed}" if death.printed else ""
