@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.unit.pipeline.conftest import project
-from tests.unit.pipeline.test_batch_mode import CODE, as_batches
+from tests.unit.pipeline.functions.test_batch_mode import CODE, as_batches
 from trainfeed.loader import DataLoader
 from trainfeed.readers import open_dataset
 from trainfeed.tfrecord import TFRecordReader, decode_example

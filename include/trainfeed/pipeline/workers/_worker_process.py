@@ -43,7 +43,7 @@ _STACK_S: Final = 5.0
 _STACK_BEGIN: Final = "(most recent call first):\n"
 _STACK_END: Final = b"in <module>\n"
 # Where the user's frames end, and what nobody wants to read begins.
-_OUR_FRAME: Final = f'  File "{Path(__file__).with_name("_user_function.py")}'
+_OUR_FRAME: Final = f'  File "{Path(__file__).parent.with_name("functions") / "_user_function.py"}'
 _READ_BYTES: Final = 64 << 10
 # Of what functions print: logged per job, and shown in an error.
 _MAX_LOGGED_BYTES: Final = 64 << 10

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.pipeline.log_project import DAY, make_log_project
-from tests.unit.pipeline.test_dry_run import tree
+from tests.unit.pipeline.preview.test_dry_run import tree
 from trainfeed.dataset import Manifest, read_skip
 from trainfeed.errors import ConflictError, FormatError, LogsMissingError, WindowOpenError
 from trainfeed.pipeline.planner import require_complete, waits_until

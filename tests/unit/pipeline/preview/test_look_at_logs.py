@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.pipeline.clicks import day
-from tests.unit.pipeline.test_dry_run import tree
+from tests.unit.pipeline.preview.test_dry_run import tree
 from trainfeed.errors import LogsMissingError, WindowOpenError
 from trainfeed.pipeline.local import build
 from trainfeed.pipeline.plan import plan

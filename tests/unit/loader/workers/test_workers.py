@@ -296,7 +296,7 @@ def test_a_forked_process_does_not_touch_the_workers_of_its_parent(images):
 
 # --- whole processes ------------------------------------------------------------------------------
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SCRIPT = f"""
 import sys
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "include")!r}]

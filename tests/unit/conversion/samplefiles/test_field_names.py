@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.unit.conversion.test_webdataset import tar_of
+from tests.unit.conversion.formats.test_webdataset import tar_of
 from trainfeed.conversion import SinkOptions, SourceOptions, convert, open_sample_file, transcode
 from trainfeed.errors import ConfigError
 from trainfeed.samples import Field, Schema

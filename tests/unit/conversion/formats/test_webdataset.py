@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.unit.conversion.conftest import peak_below
-from tests.unit.conversion.test_formats import RICH, rich_samples
+from tests.unit.conversion.formats.test_formats import RICH, rich_samples
 from trainfeed.conversion import (
     Format,
     SinkOptions,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.conversion.test_webdataset import MEMBERS, tar_of
+from tests.unit.conversion.formats.test_webdataset import MEMBERS, tar_of
 from trainfeed.conversion import ColumnOptions, Format, SourceOptions, open_sample_file
 from trainfeed.errors import TrainFeedError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.pipeline.test_dry_run import tree
+from tests.unit.pipeline.preview.test_dry_run import tree
 from tests.unit.processes import LIMIT_S, until
 from trainfeed.errors import ConfigError, PreprocessError
 from trainfeed.pipeline.preview import preview
@@ -88,7 +88,7 @@ def test_whoever_ends_it_early_finds_no_temporary_folder(project, tmp_path, poli
         [*LOOK, "--limit", "5"],
         env={
             **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[3] / "include"),
+            "PYTHONPATH": str(Path(__file__).parents[4] / "include"),
             "TMPDIR": str(tmp_path / "tmp"),
             "TRAINFEED_DATASETS": str(project.env.datasets),
             "TRAINFEED_KAFKA": f"recorded:{tmp_path / 'recorded'}",

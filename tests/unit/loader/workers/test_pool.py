@@ -16,7 +16,7 @@ from trainfeed.loader import DataLoader
 from trainfeed.loader.workers import _worker_team as _workers
 from trainfeed.loader.workers._worker_team import WorkerPool
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 WINDOWS = (32 << 20, 64 << 20)
 
 

@@ -14,7 +14,7 @@ from trainfeed.errors import LoaderError
 from trainfeed.loader import DataLoader
 from trainfeed.loader.windows import _feeds
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
