@@ -107,7 +107,7 @@ lint: setup-dev ## ruff, format check, deptry
 types: setup-dev ## mypy --strict
 	$(BIN)python -m mypy
 imports: setup-dev ## import-linter contracts
-	$(BIN)lint-imports
+	$(BIN)lint-imports && $(BIN)lint-imports --config .importlinter-types.toml
 docs: setup-dev ## Write what is generated in docs/: DAG reference, schema of dataset.yaml
 	@$(DOCUMENT)
 docs-check: setup-dev ## Fail if that is stale

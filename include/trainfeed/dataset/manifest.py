@@ -183,7 +183,7 @@ class Manifest(_Model):
                 f"expected a manifest with SHA-256 {promised}, got {actual}", path=str(path)
             )
         manifest = cls.from_bytes(data, path=str(path))
-        require_place(folder, manifest)
+        require_place(folder, manifest.dataset, manifest.interval.start, manifest.generation)
         return manifest, actual
 
 

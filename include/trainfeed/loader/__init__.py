@@ -6,12 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainfeed.loader._feed_variables import FeedVariable
-    from trainfeed.loader._generator import GeneratorLoader
     from trainfeed.loader._intervals import IntervalWindow, open_intervals
     from trainfeed.loader._loader import DataLoader
     from trainfeed.loader._measure import ReadMeasure, measure_read
-    from trainfeed.loader._sampler import DistributedBatchSampler, IndexBatch
     from trainfeed.loader.order import Mixture, Tail, mix
     from trainfeed.loader.sources import RecordFiles, TFRecordFiles, Verify
     from trainfeed.loader.state import Batch, LoaderReport, LoaderState
@@ -19,10 +16,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Batch",
     "DataLoader",
-    "DistributedBatchSampler",
-    "FeedVariable",
-    "GeneratorLoader",
-    "IndexBatch",
     "IntervalWindow",
     "LoaderReport",
     "LoaderState",
@@ -41,10 +34,6 @@ __all__ = [
 _HOMES = {
     "Batch": "state",
     "DataLoader": "_loader",
-    "DistributedBatchSampler": "_sampler",
-    "FeedVariable": "_feed_variables",
-    "GeneratorLoader": "_generator",
-    "IndexBatch": "_sampler",
     "IntervalWindow": "_intervals",
     "LoaderReport": "state",
     "LoaderState": "state",

@@ -9,10 +9,8 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
 from trainfeed.errors import ConfigError
-from trainfeed.loader._arguments import enum_of, whole
-from trainfeed.loader._generator import GeneratorLoader
 from trainfeed.loader._open import OpenedSets, open_sets
-from trainfeed.loader._options import DEFAULT_TIMEOUT_S, LoaderOptions, refuse_names
+from trainfeed.loader._options import DEFAULT_TIMEOUT_S, LoaderOptions, enum_of, refuse_names
 from trainfeed.loader._runner import Runner, SetsRunner
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S
 from trainfeed.loader.order import DEFAULT_WINDOW_BYTES, RankShare, Tail, Weight
@@ -26,6 +24,7 @@ from trainfeed.loader.state import (
     LoaderStats,
     Standing,
 )
+from trainfeed.whole_numbers import whole
 
 __all__ = ["DataLoader"]
 
@@ -81,8 +80,6 @@ class DataLoader:
         ConfigError: A setting is out of range, or the dataset cannot be read that way.
         FormatError: An index of the dataset is damaged.
     """
-
-    from_generator = staticmethod(GeneratorLoader.from_generator)
 
     def __init__(  # noqa: PLR0913 - one keyword per setting, as users expect of a loader
         self,

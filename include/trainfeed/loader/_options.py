@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from numbers import Real
-from typing import Final
+from typing import Final, TypeVar
 
 from trainfeed.errors import ConfigError
-from trainfeed.loader._arguments import whole
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S
 from trainfeed.loader.order import DEFAULT_WINDOW_BYTES, RankShare, Tail, lanes_for
 from trainfeed.loader.sources import Verify
 from trainfeed.loader.state import LARGEST, LARGEST_SEED, MOST_LANES, LoaderReport
+from trainfeed.whole_numbers import whole
 
-__all__ = ["DEFAULT_TIMEOUT_S", "LoaderOptions", "refuse_names"]
+__all__ = ["DEFAULT_TIMEOUT_S", "LoaderOptions", "enum_of", "refuse_names"]
+
+_Enum = TypeVar("_Enum", bound=StrEnum)
 
 # A window takes milliseconds. Who waits longer has samples that take seconds each, and says so.
 DEFAULT_TIMEOUT_S: Final = 120.0
@@ -152,3 +155,16 @@ def refuse_names(names: Iterable[str]) -> None:
         if name in _REMEDIES:
             raise ConfigError(f"trainfeed's DataLoader has no {name}: {_REMEDIES[name]}")
         raise TypeError(f"DataLoader() got an unexpected keyword argument {name!r}")
+
+
+def enum_of(kind: type[_Enum], name: str, value: str) -> _Enum:
+    """Return the member of an enumeration.
+
+    Raises:
+        ConfigError: It has no such member.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(kind)
+        raise ConfigError(f"expected {name} as one of {known}, got {value!r}") from None

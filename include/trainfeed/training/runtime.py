@@ -62,9 +62,9 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
 
 
 def _require_code(spec: JobSpec) -> None:
-    from trainfeed.training._job_code import code_digest
+    from trainfeed.usercode import training_digest
 
-    actual = code_digest(Path(spec.folder))
+    actual = training_digest(Path(spec.folder))
     if actual != spec.code:
         raise JobRejectedError(
             f"expected code with SHA-256 {spec.code} in {spec.folder}, got {actual}: it changed"

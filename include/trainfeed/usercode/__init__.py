@@ -9,6 +9,7 @@ from trainfeed.usercode._folder_code import (
 )
 from trainfeed.usercode._lookups import load_lookups, lookup_digests
 from trainfeed.usercode._signature import require_function
+from trainfeed.usercode._training_code import require_current_names, training_digest
 
 __all__ = [
     "code_digest",
@@ -17,6 +18,8 @@ __all__ = [
     "load_function",
     "load_lookups",
     "lookup_digests",
+    "require_current_names",
     "require_function",
     "running_libraries",
+    "training_digest",
 ]

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from trainfeed.errors import ConfigError
 from trainfeed.specification import DatasetSpec, read_module
+from trainfeed.usercode._moved_names import refuse_moved_names
 
 __all__ = [
     "code_digest",
@@ -206,6 +207,7 @@ def _absolute_imports(path: Path, content: bytes) -> frozenset[str]:
         tree = ast.parse(content, filename=str(path))
     except SyntaxError as error:
         raise ConfigError(f"{path}:{error.lineno}: {error.msg}") from error
+    refuse_moved_names(path, tree)
     return frozenset(_imported(tree))
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError
-from trainfeed.loader._arguments import whole
 from trainfeed.loader.order._mixing import Schedule, Weight, shares_of
 from trainfeed.loader.state import LARGEST, LARGEST_SEED, Weights
+from trainfeed.whole_numbers import whole
 
 __all__ = ["History", "Mixture", "mix"]
 

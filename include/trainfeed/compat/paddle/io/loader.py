@@ -12,10 +12,10 @@ from trainfeed.compat.paddle.io.datasets import is_iterable
 from trainfeed.compat.paddle.io.order import Order
 from trainfeed.compat.paddle.io.samplers import BatchSampler
 from trainfeed.compat.paddle.io.worker import Fetch
+from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.compat.paddle.places import count_cpus
 from trainfeed.decorators.workers import iter_ahead, iter_in_turn, iter_mapped
 from trainfeed.errors import ConfigError
-from trainfeed.loader import GeneratorLoader
 from trainfeed.readers import open_reader
 
 __all__ = ["DataLoader"]

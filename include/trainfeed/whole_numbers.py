@@ -1,16 +1,13 @@
-"""Arguments checked one by one: whole numbers, and members of an enumeration."""
+"""Whole numbers among arguments, whatever type they come in: one check and one message for all."""
 
 from __future__ import annotations
 
 import operator
-from enum import StrEnum
-from typing import SupportsIndex, TypeVar
+from typing import SupportsIndex
 
 from trainfeed.errors import ConfigError
 
-__all__ = ["enum_of", "whole", "whole_value"]
-
-_Enum = TypeVar("_Enum", bound=StrEnum)
+__all__ = ["whole", "whole_value"]
 
 
 def whole(name: str, value: object, least: int, most: int | None = None) -> int:
@@ -38,16 +35,3 @@ def whole_value(name: str, value: object, least: int) -> int:
         return whole(name, value, least)
     except ConfigError as error:
         raise ValueError(str(error)) from None
-
-
-def enum_of(kind: type[_Enum], name: str, value: str) -> _Enum:
-    """Return the member of an enumeration.
-
-    Raises:
-        ConfigError: It has no such member.
-    """
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join(kind)
-        raise ConfigError(f"expected {name} as one of {known}, got {value!r}") from None

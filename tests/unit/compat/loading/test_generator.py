@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from trainfeed.compat.paddle.loading._generator import GeneratorLoader
+from trainfeed.compat.paddle.loading._generator_memory import available_bytes, require_memory
 from trainfeed.decorators import batch, cache, shuffle
 from trainfeed.errors import (
     ConfigError,
@@ -22,8 +24,6 @@ from trainfeed.errors import (
     SampleShapeError,
     WorkerDiedError,
 )
-from trainfeed.loader._generator import GeneratorLoader
-from trainfeed.loader._generator_memory import available_bytes, require_memory
 from trainfeed.readers import np_array
 
 WAYS = [False, True]
@@ -478,7 +478,9 @@ def test_a_loader_reads_what_is_kept_once(way):
 
 
 def test_a_batch_that_grows_is_compared_with_the_memory_again(monkeypatch):
-    monkeypatch.setattr("trainfeed.loader._generator_memory.available_bytes", lambda: 100_000)
+    monkeypatch.setattr(
+        "trainfeed.compat.paddle.loading._generator_memory.available_bytes", lambda: 100_000
+    )
     made = loader(True).set_batch_generator(lambda: iter([[np.zeros(10)], [np.zeros(10_000)]]))
     batches = iter(made)
     assert len(next(batches)[0]) == 10
@@ -513,7 +515,7 @@ def test_batches_that_do_not_fit_the_memory_are_refused_before_they_are_sent():
 def test_the_memory_of_the_container_counts(tmp_path, monkeypatch):
     (tmp_path / "memory.max").write_text("5000\n")
     (tmp_path / "memory.current").write_text("2000\n")
-    monkeypatch.setattr("trainfeed.loader._generator_memory._CGROUPS", tmp_path)
+    monkeypatch.setattr("trainfeed.compat.paddle.loading._generator_memory._CGROUPS", tmp_path)
     assert available_bytes() == 3000
     require_memory(1, 1000)
     with pytest.raises(MemoryLimitError, match="need 3003 bytes; 3000 are left"):

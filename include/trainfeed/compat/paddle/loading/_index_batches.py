@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from trainfeed.loader._arguments import whole_value
+from trainfeed.whole_numbers import whole_value
 
 __all__ = ["DistributedBatchSampler", "IndexBatch"]
 

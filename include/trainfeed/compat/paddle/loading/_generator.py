@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from trainfeed.decorators import batch, set_epoch
-from trainfeed.decorators.workers import before_fork, iter_ahead, iter_in_process
-from trainfeed.errors import ConfigError, LoaderError
-from trainfeed.loader._arguments import whole_value
-from trainfeed.loader._feed_variables import fed, feed_variables
-from trainfeed.loader._generator_columns import (
+from trainfeed.compat.paddle.loading._feed_variables import fed, feed_variables
+from trainfeed.compat.paddle.loading._generator_columns import (
     ColumnBatch,
     as_arrays,
     collated,
@@ -18,9 +14,13 @@ from trainfeed.loader._generator_columns import (
     per_place,
     refuse_batch,
 )
-from trainfeed.loader._generator_memory import fitting
-from trainfeed.loader._started_pass import BatchQueue, StartedPass
+from trainfeed.compat.paddle.loading._generator_memory import fitting
+from trainfeed.compat.paddle.loading._started_pass import BatchQueue, StartedPass
+from trainfeed.decorators import batch, set_epoch
+from trainfeed.decorators.workers import before_fork, iter_ahead, iter_in_process
+from trainfeed.errors import ConfigError, LoaderError
 from trainfeed.readers import ReaderLike
+from trainfeed.whole_numbers import whole_value
 
 __all__ = ["GeneratorLoader"]
 

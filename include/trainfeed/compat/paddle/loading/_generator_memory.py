@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from trainfeed.compat.paddle.loading._generator_columns import ColumnBatch, num_bytes
 from trainfeed.errors import MemoryLimitError
-from trainfeed.loader._generator_columns import ColumnBatch, num_bytes
 from trainfeed.readers import open_reader
 
 __all__ = ["available_bytes", "fitting", "require_memory"]
