@@ -108,10 +108,10 @@ types: setup-dev ## mypy --strict
 	$(BIN)python -m mypy
 imports: setup-dev ## import-linter contracts
 	$(BIN)lint-imports && $(BIN)lint-imports --config .importlinter-types.toml
-docs: setup-dev ## Write what is generated in docs/: DAG reference, schema of dataset.yaml
-	@$(DOCUMENT)
+docs: setup-dev ## Write what is generated: DAG reference, schema of dataset.yaml, picture of the rooms
+	@$(DOCUMENT) && $(BIN)python docs/document_rooms.py
 docs-check: setup-dev ## Fail if that is stale
-	@$(DOCUMENT) --check
+	@$(DOCUMENT) --check && $(BIN)python docs/document_rooms.py --check
 check: lint types imports lock-check docs-check ## Everything static
 
 ##@ Test

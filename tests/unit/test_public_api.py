@@ -125,7 +125,7 @@ PICKLING = {
     "include/trainfeed/compat/paddle/dataset/common.py",
     "include/trainfeed/processes/_forked.py",
     "include/trainfeed/processes/_message.py",
-    "include/trainfeed/decorators/_store.py",
+    "include/trainfeed/decorators/caching/_store.py",
     "include/trainfeed/loader/workers/_messages.py",
     "include/trainfeed/loader/workers/_worker_loop.py",
     "include/trainfeed/loader/workers/_worker_start.py",

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, TypeVar
 
 from trainfeed.decorators._start import Start
-from trainfeed.decorators._store import Limits, SpillFile, Store
+from trainfeed.decorators.caching._store import Limits, SpillFile, Store
 from trainfeed.errors import ReaderEndedError, StorageError
 from trainfeed.processes import new_lock
 from trainfeed.readers import Block, leave_out, leave_out_rows, open_reader

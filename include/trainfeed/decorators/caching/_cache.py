@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from trainfeed.decorators._kept_pass import Kept
 from trainfeed.decorators._reader_stage import (
     BlockStage,
     Stage,
@@ -17,7 +16,8 @@ from trainfeed.decorators._reader_stage import (
     open_samples,
 )
 from trainfeed.decorators._start import Start
-from trainfeed.decorators._store import Limits
+from trainfeed.decorators.caching._kept_pass import Kept
+from trainfeed.decorators.caching._store import Limits
 from trainfeed.errors import MemoryLimitError, QuotaExceededError
 from trainfeed.readers import Block, BlockReader, Reader, ReaderLike
 
