@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from trainfeed.cli._printing import print_message, program
 from trainfeed.config import command_environ
+from trainfeed.process_ties import signal_name
 
 __all__ = ["IntervalBuild", "build_each"]
 
@@ -179,6 +180,6 @@ def _build(running: _Running, name: str, interval: str, options: Sequence[str]) 
 
 def _error(status: int, messages: str) -> tuple[str, str]:
     if status < 0:
-        return "Killed", f"ended by signal {-status} ({signal.Signals(-status).name})"
+        return "Killed", f"ended by signal {-status} ({signal_name(-status)})"
     match = _ERROR.search(messages)
     return (match[1], match[2]) if match else ("", messages[-_TAIL_CHARS:] or f"status {status}")

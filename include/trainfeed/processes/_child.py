@@ -14,10 +14,10 @@ import time
 import weakref
 from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.errors import LoaderError, WorkerDiedError
+from trainfeed.process_ties import is_stopped, signal_name
 from trainfeed.processes._forked import CREDIT, Service, global_numbers, poll, run
 from trainfeed.processes._message import Kind, Message, receive_message, send_message
 from trainfeed.processes._owner import require_owner
@@ -152,12 +152,7 @@ class Child:
         Raises:
             WorkerDiedError: It has.
         """
-        try:
-            status = Path(f"/proc/{self.pid}/stat").read_text(encoding="latin-1")
-        except OSError:
-            return
-        is_stopped = status.rpartition(")")[2].split()[:1] in (["T"], ["t"])
-        self._num_stopped = self._num_stopped + 1 if is_stopped else 0
+        self._num_stopped = self._num_stopped + 1 if is_stopped(self.pid) else 0
         if self._num_stopped >= _MAX_STOPPED_POLLS:
             raise WorkerDiedError(
                 f"worker {self.number} (process {self.pid}) is stopped by a signal; continue it"
@@ -172,9 +167,8 @@ class Child:
             threading.Event().wait(_LOOK_S)
             code, num_looks = self._process.exitcode, num_looks + 1
         if code is not None and code < 0:
-            name = signal.Signals(-code).name
-            how = f"was killed by {name}"
-            if name == "SIGKILL":
+            how = f"was killed by {signal_name(-code)}"
+            if code == -signal.SIGKILL:
                 how += ", perhaps for want of memory"
         else:
             how = f"has exited with status {code}"

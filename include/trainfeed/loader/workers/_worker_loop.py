@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import signal
@@ -19,10 +18,10 @@ from trainfeed.loader.sources import Loaded
 from trainfeed.loader.windows import load_window
 from trainfeed.loader.workers._messages import IMPORTING_MAIN, Answer, Job, Question, dump, load
 from trainfeed.loader.workers._slots import SharedSlots, SlotMemory, owned, pack
+from trainfeed.process_ties import tie_to_parent
 
 __all__ = ["main"]
 
-_PR_SET_PDEATHSIG: Final = 1
 _IN_MAIN_THREAD: Final = "main"
 
 
@@ -115,15 +114,9 @@ def _receive_job(connection: Connection) -> Job:
 
 
 def _die_with_parent(parent: int, *, by_signal: bool) -> None:
-    """Let the kernel kill this process, even a stopped one, when the loader dies.
-
-    The kernel watches the thread that started this process, not the whole process: a thread that
-    ends would take its workers along. Hence only for the main thread.
-    """
-    if by_signal:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
+    # A thread that ends would take its workers along; see ``tie_to_parent``.
+    if by_signal and not tie_to_parent(parent):
+        os._exit(1)
 
 
 def _exit_with_parent(fd: int) -> None:

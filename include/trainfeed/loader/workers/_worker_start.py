@@ -12,11 +12,11 @@ import time
 from dataclasses import dataclass, field
 from multiprocessing import Pipe, spawn
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.errors import ConfigError
 from trainfeed.loader.workers._messages import IMPORTING_MAIN, Question
+from trainfeed.process_ties import is_stopped
 
 __all__ = ["Worker", "end_workers", "preparation", "require_not_importing", "start_worker"]
 
@@ -48,11 +48,7 @@ class Worker:
     @property
     def is_stopped(self) -> bool:
         """Whether a signal has stopped it."""
-        try:
-            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return False
-        return fields[0] in {"T", "t"}
+        return is_stopped(self.process.pid)
 
 
 def start_worker(memory_fd: int) -> Worker:

@@ -22,6 +22,7 @@ from trainfeed.loader.workers._worker_start import (
     start_worker,
 )
 from trainfeed.memory_group import KillCount, free_group_bytes
+from trainfeed.process_ties import signal_name
 
 __all__ = ["WorkerPool"]
 
@@ -198,7 +199,7 @@ class WorkerPool:
             return
         how = f"exited with status {status}"
         if status < 0:
-            how = f"was killed by {signal.Signals(-status).name}"
+            how = f"was killed by {signal_name(-status)}"
         if status == -signal.SIGKILL and self._kills.has_grown():
             how += ", for want of memory in its control group"
         raise WorkerDiedError(

@@ -7,9 +7,7 @@ from trainfeed.pipeline.functions._jobs import FunctionJob, StageJob
 from trainfeed.pipeline.functions._sample_limits import fitting_processes
 
 __all__ = [
-    "Desk",
     "FunctionJob",
-    "Job",
     "Lateness",
     "StageJob",
     "batch_bytes_of",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-from contextlib import suppress
 from typing import Final
 
 from trainfeed.errors import EngineError, MemoryLimitError, PreprocessError, TrainFeedError
 from trainfeed.pipeline.stage import Stage, kept
 from trainfeed.pipeline.workers import Death
+from trainfeed.process_ties import signal_name
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["explain", "memory_ran_out"]
@@ -39,13 +38,10 @@ def explain(stage: Stage, death: Death) -> TrainFeedError:
     if want := memory_ran_out(stage.spec, death):
         return _error(EngineError, stage, f"{want[0]} {where}", want[1] + _printed(_SAID, death))
     if death.cause == "signal":
-        name = str(death.detail)
-        with suppress(ValueError):
-            name = signal.Signals(death.detail).name
         return _error(
             EngineError,
             stage,
-            f"was ended by {name} {where}",
+            f"was ended by {signal_name(death.detail)} {where}",
             "a kill, a crash in native code, or the machine was out of memory; run again, or look"
             f" into that record{_printed(_SAID, death)}",
         )

@@ -21,10 +21,10 @@ from trainfeed.errors import PreprocessError, TrainFeedError
 from trainfeed.pipeline.workers._family import adopt_orphans
 from trainfeed.pipeline.workers._job import Desk, Job
 from trainfeed.pipeline.workers._worker_protocol import NOWHERE, STACK_SIGNAL, Place
+from trainfeed.process_ties import tie_to_parent
 
 __all__ = ["main"]
 
-_PR_SET_PDEATHSIG: Final = 1
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _LARGE_BYTES: Final = 4 << 20
@@ -74,9 +74,7 @@ def main(channel: int, progress: int, parent: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # It may have died before the call above.
-    if os.getppid() != parent:
+    if not tie_to_parent(parent):
         sys.exit(f"the parent {parent} is gone")
 
 
