@@ -27,7 +27,7 @@ from trainfeed.cli import (
     _version_look,
     file,
 )
-from trainfeed.cli._printing import error_console, print_message, printable, program
+from trainfeed.cli._printing import error_console, print_message, printable_lines, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
 __all__ = ["main"]
@@ -73,7 +73,7 @@ class _PlainFormatter(logging.Formatter):
     """Log lines, of which a terminal obeys nothing."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
+        return printable_lines(super().format(record))
 
 
 @app.callback(invoke_without_command=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from trainfeed.cli._look_target import readable_environment
-from trainfeed.cli._printing import print_json, print_message, print_rows, printable
+from trainfeed.cli._printing import print_json, print_message, print_rows, printable_lines
 from trainfeed.pipeline.inputs import CheckedFile, Repair, check_boundaries, repairs
 from trainfeed.specification import check_name, load_spec
 from trainfeed.window import format_time
@@ -67,8 +67,8 @@ def _print(files: Sequence[CheckedFile], fixes: Sequence[Repair]) -> None:
     typer.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     for fix in fixes:
         intervals = ", ".join(fix.intervals) or "none of the schedule"
-        typer.echo(printable(f"\ntopic {fix.topic}, intervals {intervals}:"))
-        typer.echo(printable("\n".join(fix.commands)))
+        typer.echo(printable_lines(f"\ntopic {fix.topic}, intervals {intervals}:"))
+        typer.echo(printable_lines("\n".join(fix.commands)))
     if fixes:
         print_message(_WARNING)
 

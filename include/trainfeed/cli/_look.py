@@ -22,7 +22,7 @@ from trainfeed.cli._printing import (
     print_mapping,
     print_message,
     print_rows,
-    printable,
+    printable_lines,
     program,
 )
 from trainfeed.cli.file import progress
@@ -142,7 +142,7 @@ def verify(
         for report in checked:
             unreadable = [f"could not be read: {reason}" for reason in report["unreadable"]]
             problems = "\n".join([*report["problems"], *unreadable])
-            typer.echo(printable(problems or f"{report['target']} is intact"))
+            typer.echo(printable_lines(problems or f"{report['target']} is intact"))
     _end_of_verify(checked)
     if found.asked is not None and found.generation is None:
         _tell_gaps(found.coverage())

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from trainfeed.cli._printing import print_rows, printable
+from trainfeed.cli._printing import print_rows, printable_lines
 
 __all__ = ["print_preview"]
 
@@ -23,7 +23,7 @@ def print_preview(report: Mapping[str, Any]) -> None:
         f" {samples}; quarantined: {_reasons(report['quarantined'])}; filtered:"
         f" {_reasons(report['filtered'])}; nothing was published"
     )
-    typer.echo(printable(summary))
+    typer.echo(printable_lines(summary))
     _print_table("first samples", report["first_samples"])
     _print_table("first quarantined records", report["first_quarantined"])
     _print_table("statistics", [_row(*item) for item in report["statistics"].items()])

@@ -13,13 +13,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trainfeed.printable_text import printable
+
 __all__ = [
     "error_console",
     "print_json",
     "print_mapping",
     "print_message",
     "print_rows",
-    "printable",
+    "printable_lines",
     "program",
 ]
 
@@ -32,18 +34,14 @@ def error_console() -> Console:
     return Console(stderr=True, soft_wrap=True)
 
 
-def printable(text: str) -> str:
-    """Return text that does nothing to a terminal but fill lines of it.
-
-    Names of files, records and answers of servers come from elsewhere: whatever in them a terminal
-    would act on is spelt out. The ends of lines stay.
-    """
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+def printable_lines(text: str) -> str:
+    """Return text that does nothing to a terminal but fill lines of it; the ends of lines stay."""
+    return printable(text, keep="\n")
 
 
 def print_message(text: str) -> None:
     """Print a message, beside the results."""
-    error_console().print(printable(text), markup=False, highlight=False)
+    error_console().print(printable_lines(text), markup=False, highlight=False)
 
 
 def print_json(value: Any) -> None:
@@ -62,7 +60,7 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 
 def _cell(value: object) -> Text:
-    return Text(printable(_text(value)), overflow="fold")
+    return Text(printable_lines(_text(value)), overflow="fold")
 
 
 def _text(value: object) -> str:

@@ -9,9 +9,10 @@ import typer
 
 from trainfeed.cli._look_target import complete_target, version_of
 from trainfeed.cli._printing import print_json
-from trainfeed.cli.file import print_samples, print_statistics, printable
+from trainfeed.cli.file import print_samples, print_statistics
 from trainfeed.dataset import Version
 from trainfeed.errors import ConfigError
+from trainfeed.printable_text import printable
 from trainfeed.readers import DatasetReader
 
 __all__ = ["head", "stats"]

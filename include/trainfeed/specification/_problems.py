@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from trainfeed.errors import SpecError
+from trainfeed.printable_text import printable
 
 __all__ = [
     "Place",
@@ -16,7 +17,6 @@ __all__ = [
     "RefusedError",
     "did_you_mean",
     "nearest",
-    "printable",
     "shown",
     "spec_error",
 ]
@@ -53,11 +53,6 @@ def spec_error(file: Path, problems: Iterable[Problem]) -> SpecError:
     if more := ordered[_MAX_PROBLEMS:]:
         lines.append(printable(f"{file}:{more[0].line}: {len(more)} more problems from here on"))
     return SpecError("\n".join(lines))
-
-
-def printable(text: str) -> str:
-    """``text`` on one line, with whatever a terminal or a log would act on escaped."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shown(value: object) -> str:

@@ -22,8 +22,9 @@ from trainfeed.cli.file._file_options import (
     open_file,
     progress,
 )
-from trainfeed.cli.file._file_text import as_json, print_samples, printable
+from trainfeed.cli.file._file_text import as_json, print_samples
 from trainfeed.errors import ConfigError, ConflictError, FormatError
+from trainfeed.printable_text import printable
 
 if TYPE_CHECKING:
     from trainfeed.conversion import SampleFile

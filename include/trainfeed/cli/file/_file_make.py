@@ -31,8 +31,8 @@ from trainfeed.cli.file._file_options import (
     source_options,
     sparse_options,
 )
-from trainfeed.cli.file._file_text import printable
 from trainfeed.errors import ConfigError
+from trainfeed.printable_text import printable
 
 if TYPE_CHECKING:
     from trainfeed.conversion import RepairReport, SampleFile, ShardManifest

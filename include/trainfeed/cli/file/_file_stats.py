@@ -21,8 +21,8 @@ from trainfeed.cli.file._file_options import (
 )
 from trainfeed.cli.file._file_page import FieldPlot, write_page
 from trainfeed.cli.file._file_plot import write_png
-from trainfeed.cli.file._file_text import printable
 from trainfeed.errors import ConfigError
+from trainfeed.printable_text import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,16 +12,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["as_json", "print_samples", "printable", "sample_lines"]
+from trainfeed.printable_text import printable
+
+__all__ = ["as_json", "print_samples", "sample_lines"]
 
 _SHOWN_CHARS: Final = 200
 _SHOWN_BYTES: Final = 48
 _SHOWN_ITEMS: Final = 8
-
-
-def printable(text: str) -> str:
-    """Return text whose control and format characters are spelt out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def sample_lines(sample: Any) -> list[tuple[str, str]]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from trainfeed.printable_text import printable
+
 __all__ = ["MOST_CHARS", "excerpt", "plain"]
 
 MOST_CHARS: Final = 160
@@ -31,7 +33,7 @@ def plain(text: str, most_chars: int = MOST_CHARS) -> str:
     """Return text on one line that no terminal acts on, shortened, with secrets replaced."""
     head = text[: _LOOKED_AT * most_chars]
     head = _SECRET.sub(rf"\1{_HIDDEN}", _USER_OF_URL.sub(rf"\1:{_HIDDEN}@", head))
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in head)
+    shown = printable(head)
     if len(shown) <= most_chars and len(head) <= len(text) <= _LOOKED_AT * most_chars:
         return shown
     return f"{shown[:most_chars]}… ({len(text)} characters)"
