@@ -30,8 +30,8 @@ from trainfeed.errors import (
     TrainFeedError,
     TruncatedError,
 )
+from trainfeed.loader.files._file_system_kind import is_network, object_bytes
 from trainfeed.loader.files._mapped import MappedShards
-from trainfeed.loader.files._mounts import is_network, object_bytes
 from trainfeed.paths import SetWatch
 from trainfeed.storage.posix import map_errors
 

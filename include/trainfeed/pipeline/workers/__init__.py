@@ -3,7 +3,7 @@
 This room imports nothing heavy: workers are started before the rest of a stage is imported.
 """
 
-from trainfeed.pipeline.workers._job import Desk, Job
+from trainfeed.pipeline.workers._worker_job import Desk, Job
 from trainfeed.pipeline.workers._worker_pool import (
     Death,
     Limits,

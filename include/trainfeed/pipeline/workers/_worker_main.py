@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from trainfeed.errors import PreprocessError, TrainFeedError
 from trainfeed.pipeline.workers._family import adopt_orphans
-from trainfeed.pipeline.workers._job import Desk, Job
+from trainfeed.pipeline.workers._worker_job import Desk, Job
 from trainfeed.pipeline.workers._worker_protocol import NOWHERE, STACK_SIGNAL, Place
 from trainfeed.process_ties import tie_to_parent
 

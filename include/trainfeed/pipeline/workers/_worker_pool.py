@@ -26,7 +26,7 @@ from trainfeed.memory_group import KillCount
 from trainfeed.pipeline.workers._worker_process import WorkerProcess
 
 if TYPE_CHECKING:
-    from trainfeed.pipeline.workers._job import Job
+    from trainfeed.pipeline.workers._worker_job import Job
 
 __all__ = ["Death", "Limits", "rest_workers", "run_jobs", "start_workers", "stop_workers"]
 

@@ -26,7 +26,7 @@ from trainfeed.pipeline.workers._worker_protocol import (
 )
 
 if TYPE_CHECKING:
-    from trainfeed.pipeline.workers._job import Job
+    from trainfeed.pipeline.workers._worker_job import Job
 
 __all__ = ["WorkerProcess"]
 
