@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli._look_target import (
-    Target,
+    LookTarget,
     complete_target,
     known_folder,
     parse_target,
@@ -159,7 +159,7 @@ def _end_of_verify(checked: list[dict[str, Any]]) -> None:
         raise typer.Exit(1)
 
 
-def _places(target: Target) -> list[tuple[str, Path]]:
+def _places(target: LookTarget) -> list[tuple[str, Path]]:
     """Return what a target means: per version how to call it, and its folder."""
     folder, asked = target.folder, target.asked
     if asked is not None and not target.is_range():

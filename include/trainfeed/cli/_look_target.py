@@ -18,7 +18,7 @@ from trainfeed.storage.posix import map_errors
 from trainfeed.window import parse_range
 
 __all__ = [
-    "Target",
+    "LookTarget",
     "complete_target",
     "known_folder",
     "parse_target",
@@ -29,7 +29,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Target:
+class LookTarget:
     """A data set, and what of it.
 
     Attributes:
@@ -80,7 +80,7 @@ def _is_published(folder: DatasetFolder, name: str) -> bool:
     return is_name(name) and folder.readable_generation(name) is not None
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: str) -> LookTarget:
     """Read a target; the data set is one that is known here.
 
     Raises:
@@ -94,11 +94,11 @@ def parse_target(text: str) -> Target:
     folder = known_folder(name)
     if slash and is_generation(last):
         parse_range(asked)
-        return Target(folder, asked, parse_generation(last))
+        return LookTarget(folder, asked, parse_generation(last))
     if not rest:
-        return Target(folder)
+        return LookTarget(folder)
     parse_range(rest)
-    return Target(folder, rest)
+    return LookTarget(folder, rest)
 
 
 def version_of(text: str) -> Version:

@@ -17,14 +17,14 @@ from trainfeed.conversion.samplefiles import (
     paths_of,
     record_encoder,
 )
-from trainfeed.conversion.shardset import Encoding, ShardManifest, Target
+from trainfeed.conversion.shardset import ConversionTarget, Encoding, ShardManifest
 from trainfeed.conversion.sorting import RunBuilder
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.paths import SetWatch
 from trainfeed.recordio import Codec
 from trainfeed.samples import Schema
 
-__all__ = ["Inputs", "add_file", "convert_files", "open_inputs"]
+__all__ = ["FileInputs", "add_file", "convert_files", "open_inputs"]
 
 Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
@@ -33,7 +33,7 @@ _SOURCE_DEFAULTS: Final = SourceOptions()
 
 
 @dataclass(frozen=True)
-class Inputs:
+class FileInputs:
     """Files that hold the same kind of samples.
 
     Attributes:
@@ -47,7 +47,7 @@ class Inputs:
     schema: Schema | None
 
 
-def open_inputs(paths: Iterable[Path], options: SourceOptions) -> Inputs:
+def open_inputs(paths: Iterable[Path], options: SourceOptions) -> FileInputs:
     """Look at all files.
 
     Raises:
@@ -64,7 +64,7 @@ def open_inputs(paths: Iterable[Path], options: SourceOptions) -> Inputs:
                 f"expected files of the same samples, {first.path} has {_described(first)} and"
                 f" {file.path} has {_described(file)}"
             )
-    return Inputs(files, first.encoding, first.schema)
+    return FileInputs(files, first.encoding, first.schema)
 
 
 def convert_files(  # noqa: PLR0913 (as for convert)
@@ -104,7 +104,7 @@ def convert_files(  # noqa: PLR0913 (as for convert)
     sets = SetWatch(paths)
     with sets.explains():
         opened = open_inputs(paths, source)
-    target = Target(
+    target = ConversionTarget(
         Path(output_path).absolute(),
         num_shards,
         name_prefix,
@@ -123,7 +123,7 @@ def convert_files(  # noqa: PLR0913 (as for convert)
     return target.fill(read, options)
 
 
-def add_file(runs: RunBuilder, file: SampleFile, target: Target) -> None:
+def add_file(runs: RunBuilder, file: SampleFile, target: ConversionTarget) -> None:
     """Give the samples of a file to a builder, as records of the target.
 
     Raises:

@@ -20,7 +20,7 @@ _VERSIONS: Final = "versions"
 _START_CHARS: Final = {10: slice(0, 10), 13: slice(0, 13), 15: slice(0, 16)}
 
 
-class _Place(NamedTuple):
+class _VersionPlace(NamedTuple):
     """What the path of a version says of it."""
 
     dataset: str
@@ -57,7 +57,7 @@ def require_place(path: Path, dataset: str, start: str, generation: int) -> None
     place = _place(path)
     if place is None:
         return
-    found = _Place(dataset, _interval_name(start, len(place.interval)), generation)
+    found = _VersionPlace(dataset, _interval_name(start, len(place.interval)), generation)
     differences = [
         f"{name} {promised!r}, the manifest says {actual!r}"
         for name, promised, actual in zip(place._fields, place, found, strict=True)
@@ -72,11 +72,11 @@ def require_place(path: Path, dataset: str, start: str, generation: int) -> None
         )
 
 
-def _place(path: Path) -> _Place | None:
+def _place(path: Path) -> _VersionPlace | None:
     interval, versions, dataset = path.absolute().parents[:3]
     if versions.name != _VERSIONS or not is_generation(path.name) or not is_name(dataset.name):
         return None
-    return _Place(dataset.name, interval.name, parse_generation(path.name))
+    return _VersionPlace(dataset.name, interval.name, parse_generation(path.name))
 
 
 def _interval_name(start: str, num_chars: int) -> str:

@@ -25,7 +25,7 @@ from trainfeed.readers import (
 
 __all__ = [
     "BlockStage",
-    "Stage",
+    "ReaderStage",
     "before_fork",
     "block_reader",
     "block_readers",
@@ -42,7 +42,7 @@ T = TypeVar("T")
 _ENDED: Final = object()
 
 
-class Stage:
+class ReaderStage:
     """A reader over what a function yields, made of other readers.
 
     Args:
@@ -98,7 +98,7 @@ class Stage:
         before_fork(self.upstream)
 
 
-class BlockStage(Stage):
+class BlockStage(ReaderStage):
     """A stage that works on blocks; samples are taken out of them at the end.
 
     Args:
@@ -153,13 +153,13 @@ def set_epoch(reader: ReaderLike, epoch: int) -> None:
 def before_fork(readers: Iterable[ReaderLike]) -> None:
     """Let readers do what forks should share; plain functions know no forks."""
     for reader in readers:
-        if isinstance(reader, Stage):
+        if isinstance(reader, ReaderStage):
             reader.before_fork()
 
 
 def start_samples(reader: ReaderLike, start: Start) -> Iterator[Sample]:
     """Start a pass over samples at a place; what cannot begin there is read and dropped."""
-    if isinstance(reader, Stage):
+    if isinstance(reader, ReaderStage):
         return reader.start(start)
     if start.epoch is not None:
         set_epoch(reader, start.epoch)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from trainfeed.decorators._reader_stage import (
     BlockStage,
-    Stage,
+    ReaderStage,
     block_reader,
     count,
     open_blocks,
@@ -68,7 +68,7 @@ def batch(
         blocks = functools.partial(sizes.from_position, read_blocks)
         return BlockStage([reader], blocks, form=source.form, batched=True)
     read = functools.partial(_batched_samples, reader, sizes, strict)
-    return Stage([reader], functools.partial(sizes.from_position, read), batched=True)
+    return ReaderStage([reader], functools.partial(sizes.from_position, read), batched=True)
 
 
 def _batched_blocks(
@@ -119,9 +119,9 @@ def as_batches(reader: ReaderLike, batch_size: int, *, drop_last: bool = False) 
             leave_out(batches, start.position)
             yield from batches
 
-    if isinstance(reader, Stage | BlockReader):
+    if isinstance(reader, ReaderStage | BlockReader):
         return batch(reader, size, drop_last)
-    return Stage([reader], samples, batched=True)
+    return ReaderStage([reader], samples, batched=True)
 
 
 def is_batch(item: Any) -> bool:
@@ -145,7 +145,7 @@ def strict_batches(reader: ReaderLike) -> Reader:
                 check_batch(items, number)
                 yield items
 
-    return Stage([reader], samples, batched=True)
+    return ReaderStage([reader], samples, batched=True)
 
 
 def check_batch(items: Any, number: int = 0) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainfeed.decorators._reader_stage import (
     BlockStage,
-    Stage,
+    ReaderStage,
     block_reader,
     count,
     start_blocks,
@@ -51,4 +51,4 @@ def buffered(reader: ReaderLike, size: int) -> Reader:
             return start_samples(reader, start)
         return iter_ahead(lambda: start_samples(reader, start), bound)
 
-    return Stage([reader], samples, batched=batched)
+    return ReaderStage([reader], samples, batched=batched)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trainfeed.decorators._reader_stage import (
     BlockStage,
-    Stage,
+    ReaderStage,
     block_reader,
     count,
     open_blocks,
@@ -58,7 +58,7 @@ def firstn(reader: ReaderLike, n: int) -> Reader:
     def samples(start: Start) -> Iterator[Sample]:
         return _first(open_samples, reader, start, limit, itertools.islice)
 
-    return Stage([reader], samples, batched=batched)
+    return ReaderStage([reader], samples, batched=batched)
 
 
 def _first(
@@ -126,7 +126,7 @@ def shuffle(reader: ReaderLike, buf_size: int, *, seed: int = 0) -> Reader:
         windows = _Windows(size, seed, epochs.of(start), start)
         return windows.items(open_samples(reader, windows.upstream))
 
-    return Stage([reader], samples, batched=batched, epochs=epochs)
+    return ReaderStage([reader], samples, batched=batched, epochs=epochs)
 
 
 class _Windows:

@@ -64,7 +64,7 @@ class IterableSet:
         if getattr(dataset, "batched", False):
             raise ConfigError(f"expected a reader of samples, got one of batches; {_UNBATCHED}")
         digest = hashlib.sha256(f"iterable/{content_of(dataset)}".encode()).hexdigest()[:16]
-        reader = dataset if callable(dataset) else _Passes(dataset)
+        reader = dataset if callable(dataset) else _IterablePasses(dataset)
         return cls(reader, options, digest, stats)
 
     @property
@@ -186,7 +186,7 @@ class IterableSet:
         return reader
 
 
-class _Passes:
+class _IterablePasses:
     """An iterable as a reader.
 
     Args:

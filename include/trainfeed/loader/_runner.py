@@ -15,7 +15,7 @@ from trainfeed.loader._options import LoaderOptions
 from trainfeed.loader.order import BatchCut, Task, Weight
 from trainfeed.loader.state import Batch, LoaderState, LoaderStats
 from trainfeed.loader.windows import Engine, Feed, InlineFeed, Pass, ThreadFeed, ThreadPlan
-from trainfeed.loader.workers import Job, RingFeed, WorkerPool, slot_plan
+from trainfeed.loader.workers import LoaderJob, RingFeed, WorkerPool, slot_plan
 
 __all__ = ["Runner", "SetsRunner"]
 
@@ -182,7 +182,7 @@ class SetsRunner:
             window_bytes=engine.window_bytes,
             max_bytes=options.max_bytes,
         )
-        job = Job(engine.children, slot_bytes, num_slots)
+        job = LoaderJob(engine.children, slot_bytes, num_slots)
         pool = WorkerPool(job, options.num_workers)
         ledger = pool.ledger
         self._stats.watch_lends(lambda: ledger.num_lent)

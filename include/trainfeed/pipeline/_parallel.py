@@ -15,14 +15,14 @@ from trainfeed.errors import EngineError
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.functions import StageJob, fitting_processes, memory_ran_out
 from trainfeed.pipeline.stage import kept
-from trainfeed.pipeline.workers import Death, Limits, rest_workers, run_jobs, stop_workers
+from trainfeed.pipeline.workers import Death, WorkerLimits, rest_workers, run_jobs, stop_workers
 from trainfeed.specification import DatasetSpec, ResourceSpec
 
 __all__ = ["in_worker", "run_units", "share_of"]
 
 _LEAST_MEMORY_BYTES: Final = 1 << 20
 _AGAIN_S: Final = 0.1
-_NO_LIMITS: Final = Limits(math.inf, sys.maxsize)
+_NO_LIMITS: Final = WorkerLimits(math.inf, sys.maxsize)
 
 
 class _Share(ResourceSpec):

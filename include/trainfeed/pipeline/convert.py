@@ -25,7 +25,7 @@ from trainfeed.pipeline.sorting import (
     SPILL_SCHEMA,
     ArrowWithTrailer,
     Merge,
-    Run,
+    SpillRun,
     TrailerWriter,
     first_shards,
 )
@@ -92,7 +92,7 @@ class _Segment(NamedTuple):
     """
 
     first: PlannedShard
-    runs: list[Run]
+    runs: list[SpillRun]
     counts: list[int]
 
 
@@ -103,7 +103,7 @@ def _segments(spills: Sequence[ArrowWithTrailer], unit: Sequence[PlannedShard]) 
         rows = spill.trailer.pop("rows")
         for first, runs, counts in segments:
             edges = rows[first.split][first.index : first.index + len(counts) + 1]
-            runs.append(Run(spill, edges[0], edges[-1]))
+            runs.append(SpillRun(spill, edges[0], edges[-1]))
             counts[:] = [n + b - a for n, (a, b) in zip(counts, pairwise(edges), strict=True)]
     return segments
 

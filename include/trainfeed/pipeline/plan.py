@@ -107,7 +107,7 @@ class _Asked(NamedTuple):
     allow_gap: str | None
 
 
-class _Found(NamedTuple):
+class _FoundPlan(NamedTuple):
     """What the planner came to: a plan or a skip, its verdict, and what is said of it besides."""
 
     what: Plan | Skip
@@ -117,7 +117,7 @@ class _Found(NamedTuple):
 
 def _find(
     spec: DatasetSpec, interval: Interval, env: Environment, folder: DatasetFolder, asked: _Asked
-) -> _Found:
+) -> _FoundPlan:
     """Ask the source; when it is away, the published version speaks for itself."""
     try:
         with open_inputs(spec, env, folder, interval) as source:
@@ -128,20 +128,20 @@ def _find(
         plan = Planner(spec, interval, env, folder).identical(PublishedInputs(error), None)
         if plan is None:
             raise
-        return _Found(plan, "identical", _not_compared(plan, error))
+        return _FoundPlan(plan, "identical", _not_compared(plan, error))
 
 
-def _decide(planner: Planner, source: Inputs, asked: _Asked) -> _Found:
+def _decide(planner: Planner, source: Inputs, asked: _Asked) -> _FoundPlan:
     """Return the plan of the published version, the decision to skip, or a new plan."""
     published = planner.identical(source, asked.rebuild)
     if published is not None:
         note = _spent_reason(published) if asked.rebuild is not None else {}
-        return _Found(published, "identical", note)
+        return _FoundPlan(published, "identical", note)
     skip = planner.skip(source)
     if skip is not None:
-        return _Found(skip, "skipped")
+        return _FoundPlan(skip, "skipped")
     plan = planner.make(source, rebuild=asked.rebuild, allow_gap=asked.allow_gap)
-    return _Found(plan, "build")
+    return _FoundPlan(plan, "build")
 
 
 def _report(found: Plan, verdict: str) -> dict[str, Any]:

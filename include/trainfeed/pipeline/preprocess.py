@@ -30,12 +30,12 @@ from trainfeed.pipeline.sorting import (
     SPILL_SCHEMA,
     ArrowWithTrailer,
     Merge,
-    Run,
+    SpillRun,
     TrailerWriter,
     edges_of,
 )
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
-from trainfeed.pipeline.workers import Death, Limits, rest_workers, run_jobs
+from trainfeed.pipeline.workers import Death, WorkerLimits, rest_workers, run_jobs
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
@@ -109,7 +109,7 @@ def _run(stage: Stage, ranges: list[int], target: Location) -> list[dict[str, An
         )
         for number, share in enumerate(shares)
     ]
-    limits = Limits(resources.time_limit.total_seconds(), resources.worker_memory_bytes)
+    limits = WorkerLimits(resources.time_limit.total_seconds(), resources.worker_memory_bytes)
     try:
         return run_jobs(jobs, limits, lambda _: faults.point("preprocess.after_range"))
     except Death as death:
@@ -198,7 +198,7 @@ def _write_merged(
         edges=edges_of(rows, stage.plan.convert),
     )
     for split in stage.plan.splits:
-        runs = [Run(run, *between) for run, between in zip(files, ends[split], strict=True)]
+        runs = [SpillRun(run, *between) for run, between in zip(files, ends[split], strict=True)]
         for block in merge.blocks(runs):
             writer.write(block)
             faults.point("preprocess.after_merged_block")

@@ -3,7 +3,7 @@
 from trainfeed.processes._channel import Channel
 from trainfeed.processes._child import Child, late, receive_any
 from trainfeed.processes._lock import new_lock
-from trainfeed.processes._message import Kind, receive_message, send_message
+from trainfeed.processes._message import MessageKind, receive_message, send_message
 from trainfeed.processes._owner import require_owner
 from trainfeed.processes._stream import iter_in_process, iter_in_processes, iter_in_turn
 from trainfeed.processes._thread import end_threads, iter_ahead, patience_s, start_thread
@@ -11,7 +11,7 @@ from trainfeed.processes._thread import end_threads, iter_ahead, patience_s, sta
 __all__ = [
     "Channel",
     "Child",
-    "Kind",
+    "MessageKind",
     "end_threads",
     "iter_ahead",
     "iter_in_process",

@@ -19,7 +19,7 @@ from typing import Any, Final
 from trainfeed.errors import LoaderError, WorkerDiedError
 from trainfeed.process_ties import is_stopped, signal_name
 from trainfeed.processes._forked import CREDIT, Service, global_numbers, poll, run
-from trainfeed.processes._message import Kind, Message, receive_message, send_message
+from trainfeed.processes._message import Message, MessageKind, receive_message, send_message
 from trainfeed.processes._owner import require_owner
 
 __all__ = ["Child", "late", "receive_any"]
@@ -94,7 +94,7 @@ class Child:
             WorkerDiedError: It is gone.
         """
         try:
-            send_message(self.socket, Kind.ITEMS, content)
+            send_message(self.socket, MessageKind.ITEMS, content)
         except (BrokenPipeError, ConnectionResetError):
             raise self.death() from None
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from trainfeed.errors import LoaderError
-from trainfeed.processes._message import Kind, send_message
+from trainfeed.processes._message import MessageKind, send_message
 
 __all__ = ["CREDIT", "Service", "global_numbers", "poll", "run", "send_error", "take_credits"]
 
@@ -66,7 +66,7 @@ def take_credits(connection: socket.socket, release: Callable[[int], None]) -> N
 def send_error(connection: socket.socket, error: BaseException) -> None:
     """Send an exception with its traceback to the parent, unless that is gone."""
     with contextlib.suppress(OSError):
-        send_message(connection, Kind.ERROR, _portable(error))
+        send_message(connection, MessageKind.ERROR, _portable(error))
 
 
 def poll(fds: Sequence[int], timeout_ms: int) -> list[tuple[int, int]]:

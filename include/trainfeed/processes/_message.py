@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from trainfeed.errors import LoaderError
 
-__all__ = ["Kind", "Message", "receive_message", "send_message"]
+__all__ = ["Message", "MessageKind", "receive_message", "send_message"]
 
 _HEADER: Final = struct.Struct("<BIQ")
 _LENGTH: Final = struct.Struct("<Q")
@@ -39,7 +39,7 @@ _MAX_PARTS: Final = 512
 _mapped: Final[weakref.WeakSet[mmap.mmap]] = weakref.WeakSet()
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What a message means."""
 
     ITEMS = 1
@@ -57,12 +57,12 @@ class Message(NamedTuple):
             any of them; it is shared with nobody once it is received.
     """
 
-    kind: Kind
+    kind: MessageKind
     units: int
     content: Any
 
 
-def send_message(sender: socket.socket, kind: Kind, content: Any, *, units: int = 0) -> None:
+def send_message(sender: socket.socket, kind: MessageKind, content: Any, *, units: int = 0) -> None:
     """Send an object; waits while the socket is full."""
     parts = _parts(content)
     num_bytes = sum(len(part) for part in parts)
@@ -94,7 +94,7 @@ def receive_message(receiver: socket.socket, flags: int = 0) -> Message | None:
     kind, units, body_bytes = _HEADER.unpack_from(packet)
     if body_bytes <= _MAX_INLINE_BYTES:
         del packet[num_bytes:]
-        return Message(Kind(kind), units, _content(memoryview(packet)[_HEADER.size :]))
+        return Message(MessageKind(kind), units, _content(memoryview(packet)[_HEADER.size :]))
     if not ancillary:
         raise LoaderError(
             "expected a descriptor with a worker's message, got none: this process may open no"
@@ -105,7 +105,7 @@ def receive_message(receiver: socket.socket, flags: int = 0) -> Message | None:
         body = _body(fd, body_bytes)
     finally:
         os.close(fd)
-    return Message(Kind(kind), units, _content(body))
+    return Message(MessageKind(kind), units, _content(body))
 
 
 def _body(fd: int, num_bytes: int) -> memoryview:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from trainfeed.processes._channel import Channel
 from trainfeed.processes._child import Child, receive_any
 from trainfeed.processes._forked import send_error, take_credits
-from trainfeed.processes._message import Kind, send_message
+from trainfeed.processes._message import MessageKind, send_message
 from trainfeed.processes._thread import fill, start_thread
 
 __all__ = ["iter_in_process", "iter_in_processes", "iter_in_turn"]
@@ -106,9 +106,9 @@ def iter_in_turn(
         while children:
             child = children.popleft()
             _, message = receive_any([child], timeout_s)
-            if message.kind is Kind.ERROR:
+            if message.kind is MessageKind.ERROR:
                 raise message.content
-            if message.kind is Kind.ITEMS:
+            if message.kind is MessageKind.ITEMS:
                 children.append(child)
                 child.give_back(message.units)
                 yield message.content.pop()
@@ -119,11 +119,11 @@ def _received(children: Sequence[Child]) -> Iterator[Any]:
     active = list(children)
     while active:
         child, message = receive_any(active)
-        if message.kind is Kind.ERROR:
+        if message.kind is MessageKind.ERROR:
             raise message.content
         # The others first next time.
         active.remove(child)
-        if message.kind is Kind.END:
+        if message.kind is MessageKind.END:
             continue
         active.append(child)
         items = message.content
@@ -154,8 +154,8 @@ class _Pass:
 def _send(channel: Channel[Any], connection: socket.socket, max_taken: int) -> None:
     try:
         while items := channel.take(max_taken):
-            send_message(connection, Kind.ITEMS, items, units=len(items))
-        send_message(connection, Kind.END, None)
+            send_message(connection, MessageKind.ITEMS, items, units=len(items))
+        send_message(connection, MessageKind.END, None)
     except BaseException as error:  # noqa: BLE001 (the reader's, or that of a sample's pickling)
         channel.close()
         send_error(connection, error)

@@ -43,10 +43,10 @@ def kafka_range(
     """
     if not isinstance(settings, KafkaSettings):
         settings = KafkaSettings(client=settings)
-    return BlockSource(_Passes(topic, settings, ranges).blocks)
+    return BlockSource(_TopicPasses(topic, settings, ranges).blocks)
 
 
-class _Passes:
+class _TopicPasses:
     """What passes over a range have in common: which topic it is, and which offsets."""
 
     def __init__(

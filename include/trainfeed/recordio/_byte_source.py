@@ -14,13 +14,13 @@ from typing import BinaryIO, Final, Protocol, Self, TypeAlias
 from trainfeed.errors import StorageError
 from trainfeed.paths import FilePath, os_errors, path_of
 
-__all__ = ["MappedFile", "ReadableFile", "Source", "open_source"]
+__all__ = ["ByteSource", "MappedFile", "ReadableFile", "open_source"]
 
 # Memory that reading a file object takes besides the buffer it fills.
 _READ_BYTES: Final = 1 << 20
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Bytes that can be read at any position.
 
     Attributes:
@@ -40,7 +40,7 @@ class Source(Protocol):
 
 
 @contextmanager
-def open_source(file: ReadableFile) -> Iterator[Source]:
+def open_source(file: ReadableFile) -> Iterator[ByteSource]:
     """Make a source of a path, a descriptor, a seekable binary file, or a mapped one.
 
     A path is opened here and closed at the end; anything else stays open. A descriptor's position

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from trainfeed.paths import FilePath
-from trainfeed.recordio._byte_source import ReadableFile, Source, open_source
+from trainfeed.recordio._byte_source import ByteSource, ReadableFile, open_source
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader, read_header
 from trainfeed.recordio._framing import check_sizes, iter_records, record_bounds
 from trainfeed.recordio._recordio_format import HEADER_BYTES, MAX_RAW_BYTES, ChunkInfo, located
@@ -129,7 +129,7 @@ class RangeScanner:
 class _StoredPayload:
     """A payload that stays in its file; slices of it are read."""
 
-    def __init__(self, source: Source, offset_bytes: int, num_bytes: int) -> None:
+    def __init__(self, source: ByteSource, offset_bytes: int, num_bytes: int) -> None:
         self._source = source
         self._offset_bytes = offset_bytes
         self._num_bytes = num_bytes
@@ -144,7 +144,7 @@ class _StoredPayload:
         return bytes(data[:got])
 
 
-def _iter_infos(source: Source) -> Iterator[ChunkInfo]:
+def _iter_infos(source: ByteSource) -> Iterator[ChunkInfo]:
     end_bytes, offset_bytes, number = source.num_bytes(), 0, 0
     while offset_bytes < end_bytes:
         with located(source.path, offset_bytes, number):
@@ -153,7 +153,7 @@ def _iter_infos(source: Source) -> Iterator[ChunkInfo]:
         offset_bytes, number = info.end_bytes, number + 1
 
 
-def _read_info(source: Source, offset_bytes: int, end_bytes: int) -> ChunkInfo:
+def _read_info(source: ByteSource, offset_bytes: int, end_bytes: int) -> ChunkInfo:
     header = read_header(source, offset_bytes, end_bytes)
     payload = _StoredPayload(source, offset_bytes + HEADER_BYTES, header.stored_bytes)
     raw_bytes = raw_bytes_of(header.codec, payload)

@@ -14,19 +14,19 @@ from isal import isal_zlib
 
 from trainfeed.damage import SearchBudget
 from trainfeed.errors import FormatError
-from trainfeed.recordio._byte_source import Source
+from trainfeed.recordio._byte_source import ByteSource
 from trainfeed.recordio._chunk import ChunkReader
 from trainfeed.recordio._framing import record_bounds
 from trainfeed.recordio._recordio_format import HEADER_BYTES, LENGTH, MAGIC, MAX_RAW_BYTES, Codec
 
-__all__ = ["Gap", "Resync"]
+__all__ = ["ChunkGap", "ChunkResync"]
 
 _MAGIC_BYTES: Final = LENGTH.pack(MAGIC)
 _WORDS: Final = Struct("<5I")
 _WINDOW_BYTES: Final = 1 << 20
 
 
-class Gap(NamedTuple):
+class ChunkGap(NamedTuple):
     """What is known about a damaged place.
 
     Attributes:
@@ -49,7 +49,7 @@ class _Words(NamedTuple):
     num_records: int
 
 
-class Resync:
+class ChunkResync:
     """Looks behind damaged places of one file.
 
     Args:
@@ -61,7 +61,7 @@ class Resync:
         end_bytes: As above.
     """
 
-    def __init__(self, source: Source, reader: ChunkReader, end_bytes: int) -> None:
+    def __init__(self, source: ByteSource, reader: ChunkReader, end_bytes: int) -> None:
         self._source = source
         self._reader = reader
         self.end_bytes = end_bytes
@@ -72,13 +72,13 @@ class Resync:
         left_bytes = min(len(_MAGIC_BYTES), self.end_bytes - offset_bytes)
         return self._read(offset_bytes, left_bytes) == _MAGIC_BYTES[:left_bytes]
 
-    def is_torn(self, offset_bytes: int, gap: Gap) -> bool:
+    def is_torn(self, offset_bytes: int, gap: ChunkGap) -> bool:
         """Return whether the start of a chunk is here, and nothing whole in or behind it."""
         return (
             self.starts_chunk(offset_bytes) and gap.end_bytes == self.end_bytes and not gap.is_whole
         )
 
-    def gap_at(self, offset_bytes: int) -> Gap:
+    def gap_at(self, offset_bytes: int) -> ChunkGap:
         """Find the end of the damaged place that starts at ``offset_bytes``.
 
         Raises:
@@ -86,7 +86,7 @@ class Resync:
         """
         words = self._words(offset_bytes)
         if words is None:
-            return Gap(self.next_chunk(offset_bytes))
+            return ChunkGap(self.next_chunk(offset_bytes))
         num_records: int | None = words.num_records
         if words.num_records * LENGTH.size > max(MAX_RAW_BYTES, self._reader.max_stored_bytes):
             num_records = None
@@ -95,16 +95,16 @@ class Resync:
         is_here = words.magic == MAGIC
         # Zeros are a payload of no bytes and its checksum, at every place of a hole.
         if (is_here or words.stored_bytes) and self._fits(start_bytes, stated_bytes, words.crc32):
-            return Gap(stated_bytes, num_records, is_whole=True)
+            return ChunkGap(stated_bytes, num_records, is_whole=True)
         if is_here:
             found = self._end_by_checksum(start_bytes, words.crc32)
             if found is not None:
-                return Gap(found, num_records, is_whole=True)
+                return ChunkGap(found, num_records, is_whole=True)
             if self._is_boundary(stated_bytes):
-                return Gap(stated_bytes, num_records)
+                return ChunkGap(stated_bytes, num_records)
         end_bytes = self.next_chunk(offset_bytes)
         is_tail = is_here and stated_bytes > self.end_bytes == end_bytes
-        return Gap(end_bytes, num_records if is_tail else None)
+        return ChunkGap(end_bytes, num_records if is_tail else None)
 
     def next_chunk(self, offset_bytes: int) -> int:
         """Return the first chunk behind ``offset_bytes`` that can be read to its last record.

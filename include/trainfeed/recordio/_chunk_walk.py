@@ -7,9 +7,9 @@ from typing import Final
 
 from trainfeed.damage import DamageMode, DamagePolicy, DamageReport, DroppedRange
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.recordio._byte_source import ReadableFile, Source, open_source
+from trainfeed.recordio._byte_source import ByteSource, ReadableFile, open_source
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader
-from trainfeed.recordio._chunk_resync import Resync
+from trainfeed.recordio._chunk_resync import ChunkResync
 from trainfeed.recordio._foreign import foreign_layout
 from trainfeed.recordio._framing import record_bounds
 from trainfeed.recordio._recordio_format import MAX_RAW_BYTES, ChunkInfo, located
@@ -58,7 +58,7 @@ def iter_chunks(
         report = DamageReport()
     with open_source(file) as source:
         end_bytes, offset_bytes, number = source.num_bytes(), 0, 0
-        resync = Resync(source, ChunkReader(source, ChunkBuffers(), max_raw_bytes), end_bytes)
+        resync = ChunkResync(source, ChunkReader(source, ChunkBuffers(), max_raw_bytes), end_bytes)
         drops = _Drops(on_damage, report, source, resync)
         while offset_bytes < end_bytes:
             reader = ChunkReader(source, buffers or ChunkBuffers(), max_raw_bytes)
@@ -79,7 +79,7 @@ class _Drops:
     """Drops what a policy lets pass, and accounts for it."""
 
     def __init__(
-        self, policy: DamagePolicy, report: DamageReport, source: Source, resync: Resync
+        self, policy: DamagePolicy, report: DamageReport, source: ByteSource, resync: ChunkResync
     ) -> None:
         self._policy = policy
         self._report = report

@@ -15,7 +15,7 @@ from trainfeed.errors import StorageError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-__all__ = ["BUFFER_BYTES", "RangeSource", "Target"]
+__all__ = ["BUFFER_BYTES", "RangeSource", "UploadTarget"]
 
 # hdfs-native reads 1 MiB ranges at 735 MiB/s over the loopback, 4 MiB at 820, 256 KiB at 630.
 BUFFER_BYTES: Final = 1 << 20
@@ -87,7 +87,7 @@ class RangeSource(io.RawIOBase):
         return data
 
 
-class Target(io.RawIOBase):
+class UploadTarget(io.RawIOBase):
     """A file that is written from its start to its end.
 
     Args:

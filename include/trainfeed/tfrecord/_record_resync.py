@@ -28,7 +28,7 @@ from trainfeed.tfrecord._tfrecord_format import (
     unmasked,
 )
 
-__all__ = ["Gap", "Resync"]
+__all__ = ["RecordGap", "RecordResync"]
 
 _AROUND_BYTES: Final = HEADER_BYTES + CHECKSUM.size
 # What is read at once: little at first, for damage is mostly small.
@@ -36,7 +36,7 @@ _FIRST_WINDOW_BYTES: Final = 1 << 12
 _WINDOW_BYTES: Final = 1 << 18
 
 
-class Gap(NamedTuple):
+class RecordGap(NamedTuple):
     """What is known about a damaged place.
 
     Attributes:
@@ -48,7 +48,7 @@ class Gap(NamedTuple):
     num_records: int | None = None
 
 
-class Resync:
+class RecordResync:
     """Looks behind damaged places of one file without compression.
 
     Args:
@@ -72,7 +72,7 @@ class Resync:
             self.end_bytes = file.seek(0, os.SEEK_END) - origin_bytes
         self._budget = SearchBudget(self.end_bytes, "record")
 
-    def gap_at(self, offset_bytes: int) -> Gap:
+    def gap_at(self, offset_bytes: int) -> RecordGap:
         """Find the end of the damaged place that starts at ``offset_bytes``.
 
         Raises:
@@ -80,7 +80,7 @@ class Resync:
         """
         header = self._read(offset_bytes, HEADER_BYTES)
         if len(header) < HEADER_BYTES:
-            return Gap(self.end_bytes)
+            return RecordGap(self.end_bytes)
         stated, checksum = HEADER.unpack(header)
         # Either of the two may be what is damaged.
         by_length, by_checksum = (
@@ -88,12 +88,12 @@ class Resync:
         )
         for end_bytes in (by_length, by_checksum):
             if self._ends_record(offset_bytes, end_bytes):
-                return Gap(end_bytes, 1)
+                return RecordGap(end_bytes, 1)
         if self._is_boundary(by_checksum):
-            return Gap(by_checksum, 1)
+            return RecordGap(by_checksum, 1)
         found = self._next_record(offset_bytes)
         is_torn = found == self.end_bytes < by_length and has_valid_header(header)
-        return Gap(found, 1 if is_torn else None)
+        return RecordGap(found, 1 if is_torn else None)
 
     def _next_record(self, offset_bytes: int) -> int:
         """Return the first record behind ``offset_bytes`` that is whole; the end if there is none.

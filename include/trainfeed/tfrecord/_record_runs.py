@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from trainfeed.errors import ChecksumError
 from trainfeed.tfrecord._tfrecord_format import CHECKSUM, HEADER_BYTES, LENGTH, masked_array
 
-__all__ = ["Run", "next_run"]
+__all__ = ["RecordRun", "next_run"]
 
 
-class Run:
+class RecordRun:
     """Records up to the first damaged one.
 
     Args:
@@ -44,7 +44,7 @@ class Run:
         self.num_bytes = sum(num_bytes[: len(records)])
 
 
-def next_run(block: bytes, start: int, stride: int, max_record_bytes: int) -> Run:
+def next_run(block: bytes, start: int, stride: int, max_record_bytes: int) -> RecordRun:
     """Read records from ``start`` on, at least one.
 
     Args:
@@ -59,16 +59,16 @@ def next_run(block: bytes, start: int, stride: int, max_record_bytes: int) -> Ru
     return _mixed_run(block, start, max_record_bytes)
 
 
-def _equal_run(block: bytes, start: int, stride: int, num_records: int) -> Run:
+def _equal_run(block: bytes, start: int, stride: int, num_records: int) -> RecordRun:
     first, last = start + HEADER_BYTES, start + num_records * stride
     length = stride - HEADER_BYTES - CHECKSUM.size
     records = [block[i : i + length] for i in range(first, last, stride)]
     rows = np.frombuffer(block, np.uint8, num_records * stride, start)
     stored = np.ascontiguousarray(rows.reshape(num_records, stride)[:, -CHECKSUM.size :])
-    return Run(records, stored.view("<u4").ravel().tolist(), [stride] * num_records)
+    return RecordRun(records, stored.view("<u4").ravel().tolist(), [stride] * num_records)
 
 
-def _mixed_run(block: bytes, start: int, max_record_bytes: int) -> Run:
+def _mixed_run(block: bytes, start: int, max_record_bytes: int) -> RecordRun:
     """Follow the lengths first and verify their checksums then; what is wrong ends the run."""
     starts, ends = _bounds(block, start, max_record_bytes)
     headers = [block[i : i + LENGTH.size] for i in starts]
@@ -78,7 +78,7 @@ def _mixed_run(block: bytes, start: int, max_record_bytes: int) -> Run:
         num_good = [a == b for a, b in zip(computed, stored, strict=True)].index(False)
         del starts[num_good:], ends[num_good:]
     pairs = list(zip(starts, ends, strict=True))
-    return Run(
+    return RecordRun(
         [block[i + HEADER_BYTES : j - CHECKSUM.size] for i, j in pairs],
         [CHECKSUM.unpack_from(block, j - CHECKSUM.size)[0] for j in ends],
         [j - i for i, j in pairs],

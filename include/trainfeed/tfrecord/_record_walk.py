@@ -10,7 +10,7 @@ from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
 from trainfeed.paths import os_errors
 from trainfeed.tfrecord._inflated_streams import BLOCK_BYTES, Stream, open_stream
-from trainfeed.tfrecord._record_resync import Gap, Resync
+from trainfeed.tfrecord._record_resync import RecordGap, RecordResync
 from trainfeed.tfrecord._record_runs import next_run
 from trainfeed.tfrecord._tfrecord_format import (
     CHECKSUM,
@@ -76,7 +76,7 @@ class _Walk:
                 self._origin_bytes = file.tell()
         # None behind the last record that can be had.
         self._stream: Stream | None = open_stream(file, options.compression)
-        self._resync: Resync | None = None
+        self._resync: RecordResync | None = None
         # The block, where it starts in the file, and in it the record with a number.
         self._block, self._block_bytes, self._start, self._number = b"", 0, 0, 0
         self._known_header, self._num_bytes = b"", 0
@@ -154,7 +154,7 @@ class _Walk:
             self._go_to(gap.end_bytes)
         else:
             # What is behind a damaged place of compressed data cannot be told from other bytes.
-            gap = Gap(self._block_bytes + len(self._block))
+            gap = RecordGap(self._block_bytes + len(self._block))
             self._stream, self._start = None, len(self._block)
         reason = str(error.args[0])
         self._report.dropped.append(
@@ -162,9 +162,9 @@ class _Walk:
         )
         self._number += gap.num_records or 1
 
-    def _plain_gap(self, offset_bytes: int, error: FormatError) -> Gap:
+    def _plain_gap(self, offset_bytes: int, error: FormatError) -> RecordGap:
         if self._resync is None:
-            self._resync = Resync(
+            self._resync = RecordResync(
                 self._file,
                 self._path,
                 origin_bytes=self._origin_bytes,

@@ -8,7 +8,7 @@ from tests.unit.forks import WAIT_S, held_elsewhere, in_a_fork
 from tests.unit.loader.datasets import Squares
 from trainfeed.loader import DataLoader
 from trainfeed.loader._runner import SetsRunner
-from trainfeed.loader.columns._lent_memory import BufferPool
+from trainfeed.loader.columns._lent_memory import LentPool
 from trainfeed.loader.files import _shard_files as _files
 from trainfeed.loader.files._shard_files import ShardFiles
 from trainfeed.loader.sources._kept_chunks import KeptChunks
@@ -116,7 +116,7 @@ def test_a_fork_finds_locks_free(make):
 def started_feed(load, num_threads):
     tasks = iter(range(100))
     plan = ThreadPlan(num_threads, 10, 60.0)
-    return ThreadFeed(tasks, load, BufferPool(4), LoaderStats(), plan=plan)
+    return ThreadFeed(tasks, load, LentPool(4), LoaderStats(), plan=plan)
 
 
 def test_a_fork_can_leave_a_pass_whose_thread_held_a_lock():

@@ -12,7 +12,7 @@ from tests.unit.loader.conftest import num_fds, write_images
 from tests.unit.loader.datasets import Squares
 from trainfeed.errors import FormatError, StorageError
 from trainfeed.loader import DataLoader, LoaderReport
-from trainfeed.loader.columns._lent_memory import BufferPool, LentMemory
+from trainfeed.loader.columns._lent_memory import LentMemory, LentPool
 from trainfeed.loader.files import _file_system_kind
 from trainfeed.loader.files import _shard_files as _files
 from trainfeed.loader.files._shard_files import ShardFiles
@@ -147,7 +147,7 @@ def test_the_innermost_mount_tells_the_file_system(tmp_path, monkeypatch):
 
 
 def test_lent_memory_comes_back_with_the_last_view():
-    pool = BufferPool(max_free=2)
+    pool = LentPool(max_free=2)
     memory = LentMemory(pool)
     memory.reserve(1000)
     first, second = memory.array((10, 3), np.int32), memory.array((5,), np.float64)

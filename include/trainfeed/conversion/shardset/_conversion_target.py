@@ -20,11 +20,11 @@ from trainfeed.conversion.shardset._shard_names import (
 from trainfeed.conversion.sorting import RunBuilder, Spill, check_seed, iter_sorted, num_samples_of
 from trainfeed.samples import Schema
 
-__all__ = ["Target"]
+__all__ = ["ConversionTarget"]
 
 
 @dataclass(frozen=True)
-class Target:
+class ConversionTarget:
     """What is to be written where, checked before anything is read.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.conversion.sorting._run_layout import KEY_SHIFT, NUM_BUCKETS, Loaded
+from trainfeed.conversion.sorting._run_layout import KEY_SHIFT, NUM_BUCKETS, LoadedBuckets
 from trainfeed.conversion.sorting._sample_spill import Spill
 from trainfeed.dataset.identity import Uint64s
 
@@ -25,7 +25,7 @@ class SortedSamples:
         loaded: The samples in any order.
     """
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedBuckets) -> None:
         self._order = np.argsort(loaded.keys)
         self._lengths = loaded.lengths
         self._payload = loaded.payload
@@ -85,7 +85,7 @@ def iter_sorted(
     """
     counts = np.sum([spill.num_samples for spill in spills], axis=0)
     ranks = np.append(0, np.cumsum(counts))
-    memory = _Memory()
+    memory = _SortMemory()
     for part in _parts(spills, memory_bytes):
         low, high = int(ranks[part.first]), int(ranks[part.last])
         if high <= start or low >= stop or low == high:
@@ -98,7 +98,7 @@ def iter_sorted(
                 yield samples, *wanted
 
 
-class _Part(NamedTuple):
+class _KeyRange(NamedTuple):
     """Buckets that are loaded at once, or one bucket that takes several loads."""
 
     first: int
@@ -106,13 +106,13 @@ class _Part(NamedTuple):
     num_loads: int
 
 
-class _Memory:
+class _SortMemory:
     """Memory that is used again: fresh pages cost about as much as filling them."""
 
     def __init__(self) -> None:
         self._whole = _allocate(0, 0)
 
-    def take(self, num_samples: int, payload_bytes: int) -> Loaded:
+    def take(self, num_samples: int, payload_bytes: int) -> LoadedBuckets:
         """Return memory for samples; what was taken before is overwritten."""
         keys, lengths, payload = self._whole
         if len(keys) < num_samples or len(payload) < payload_bytes:
@@ -122,10 +122,10 @@ class _Memory:
             self._whole = _allocate(0, 0)
             self._whole = _allocate(*most)
         keys, lengths, payload = self._whole
-        return Loaded(keys[:num_samples], lengths[:num_samples], payload[:payload_bytes])
+        return LoadedBuckets(keys[:num_samples], lengths[:num_samples], payload[:payload_bytes])
 
 
-def _parts(spills: Sequence[Spill], memory_bytes: int) -> Iterator[_Part]:
+def _parts(spills: Sequence[Spill], memory_bytes: int) -> Iterator[_KeyRange]:
     payload = np.sum([spill.payload_bytes for spill in spills], axis=0)
     counts = np.sum([spill.num_samples for spill in spills], axis=0)
     weights = (payload + _SAMPLE_BYTES * counts).tolist()
@@ -138,15 +138,15 @@ def _parts(spills: Sequence[Spill], memory_bytes: int) -> Iterator[_Part]:
     yield _part(first, NUM_BUCKETS, total, memory_bytes)
 
 
-def _part(first: int, last: int, weight: int, memory_bytes: int) -> _Part:
+def _part(first: int, last: int, weight: int, memory_bytes: int) -> _KeyRange:
     # Only a single bucket can be too large. Half of the memory: a load of a part of it copies.
     num_loads = 1 if weight <= memory_bytes else -(-2 * weight // memory_bytes)
-    return _Part(first, last, num_loads)
+    return _KeyRange(first, last, num_loads)
 
 
 def _load(
-    spills: Sequence[Spill], part: _Part, memory: _Memory, *, consume: bool
-) -> Iterator[Loaded]:
+    spills: Sequence[Spill], part: _KeyRange, memory: _SortMemory, *, consume: bool
+) -> Iterator[LoadedBuckets]:
     if part.num_loads == 1:
         yield _load_whole(spills, part, memory, consume=consume)
         return
@@ -156,7 +156,9 @@ def _load(
         yield _load_between(spills, part, bounds[0], bounds[1] - 1)
 
 
-def _load_whole(spills: Sequence[Spill], part: _Part, memory: _Memory, *, consume: bool) -> Loaded:
+def _load_whole(
+    spills: Sequence[Spill], part: _KeyRange, memory: _SortMemory, *, consume: bool
+) -> LoadedBuckets:
     found = [(spill, each) for spill in spills for each in spill.slices(part.first, part.last)]
     loaded = memory.take(
         sum(each.stop - each.start for _, each in found),
@@ -166,7 +168,7 @@ def _load_whole(spills: Sequence[Spill], part: _Part, memory: _Memory, *, consum
     for spill, each in found:
         rows = slice(row, row + each.stop - each.start)
         data = slice(byte, byte + each.payload_stop - each.payload_start)
-        out = Loaded(loaded.keys[rows], loaded.lengths[rows], loaded.payload[data])
+        out = LoadedBuckets(loaded.keys[rows], loaded.lengths[rows], loaded.payload[data])
         spill.load(each, out)
         if consume:
             spill.discard(each)
@@ -174,7 +176,7 @@ def _load_whole(spills: Sequence[Spill], part: _Part, memory: _Memory, *, consum
     return loaded
 
 
-def _load_between(spills: Sequence[Spill], part: _Part, low: int, high: int) -> Loaded:
+def _load_between(spills: Sequence[Spill], part: _KeyRange, low: int, high: int) -> LoadedBuckets:
     """Load the samples of one bucket whose keys lie in ``[low, high]``, run by run."""
     pieces = [_allocate(0, 0)]
     for spill in spills:
@@ -183,17 +185,19 @@ def _load_between(spills: Sequence[Spill], part: _Part, low: int, high: int) -> 
             loaded = _allocate(each.stop - each.start, size)
             spill.load(each, loaded)
             pieces.append(_between(loaded, low, high))
-    return Loaded(*(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
+    return LoadedBuckets(*(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
 
 
-def _between(loaded: Loaded, low: int, high: int) -> Loaded:
+def _between(loaded: LoadedBuckets, low: int, high: int) -> LoadedBuckets:
     start = int(np.searchsorted(loaded.keys, np.uint64(low), side="left"))
     stop = int(np.searchsorted(loaded.keys, np.uint64(high), side="right"))
     starts = np.append(0, np.cumsum(loaded.lengths, dtype=np.int64))
     payload = loaded.payload[starts[start] : starts[stop]]
-    return Loaded(loaded.keys[start:stop].copy(), loaded.lengths[start:stop].copy(), payload.copy())
+    return LoadedBuckets(
+        loaded.keys[start:stop].copy(), loaded.lengths[start:stop].copy(), payload.copy()
+    )
 
 
-def _allocate(num_samples: int, payload_bytes: int) -> Loaded:
+def _allocate(num_samples: int, payload_bytes: int) -> LoadedBuckets:
     keys: Uint64s = np.empty(num_samples, np.uint64)
-    return Loaded(keys, np.empty(num_samples, np.uint32), np.empty(payload_bytes, np.uint8))
+    return LoadedBuckets(keys, np.empty(num_samples, np.uint32), np.empty(payload_bytes, np.uint8))

@@ -30,9 +30,9 @@ __all__ = [
     "KEY_SHIFT",
     "NUM_BUCKETS",
     "TABLE_BYTES",
-    "Loaded",
+    "BucketRun",
+    "LoadedBuckets",
     "Records",
-    "Run",
     "Slice",
     "SortedRun",
     "dump_head",
@@ -53,7 +53,7 @@ HEAD_BYTES: Final = FIXED_BYTES + 3 * TABLE_BYTES + 8
 _VARIABLE: Final = (1 << 64) - 1
 
 
-class Run(NamedTuple):
+class BucketRun(NamedTuple):
     """Where a run is, and how much it holds; without ``record_bytes`` its records differ in it."""
 
     offset_bytes: int
@@ -85,7 +85,7 @@ class Run(NamedTuple):
 class Slice(NamedTuple):
     """The buckets ``[first, last)`` of one run: rows and bytes of payload."""
 
-    run: Run
+    run: BucketRun
     first: int
     last: int
     start: int
@@ -94,7 +94,7 @@ class Slice(NamedTuple):
     payload_stop: int
 
 
-class Loaded(NamedTuple):
+class LoadedBuckets(NamedTuple):
     """Samples of some buckets, in no order.
 
     Attributes:
@@ -138,7 +138,7 @@ class SortedRun:
         else:
             self.payload_ends = self.ends * (record_bytes or 0)
         payload_bytes = int(self.payload_ends[-1])
-        self.run = Run(offset_bytes, len(keys), record_bytes, payload_bytes)
+        self.run = BucketRun(offset_bytes, len(keys), record_bytes, payload_bytes)
 
     def payload(self, first: int, last: int) -> NDArray[np.uint8]:
         """Return the records of the buckets ``[first, last)``, one after another."""
@@ -168,7 +168,7 @@ class SortedRun:
 
 
 def dump_head(
-    run: Run, ends: NDArray[Any], payload_ends: NDArray[Any], digests: Sequence[int]
+    run: BucketRun, ends: NDArray[Any], payload_ends: NDArray[Any], digests: Sequence[int]
 ) -> bytes:
     """Return the head of a run."""
     size = _VARIABLE if run.record_bytes is None else run.record_bytes
@@ -179,7 +179,7 @@ def dump_head(
     return head + xxhash.xxh3_64_intdigest(head).to_bytes(8, "little")
 
 
-def parse_head(head: bytes, offset_bytes: int) -> tuple[Run, NDArray[np.int64]]:
+def parse_head(head: bytes, offset_bytes: int) -> tuple[BucketRun, NDArray[np.int64]]:
     """Return a run, and its ``ends`` and ``payload_ends``, shape ``(2, 1024)``.
 
     Raises:
@@ -192,7 +192,7 @@ def parse_head(head: bytes, offset_bytes: int) -> tuple[Run, NDArray[np.int64]]:
         raise BadMagicError(f"expected a run of samples, got {magic!r}", offset_bytes=offset_bytes)
     if xxhash.xxh3_64_intdigest(head[:-8]) != int.from_bytes(head[-8:], "little"):
         raise ChecksumError("the head of a run is damaged", offset_bytes=offset_bytes)
-    run = Run(offset_bytes, num_samples, None if size == _VARIABLE else size, payload_bytes)
+    run = BucketRun(offset_bytes, num_samples, None if size == _VARIABLE else size, payload_bytes)
     tables = np.frombuffer(head, "<u8", 2 * NUM_BUCKETS, FIXED_BYTES).reshape(2, NUM_BUCKETS)
     totals = [num_samples, payload_bytes]
     if tables[:, -1].tolist() != totals or (tables[:, 1:] < tables[:, :-1]).any():
@@ -200,7 +200,9 @@ def parse_head(head: bytes, offset_bytes: int) -> tuple[Run, NDArray[np.int64]]:
     return run, tables.astype(np.int64)
 
 
-def verify_buckets(part: Slice, loaded: Loaded, tables: Sequence[NDArray[np.uint64]]) -> None:
+def verify_buckets(
+    part: Slice, loaded: LoadedBuckets, tables: Sequence[NDArray[np.uint64]]
+) -> None:
     """Compare what was loaded with the digests of its buckets.
 
     Args:

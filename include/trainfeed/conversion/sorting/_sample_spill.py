@@ -16,9 +16,9 @@ from trainfeed.conversion.sorting._run_layout import (
     HEAD_BYTES,
     NUM_BUCKETS,
     TABLE_BYTES,
-    Loaded,
+    BucketRun,
+    LoadedBuckets,
     Records,
-    Run,
     Slice,
     SortedRun,
     dump_head,
@@ -53,7 +53,7 @@ class Spill:
         self._fd = file.fileno()
         self._path = path
         self._can_discard = True
-        self.runs: list[Run] = []
+        self.runs: list[BucketRun] = []
         self.num_samples = np.zeros(NUM_BUCKETS, np.int64)
         self.payload_bytes = np.zeros(NUM_BUCKETS, np.int64)
 
@@ -121,7 +121,7 @@ class Spill:
                 found.append(Slice(run, first, last, start, stop, payload_start, payload_stop))
         return found
 
-    def load(self, part: Slice, out: Loaded) -> None:
+    def load(self, part: Slice, out: LoadedBuckets) -> None:
         """Read a slice into memory of its size, and verify it.
 
         Raises:
@@ -174,7 +174,7 @@ class Spill:
                 size = run.end_bytes - run.offset_bytes
                 os.posix_fadvise(self._fd, run.offset_bytes, size, os.POSIX_FADV_DONTNEED)
 
-    def _account(self, run: Run, ends: NDArray[Any], payload_ends: NDArray[Any]) -> None:
+    def _account(self, run: BucketRun, ends: NDArray[Any], payload_ends: NDArray[Any]) -> None:
         self.runs.append(run)
         self.num_samples += ends - np.append(0, ends[:-1])
         self.payload_bytes += payload_ends - np.append(0, payload_ends[:-1])
@@ -200,12 +200,12 @@ class Spill:
             self._account(run, tables[0], tables[1])
             offset_bytes = run.end_bytes
 
-    def _table(self, run: Run, number: int, first: int, last: int) -> NDArray[np.uint64]:
+    def _table(self, run: BucketRun, number: int, first: int, last: int) -> NDArray[np.uint64]:
         out = np.empty(last - first, np.uint64)
         self._read(run.offset_bytes + FIXED_BYTES + number * TABLE_BYTES + 8 * first, out)
         return out
 
-    def _bounds(self, run: Run, number: int, first: int, last: int) -> tuple[int, int]:
+    def _bounds(self, run: BucketRun, number: int, first: int, last: int) -> tuple[int, int]:
         start = int(self._table(run, number, first - 1, first)[0]) if first else 0
         return start, int(self._table(run, number, last - 1, last)[0])
 

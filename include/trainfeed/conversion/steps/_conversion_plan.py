@@ -14,11 +14,11 @@ from trainfeed.conversion._conversion_options import (
     FileFormat,
     ShardFormat,
 )
-from trainfeed.conversion._convert_files import Inputs, open_inputs
+from trainfeed.conversion._convert_files import FileInputs, open_inputs
 from trainfeed.conversion._foreign_input import read_small
 from trainfeed.conversion.formats import ColumnOptions, CsvOptions
 from trainfeed.conversion.samplefiles import SourceOptions
-from trainfeed.conversion.shardset import Encoding, Target
+from trainfeed.conversion.shardset import ConversionTarget, Encoding
 from trainfeed.conversion.steps._roots import Roots
 from trainfeed.dataset import canonical
 from trainfeed.errors import ConfigError, FormatError
@@ -26,7 +26,7 @@ from trainfeed.paths import make_folders
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import create_exclusive, map_errors
 
-__all__ = ["ConversionPlan", "ConversionRequest", "PlannedFile"]
+__all__ = ["ConversionInput", "ConversionPlan", "ConversionRequest"]
 
 _PLAN_NAME = "plan.json"
 _COLUMN_DEFAULTS: Final = ColumnOptions()
@@ -66,7 +66,7 @@ class ConversionRequest:
         return SourceOptions(csv=CsvOptions(self.delimiter), columns=self.columns)
 
 
-class PlannedFile(NamedTuple):
+class ConversionInput(NamedTuple):
     """A file as it was when the plan was made.
 
     Attributes:
@@ -114,8 +114,8 @@ class ConversionPlan:
     """
 
     folder: Path
-    target: Target
-    files: tuple[PlannedFile, ...]
+    target: ConversionTarget
+    files: tuple[ConversionInput, ...]
     num_units: int
     is_beside: bool
     source: SourceOptions
@@ -136,7 +136,7 @@ class ConversionPlan:
             return cls.load(folder)
         inputs = open_inputs(roots.input_files(request.input), request.source)
         options = ConvertOptions(file_format=request.file_format)
-        target = Target(
+        target = ConversionTarget(
             output,
             request.shards,
             request.prefix,
@@ -180,7 +180,7 @@ class ConversionPlan:
             return output.parent / f".{output.name}.{prefix}.{self.folder.name}.tmp"
         return output / f".{prefix}.{self.folder.name}.tmp"
 
-    def files_of(self, unit: int) -> tuple[PlannedFile, ...]:
+    def files_of(self, unit: int) -> tuple[ConversionInput, ...]:
         """Return the files that a unit reads; there may be none for it."""
         return self.files[_share(len(self.files), unit, self.num_units)]
 
@@ -210,7 +210,7 @@ class ConversionPlan:
     @classmethod
     def _from_json(cls, folder: Path, value: Mapping[str, Any]) -> ConversionPlan:
         schema = value["schema"]
-        target = Target(
+        target = ConversionTarget(
             Path(value["output"]),
             value["shards"],
             value["prefix"],
@@ -219,7 +219,7 @@ class ConversionPlan:
             None if schema is None else Schema.from_json(schema),
             ShardFormat.from_json(value["format"]),
         )
-        files = tuple(PlannedFile(*file) for file in value["files"])
+        files = tuple(ConversionInput(*file) for file in value["files"])
         columns = ColumnOptions(
             tuple(value.get("flatten", ())), tuple(value.get("json_columns", ()))
         )
@@ -227,14 +227,14 @@ class ConversionPlan:
         return cls(folder, target, files, int(value["units"]), bool(value["beside"]), source)
 
 
-def _planned(inputs: Inputs) -> tuple[PlannedFile, ...]:
+def _planned(inputs: FileInputs) -> tuple[ConversionInput, ...]:
     planned, start = [], 0
     for file in inputs.files:
         with map_errors(file.path):
             found = file.path.stat()
         num_samples = file.num_samples()
         planned.append(
-            PlannedFile(str(file.path), found.st_size, found.st_mtime_ns, start, num_samples)
+            ConversionInput(str(file.path), found.st_size, found.st_mtime_ns, start, num_samples)
         )
         start += num_samples
     return tuple(planned)

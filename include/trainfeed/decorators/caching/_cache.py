@@ -9,7 +9,7 @@ from typing import Final
 
 from trainfeed.decorators._reader_stage import (
     BlockStage,
-    Stage,
+    ReaderStage,
     block_reader,
     count,
     open_blocks,
@@ -17,7 +17,7 @@ from trainfeed.decorators._reader_stage import (
 )
 from trainfeed.decorators._start import Start
 from trainfeed.decorators.caching._kept_pass import Kept
-from trainfeed.decorators.caching._store import Limits
+from trainfeed.decorators.caching._store import StoreLimits
 from trainfeed.errors import MemoryLimitError, QuotaExceededError
 from trainfeed.readers import Block, BlockReader, Reader, ReaderLike
 
@@ -59,12 +59,12 @@ def cache(
     count("max_bytes", max_bytes, at_least=0)
     if max_spill_bytes is not None:
         count("max_spill_bytes", max_spill_bytes, at_least=0)
-    limits = Limits(max_bytes, max_spill_bytes, None if spill_dir is None else str(spill_dir))
+    limits = StoreLimits(max_bytes, max_spill_bytes, None if spill_dir is None else str(spill_dir))
     source = block_reader(reader)
     return _Cached(reader, limits) if source is None else _CachedBlocks(source, limits)
 
 
-class _Keeping(Stage):
+class _Keeping(ReaderStage):
     """A stage whose passes are one pass of what it is made of."""
 
     _kept: Kept
@@ -83,14 +83,14 @@ class _Keeping(Stage):
 
 
 class _Cached(_Keeping):
-    def __init__(self, reader: ReaderLike, limits: Limits) -> None:
+    def __init__(self, reader: ReaderLike, limits: StoreLimits) -> None:
         self._kept = Kept(functools.partial(open_samples, reader), limits)
         batched = getattr(reader, "batched", False)
         super().__init__([reader], self._kept.items_from, batched=batched)
 
 
 class _CachedBlocks(_Keeping, BlockStage):
-    def __init__(self, source: BlockReader, limits: Limits) -> None:
+    def __init__(self, source: BlockReader, limits: StoreLimits) -> None:
         self._kept = Kept(functools.partial(open_blocks, source), limits)
         super().__init__([source], self._blocks_from, form=source.form, batched=source.batched)
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, TypeVar
 
 from trainfeed.decorators._start import Start
-from trainfeed.decorators.caching._store import Limits, SpillFile, Store
+from trainfeed.decorators.caching._store import SpillFile, Store, StoreLimits
 from trainfeed.errors import ReaderEndedError, StorageError
 from trainfeed.processes import new_lock
 from trainfeed.readers import Block, leave_out, leave_out_rows, open_reader
@@ -47,7 +47,7 @@ class Kept:
     def __init__(
         self,
         open_pass: Callable[[Start], AbstractContextManager[Iterator[Any]]],
-        limits: Limits,
+        limits: StoreLimits,
     ) -> None:
         self._open_pass = open_pass
         self._limits = limits

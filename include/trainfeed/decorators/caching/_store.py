@@ -20,7 +20,7 @@ import numpy as np
 from trainfeed.errors import MemoryLimitError
 from trainfeed.paths import os_errors
 
-__all__ = ["Limits", "SpillFile", "Store"]
+__all__ = ["SpillFile", "Store", "StoreLimits"]
 
 _SPILL_BYTES: Final = 1 << 20
 # Where the frames begin and end; an end of 0 says that the samples are not whole.
@@ -29,7 +29,7 @@ _LENGTH: Final = struct.Struct("<Q")
 
 
 @dataclass(frozen=True)
-class Limits:
+class StoreLimits:
     """What samples may take.
 
     Attributes:
@@ -57,7 +57,7 @@ class SpillFile:
         frame := num_bytes u64, pickle
 
     Args:
-        folder: See ``Limits``.
+        folder: See ``StoreLimits``.
         max_bytes: What the frames may take; None is the disk's end.
 
     Raises:
@@ -156,7 +156,7 @@ class Store:
         shared: Takes all items, in place of memory and a file of its own.
     """
 
-    def __init__(self, limits: Limits, shared: SpillFile | None = None) -> None:
+    def __init__(self, limits: StoreLimits, shared: SpillFile | None = None) -> None:
         self._limits = limits
         self._items: list[Any] = []
         self._left_bytes = limits.max_bytes

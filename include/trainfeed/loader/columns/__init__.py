@@ -3,9 +3,9 @@
 from trainfeed.loader.columns._field_columns import Column, Columns, Dense, Rows, count_rows
 from trainfeed.loader.columns._lent_memory import (
     ALIGNMENT_BYTES,
-    BufferPool,
     FreshMemory,
     LentMemory,
+    LentPool,
     Memory,
     carve,
     lend,
@@ -16,13 +16,13 @@ from trainfeed.loader.columns._targets import Targets, joined, targets_for
 
 __all__ = [
     "ALIGNMENT_BYTES",
-    "BufferPool",
     "Column",
     "Columns",
     "Dense",
     "FieldPlace",
     "FreshMemory",
     "LentMemory",
+    "LentPool",
     "Memory",
     "Ragged",
     "Rows",

@@ -13,11 +13,11 @@ from trainfeed.loader.columns._lent_memory import ALIGNMENT_BYTES, Memory
 
 __all__ = [
     "Column",
+    "ColumnTarget",
     "Columns",
     "Dense",
     "DenseTarget",
     "Rows",
-    "Target",
     "Values",
     "count_rows",
     "masked",
@@ -27,7 +27,7 @@ Rows: TypeAlias = slice | NDArray[np.int64]
 Values: TypeAlias = NDArray[Any]
 
 
-class Target(Protocol):
+class ColumnTarget(Protocol):
     """A field of a batch that is being put together."""
 
     def column(self) -> Column:
@@ -45,14 +45,14 @@ class Column(Protocol):
     def num_bytes(self, start: int, stop: int) -> int:
         """Return how many bytes the values of some samples have."""
 
-    def put_into(self, target: Target, where: Rows, rows: Rows) -> None:
+    def put_into(self, target: ColumnTarget, where: Rows, rows: Rows) -> None:
         """Put ``rows`` to the places ``where`` of a target.
 
         Raises:
             SampleShapeError: The target is for values of another type or shape.
         """
 
-    def target(self, num_samples: int, memory: Memory) -> Target:
+    def target(self, num_samples: int, memory: Memory) -> ColumnTarget:
         """Return room for ``num_samples`` of such samples."""
 
     def num_target_bytes(self, num_samples: int) -> int:
@@ -89,7 +89,7 @@ class Dense:
         values = self.values[start:stop]
         return values.nbytes if values.dtype.kind != "O" else _object_bytes(values)
 
-    def put_into(self, target: Target, where: Rows, rows: Rows) -> None:
+    def put_into(self, target: ColumnTarget, where: Rows, rows: Rows) -> None:
         """Copy ``rows`` to the places ``where`` of a target; see ``Column``."""
         found = self.values
         if not isinstance(target, DenseTarget):
@@ -121,7 +121,7 @@ class Dense:
 
 
 class DenseTarget:
-    """Room for one value per sample; see ``Target``.
+    """Room for one value per sample; see ``ColumnTarget``.
 
     Attributes:
         values: Shape ``(n, *S)``.

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["ALIGNMENT_BYTES", "BufferPool", "FreshMemory", "LentMemory", "Memory", "carve", "lend"]
+__all__ = ["ALIGNMENT_BYTES", "FreshMemory", "LentMemory", "LentPool", "Memory", "carve", "lend"]
 
 # An array that starts anywhere works, but slower: vector loads want a cache line.
 ALIGNMENT_BYTES: Final = 64
@@ -68,7 +68,7 @@ def _end(_buffer: NDArray[np.uint8], give_back: Callable[[], None]) -> None:
     give_back()
 
 
-class BufferPool:
+class LentPool:
     """Page-aligned buffers of one process, used again and again; threads may share it.
 
     All have the size of the largest that was ever asked for, so that each suits every purpose.
@@ -111,7 +111,7 @@ class LentMemory:
         is_lazy: See ``Memory``.
     """
 
-    def __init__(self, pool: BufferPool) -> None:
+    def __init__(self, pool: LentPool) -> None:
         self.is_lazy = True
         self._pool = pool
         self._buffer: NDArray[np.uint8] = np.empty(0, np.uint8)

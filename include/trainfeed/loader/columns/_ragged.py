@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, SampleShapeError
-from trainfeed.loader.columns._field_columns import Rows, Target, Values
+from trainfeed.loader.columns._field_columns import ColumnTarget, Rows, Values
 from trainfeed.loader.columns._lent_memory import Memory
 
 __all__ = ["Ragged"]
@@ -65,13 +65,13 @@ class Ragged:
         before = self._bytes_before
         return before[stop] - before[start]
 
-    def put_into(self, target: Target, where: Rows, rows: Rows) -> None:
+    def put_into(self, target: ColumnTarget, where: Rows, rows: Rows) -> None:
         """Note where the values of ``rows`` are, at the places ``where`` of a target."""
         if not isinstance(target, _RaggedTarget) or not target.suits(self):
             raise SampleShapeError(f"runs of {self.kind} in some samples, something else in others")
         target.put(self, where, rows)
 
-    def target(self, num_samples: int, _memory: Memory) -> Target:
+    def target(self, num_samples: int, _memory: Memory) -> ColumnTarget:
         """Return room for the places of ``num_samples`` of such samples."""
         return _RaggedTarget(self, num_samples)
 

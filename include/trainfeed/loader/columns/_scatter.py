@@ -14,7 +14,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.loader.columns._field_columns import Column, Dense, DenseTarget, Rows, Target, Values
+from trainfeed.loader.columns._field_columns import (
+    Column,
+    ColumnTarget,
+    Dense,
+    DenseTarget,
+    Rows,
+    Values,
+)
 from trainfeed.loader.columns._lent_memory import ALIGNMENT_BYTES, Memory
 
 __all__ = ["FieldPlace", "SampleLayout", "Scattered", "addresses_in"]
@@ -201,7 +208,7 @@ class _Picked:
         """Return how many bytes the values of some samples have."""
         return (stop - start) * self._field.num_bytes
 
-    def put_into(self, target: Target, where: Rows, rows: Rows) -> None:
+    def put_into(self, target: ColumnTarget, where: Rows, rows: Rows) -> None:
         """Copy ``rows`` to the places ``where`` of a target; see ``Column``."""
         self._pick(rows).put_into(target, where, slice(None))
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import SampleShapeError
-from trainfeed.loader.columns._field_columns import Columns, Rows, Target
+from trainfeed.loader.columns._field_columns import Columns, ColumnTarget, Rows
 from trainfeed.loader.columns._lent_memory import FreshMemory, Memory
 from trainfeed.loader.columns._scatter import SampleLayout, Scattered
 
@@ -33,7 +33,7 @@ class Targets(Protocol):
 class _FieldTargets:
     """Room for one field after the other; see ``Targets``."""
 
-    def __init__(self, targets: dict[str, Target]) -> None:
+    def __init__(self, targets: dict[str, ColumnTarget]) -> None:
         self._targets = targets
 
     def put(self, columns: Columns, where: Rows, rows: Rows) -> None:

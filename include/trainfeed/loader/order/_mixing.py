@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError
 
-__all__ = ["Schedule", "Weight", "shares_of"]
+__all__ = ["MixSchedule", "Weight", "shares_of"]
 
 Weight: TypeAlias = float | int | Fraction
 
@@ -58,7 +58,7 @@ def _rounded(weights: Sequence[Fraction]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class MixSchedule:
     """The schedule of fixed weights, from position 0 on.
 
     Attributes:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError
-from trainfeed.loader.order._mixing import Schedule, Weight, shares_of
+from trainfeed.loader.order._mixing import MixSchedule, Weight, shares_of
 from trainfeed.loader.state import LARGEST, LARGEST_SEED, Weights
 from trainfeed.whole_numbers import whole
 
@@ -107,7 +107,7 @@ class History:
         if any(len(shares) != num_children or not sum(shares) for _, shares in weights):
             raise ConfigError(f"expected {num_children} weights, one of them above 0: {weights}")
         self._starts = starts
-        self._schedules = [Schedule(shares) for _, shares in weights]
+        self._schedules = [MixSchedule(shares) for _, shares in weights]
         # What every set has given when a schedule starts.
         self._before = [[0] * num_children]
         for i in range(1, len(weights)):

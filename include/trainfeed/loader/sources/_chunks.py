@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trainfeed.dataset.examples import Chunk, ExampleRun, ExampleRunDecoder
 from trainfeed.errors import FormatError
-from trainfeed.loader.columns import BufferPool
+from trainfeed.loader.columns import LentPool
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.order import Span
 from trainfeed.loader.sources._chunk_table import ChunkTable
@@ -21,7 +21,7 @@ from trainfeed.loader.sources._kept_chunks import KeptChunks
 from trainfeed.recordio import ChunkInfo, Codec, decode_payload
 from trainfeed.samples import Schema
 
-__all__ = ["ChunkReader", "ShardAccess", "Verify"]
+__all__ = ["SampleChunks", "ShardAccess", "Verify"]
 
 _HEADER_BYTES: Final = 20
 # As many as there are windows open at once, and some that are loaded ahead.
@@ -63,7 +63,7 @@ class _Scratch(threading.local):
         return self._stored[:num_bytes].data
 
 
-class ChunkReader:
+class SampleChunks:
     """Reads chunks of shards; threads may share it.
 
     Args:
@@ -83,7 +83,7 @@ class ChunkReader:
         self._runs = None if schema is None else ExampleRunDecoder(schema)
         self._verified = np.zeros(len(table.shard), bool)
         self._scratch = _Scratch()
-        self._pool = BufferPool(_MAX_FREE_BUFFERS)
+        self._pool = LentPool(_MAX_FREE_BUFFERS)
         self._kept = KeptChunks()
         self.info: Callable[[int], Chunk] = lru_cache(maxsize=_MAX_INFOS)(table.info)
 

@@ -22,7 +22,7 @@ from trainfeed.loader.columns import (
     count_rows,
 )
 from trainfeed.loader.order import Span
-from trainfeed.loader.sources._chunks import ChunkReader
+from trainfeed.loader.sources._chunks import SampleChunks
 from trainfeed.loader.sources._rows import RowDecoder
 from trainfeed.loader.sources._skips import MISSING, SkippedChunks
 from trainfeed.loader.sources._source import Loaded, count_spans, rows_before, try_each
@@ -31,7 +31,7 @@ from trainfeed.samples import Schema
 __all__ = ["FixedSamples"]
 
 
-class _Scratch(threading.local):
+class _RowScratch(threading.local):
     """Memory for a window that is gathered from; a thread uses it again and again."""
 
     def __init__(self) -> None:
@@ -70,11 +70,11 @@ class FixedSamples:
         skipped: Which chunks are left out.
     """
 
-    def __init__(self, chunks: ChunkReader, schema: Schema, skipped: SkippedChunks) -> None:
+    def __init__(self, chunks: SampleChunks, schema: Schema, skipped: SkippedChunks) -> None:
         self._chunks = chunks
         self._skipped = skipped
         self._decoder = RowDecoder(schema)
-        self._scratch = _Scratch()
+        self._scratch = _RowScratch()
 
     def output_bytes(self, window_bytes: int) -> int:
         """Return how much memory ``load`` needs for so many bytes of chunks."""

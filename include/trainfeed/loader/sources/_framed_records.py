@@ -18,9 +18,9 @@ from trainfeed.samples import Field, Schema
 __all__ = [
     "RECORD",
     "FoundRecords",
+    "FramedRecords",
     "PlainRecords",
     "RecordParser",
-    "Records",
     "TypedRecords",
     "record_places",
 ]
@@ -56,7 +56,7 @@ class FoundRecords(NamedTuple):
         return FoundRecords(self.heads[start:stop], self.ends[start:stop])
 
 
-class Records(NamedTuple):
+class FramedRecords(NamedTuple):
     """Records in a buffer.
 
     Attributes:
@@ -90,7 +90,7 @@ class RecordParser(Protocol):
     def blank(self, num_records: int) -> FoundRecords:
         """Return what stands for records that are missing: their fields are empty."""
 
-    def columns(self, parts: Sequence[Records], rows: Rows) -> Columns:
+    def columns(self, parts: Sequence[FramedRecords], rows: Rows) -> Columns:
         """Return ``rows`` of the records of all parts, counted from the first part's first."""
 
 
@@ -115,7 +115,7 @@ class PlainRecords:
         """Return what stands for records that are missing."""
         return FoundRecords(_NO_HEADS, np.zeros((num_records, 2), np.int64))
 
-    def columns(self, parts: Sequence[Records], rows: Rows) -> Columns:
+    def columns(self, parts: Sequence[FramedRecords], rows: Rows) -> Columns:
         """Return the records as ``{"record": …}``."""
         return {RECORD: _runs(parts, _picked(_places(parts), rows), _RunKind("bytes"))}
 
@@ -155,7 +155,7 @@ class TypedRecords:
         heads = np.zeros(num_records, self._head).view(f"V{self._head.itemsize}")
         return FoundRecords(heads, np.zeros((num_records, len(self._variable) + 1), np.int64))
 
-    def columns(self, parts: Sequence[Records], rows: Rows) -> Columns:
+    def columns(self, parts: Sequence[FramedRecords], rows: Rows) -> Columns:
         """Return the fields of the schema, in its order."""
         heads = _picked(np.concatenate([part.found.heads for part in parts]), rows)
         records = heads.view(self._head)["fixed"]
@@ -221,7 +221,7 @@ def _check_runs_of_booleans(field: Field, buffer: memoryview, runs: NDArray[np.i
         raise FormatError(f"field {field.name!r} holds a byte that is neither 0 nor 1")
 
 
-def _places(parts: Sequence[Records]) -> NDArray[np.int64]:
+def _places(parts: Sequence[FramedRecords]) -> NDArray[np.int64]:
     """Return the number of its part, and then its ends, of every record of all parts."""
     num_ends = parts[0].found.ends.shape[1]
     places = np.empty((sum(len(part.found.ends) for part in parts), 1 + num_ends), np.int64)
@@ -238,7 +238,7 @@ def _picked(values: NDArray[_Item], rows: Rows) -> NDArray[_Item]:
 
 
 def _runs(
-    parts: Sequence[Records],
+    parts: Sequence[FramedRecords],
     places: NDArray[np.int64],
     kind: _RunKind,
     absent: NDArray[np.bool_] | None = None,

@@ -13,11 +13,11 @@ from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import FormatError
 from trainfeed.loader.columns import Dense, Memory, Rows
 from trainfeed.loader.order import Span
-from trainfeed.loader.sources._chunks import ChunkReader
+from trainfeed.loader.sources._chunks import SampleChunks
 from trainfeed.loader.sources._framed_records import (
     FoundRecords,
+    FramedRecords,
     RecordParser,
-    Records,
     record_places,
 )
 from trainfeed.loader.sources._skips import MISSING, SkippedChunks
@@ -64,7 +64,7 @@ class RaggedSamples:
         skipped: Which chunks are left out.
     """
 
-    def __init__(self, chunks: ChunkReader, parser: RecordParser, skipped: SkippedChunks) -> None:
+    def __init__(self, chunks: SampleChunks, parser: RecordParser, skipped: SkippedChunks) -> None:
         self._chunks = chunks
         self._skipped = skipped
         self._parser = parser
@@ -75,13 +75,15 @@ class RaggedSamples:
 
     def load(self, spans: Sequence[Span], rows: Rows, _memory: Memory) -> Loaded:
         """Read spans and return ``rows`` of their samples; see ``Source``."""
-        parts: list[Records] = []
+        parts: list[FramedRecords] = []
         missing: list[bool] = []
 
         def read(span: Span) -> None:
             records = self._try_records(span) if self._skipped.most else self._records(span)
             missing.extend([records is None] * (span.stop - span.start))
-            parts.append(records or Records(_NOTHING, self._parser.blank(span.stop - span.start)))
+            parts.append(
+                records or FramedRecords(_NOTHING, self._parser.blank(span.stop - span.start))
+            )
 
         self._chunks.expect(spans, views=True)
         error = try_each(spans, read)
@@ -93,15 +95,15 @@ class RaggedSamples:
             columns[MISSING] = Dense(np.array(missing)[rows])
         return Loaded(columns, num_rows, error)
 
-    def _try_records(self, span: Span) -> Records | None:
+    def _try_records(self, span: Span) -> FramedRecords | None:
         """Return the records of a span, None when its chunk is damaged and may be left out."""
-        found: list[Records] = []
+        found: list[FramedRecords] = []
         self._skipped.attempt(
             span.chunk, self._chunks.info(span.chunk), lambda: found.append(self._records(span))
         )
         return found[0] if found else None
 
-    def _records(self, span: Span) -> Records:
+    def _records(self, span: Span) -> FramedRecords:
         """Return the records of a span."""
         chunk, info = span.chunk, self._chunks.info(span.chunk)
         if is_mapped := self._chunks.is_mapped(info):
@@ -118,7 +120,7 @@ class RaggedSamples:
             self._found.put(chunk, found)
         is_all = span.stop - span.start == info.num_records
         own = found if is_all else found.part(span.start, span.stop)
-        return Records(framing.data, own, is_mapped)
+        return FramedRecords(framing.data, own, is_mapped)
 
 
 def _accept(_framing: NDArray[np.uint8]) -> None:

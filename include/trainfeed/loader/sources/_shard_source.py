@@ -9,7 +9,7 @@ from trainfeed.loader.columns import Memory, Rows
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.order import Span
 from trainfeed.loader.sources._chunk_table import ChunkTable
-from trainfeed.loader.sources._chunks import ChunkReader, ShardAccess
+from trainfeed.loader.sources._chunks import SampleChunks, ShardAccess
 from trainfeed.loader.sources._fixed import FixedSamples
 from trainfeed.loader.sources._framed_records import PlainRecords, TypedRecords
 from trainfeed.loader.sources._ragged_samples import RaggedSamples
@@ -63,7 +63,7 @@ class ShardSource:
         self.num_samples = self._table.num_records
         self.num_bytes = self._table.raw_bytes
         self.natural_window_bytes = _NATURAL_WINDOW_BYTES
-        self._chunks = ChunkReader(self._files, self._table, schema, self._access)
+        self._chunks = SampleChunks(self._files, self._table, schema, self._access)
         skipped = SkippedChunks(self._access.max_skipped)
         self._samples: FixedSamples | RaggedSamples
         if schema is not None and schema.is_fixed:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.loader.columns import BufferPool, Columns, LentMemory, Rows, Targets, targets_for
+from trainfeed.loader.columns import Columns, LentMemory, LentPool, Rows, Targets, targets_for
 from trainfeed.loader.order import EpochPart
 from trainfeed.loader.windows._load_window import Feed, Window
 
@@ -112,7 +112,7 @@ class Cursor:
         pool: Gives memory for what ``fetch`` returns.
     """
 
-    def __init__(self, part: EpochPart, feed: Feed, pool: BufferPool) -> None:
+    def __init__(self, part: EpochPart, feed: Feed, pool: LentPool) -> None:
         self._part = part
         self._lanes = part.order.lanes
         self._feed = feed

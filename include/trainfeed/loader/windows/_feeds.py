@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Self
 
 from trainfeed.decorators.workers import patience_s, require_owner
 from trainfeed.errors import LoaderError
-from trainfeed.loader.columns import BufferPool, LentMemory
+from trainfeed.loader.columns import LentMemory, LentPool
 from trainfeed.loader.order import Task
 from trainfeed.loader.sources import Loaded
 from trainfeed.loader.state import LoaderStats
@@ -39,7 +39,7 @@ class InlineFeed:
     """
 
     def __init__(
-        self, tasks: Iterator[Task], load: LoadTask, pool: BufferPool, stats: LoaderStats
+        self, tasks: Iterator[Task], load: LoadTask, pool: LentPool, stats: LoaderStats
     ) -> None:
         self._tasks = tasks
         self._load = load
@@ -94,7 +94,7 @@ class ThreadFeed:
         self,
         tasks: Iterator[Task],
         load: LoadTask,
-        pool: BufferPool,
+        pool: LentPool,
         stats: LoaderStats,
         *,
         plan: ThreadPlan,

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError
 from trainfeed.loader.columns import (
-    BufferPool,
     Columns,
     FreshMemory,
     LentMemory,
+    LentPool,
     Targets,
     targets_for,
 )
@@ -81,8 +81,8 @@ class MixtureEngine:
         samples = sum(order.total for order in self._orders)
         self.total = mixture.epoch_samples or samples
         self.sample_bytes = sum(float(s.num_bytes.sum()) for s in sources) / max(1, samples)
-        self.pool = BufferPool(_MAX_FREE_BUFFERS)
-        self.blocks = BufferPool(_MAX_FREE_BUFFERS)
+        self.pool = LentPool(_MAX_FREE_BUFFERS)
+        self.blocks = LentPool(_MAX_FREE_BUFFERS)
 
     @property
     def children(self) -> list[tuple[Source, Order]]:

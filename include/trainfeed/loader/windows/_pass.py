@@ -16,7 +16,7 @@ from trainfeed.loader.sources import MISSING
 from trainfeed.loader.state import Batch, LoaderState, LoaderStats
 from trainfeed.loader.windows._cursor import Fetched
 
-__all__ = ["Pass", "Point", "RunReader", "SampleReader"]
+__all__ = ["Pass", "Point", "RunReader", "WindowReader"]
 
 # Batches of small samples are put together several at a time: the steps per lane and field cost
 # as much for 8 rows as for 100. More than this gains nothing and leaves the cache.
@@ -28,7 +28,7 @@ _RUNS_BYTES: Final = 32 << 20
 _MAPPED_BYTES: Final = 64 << 20
 
 
-class SampleReader(Protocol):
+class WindowReader(Protocol):
     """Reads samples of an epoch at ascending positions."""
 
     def fetch(self, positions: NDArray[np.int64]) -> Fetched:
@@ -63,7 +63,7 @@ class Pass:
     copy: bool
     stats: LoaderStats
 
-    def batches(self, reader: SampleReader | RunReader) -> Iterator[Batch]:
+    def batches(self, reader: WindowReader | RunReader) -> Iterator[Batch]:
         """Yield the batches; what keeps a sample from being read is raised in its place."""
         if isinstance(reader, RunReader):
             return self._one_by_one(reader)
@@ -82,7 +82,7 @@ class Pass:
             raise fetched.error
         yield self._last(fetched.columns, fetched.start, fetched.stop)
 
-    def _in_blocks(self, reader: SampleReader) -> Iterator[Batch]:
+    def _in_blocks(self, reader: WindowReader) -> Iterator[Batch]:
         # Small ones first, so that the first batch comes early.
         first, step = 0, 1
         while first < self.cut.num_batches:

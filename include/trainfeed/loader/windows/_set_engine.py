@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.loader.columns import BufferPool, Columns, LentMemory, joined
+from trainfeed.loader.columns import Columns, LentMemory, LentPool, joined
 from trainfeed.loader.order import BatchCut, EpochPart, Order, RankShare, Task
 from trainfeed.loader.sources import Loaded, Source
 from trainfeed.loader.state import LoaderState, LoaderStats
@@ -16,7 +16,7 @@ from trainfeed.loader.windows._cursor import Cursor
 from trainfeed.loader.windows._feeds import InlineFeed
 from trainfeed.loader.windows._lane import LaneReader
 from trainfeed.loader.windows._load_window import Feed, load_window
-from trainfeed.loader.windows._pass import RunReader, SampleReader
+from trainfeed.loader.windows._pass import RunReader, WindowReader
 
 __all__ = ["Engine", "SetEngine", "repeated"]
 
@@ -35,7 +35,7 @@ class Engine(Protocol):
 
     total: int
     sample_bytes: float
-    pool: BufferPool
+    pool: LentPool
 
     @property
     def children(self) -> list[tuple[Source, Order]]:
@@ -51,7 +51,7 @@ class Engine(Protocol):
     def tasks(self, cut: BatchCut, state: LoaderState) -> Iterator[Task]:
         """Yield the windows of a pass in the order of need."""
 
-    def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> SampleReader | RunReader:
+    def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> WindowReader | RunReader:
         """Return what reads a pass from a feed of its tasks."""
 
     def pad(self, positions: NDArray[np.int64], state: LoaderState) -> Columns:
@@ -84,8 +84,8 @@ class SetEngine:
         )
         self.total = self.order.total
         self.sample_bytes = float(source.num_bytes.sum()) / max(1, self.total)
-        self.pool = BufferPool(_MAX_FREE_BUFFERS)
-        self._blocks = BufferPool(_MAX_FREE_BUFFERS)
+        self.pool = LentPool(_MAX_FREE_BUFFERS)
+        self._blocks = LentPool(_MAX_FREE_BUFFERS)
 
     def period(self, cut: BatchCut) -> int:
         """Return how many lanes a pass reads."""
@@ -95,7 +95,7 @@ class SetEngine:
         """Yield the windows of a pass in the order of need."""
         return self._part(cut, state.epoch).tasks()
 
-    def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> SampleReader | RunReader:
+    def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> WindowReader | RunReader:
         """Return what reads a pass from a feed of its tasks."""
         part = self._part(cut, state.epoch)
         return LaneReader(part, feed) if part.period == 1 else Cursor(part, feed, self._blocks)

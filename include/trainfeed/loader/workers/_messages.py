@@ -19,7 +19,7 @@ from trainfeed.loader.sources import Source
 __all__ = [
     "IMPORTING_MAIN",
     "Answer",
-    "Job",
+    "LoaderJob",
     "PackedArray",
     "PackedColumn",
     "Question",
@@ -32,7 +32,7 @@ IMPORTING_MAIN: Final = Event()
 
 
 @dataclass(frozen=True)
-class Job:
+class LoaderJob:
     """What a worker is told when it starts.
 
     Attributes:

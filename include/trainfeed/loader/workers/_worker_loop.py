@@ -16,7 +16,14 @@ from trainfeed import faults
 from trainfeed.errors import LoaderError
 from trainfeed.loader.sources import Loaded
 from trainfeed.loader.windows import load_window
-from trainfeed.loader.workers._messages import IMPORTING_MAIN, Answer, Job, Question, dump, load
+from trainfeed.loader.workers._messages import (
+    IMPORTING_MAIN,
+    Answer,
+    LoaderJob,
+    Question,
+    dump,
+    load,
+)
 from trainfeed.loader.workers._slots import SharedSlots, SlotMemory, owned, pack
 from trainfeed.process_ties import tie_to_parent
 
@@ -59,7 +66,7 @@ def main(connection_fd: int, memory_fd: int, parent: int, thread: str) -> None:
     os._exit(0)
 
 
-def _answer(job: Job, slots: SharedSlots, question: Question) -> Answer:
+def _answer(job: LoaderJob, slots: SharedSlots, question: Question) -> Answer:
     start_s = time.perf_counter()
     source, order = job.children[question.task.child]
     slot = slots.slot(question.slot)
@@ -100,7 +107,7 @@ def _failure(error: Exception) -> Answer:
     return Answer(-1, {}, None, 0, _portable(Loaded({}, 0, error)), 0.0, 0)
 
 
-def _receive_job(connection: Connection) -> Job:
+def _receive_job(connection: Connection) -> LoaderJob:
     preparation: dict[str, Any] = connection.recv()
     data = connection.recv_bytes()
     if preparation:
@@ -109,7 +116,7 @@ def _receive_job(connection: Connection) -> Job:
         IMPORTING_MAIN.set()
         spawn.prepare(preparation)
         IMPORTING_MAIN.clear()
-    job: Job = load(data)
+    job: LoaderJob = load(data)
     return job
 
 

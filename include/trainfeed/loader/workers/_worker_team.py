@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from trainfeed.errors import MemoryLimitError, WorkerDiedError
-from trainfeed.loader.workers._messages import Answer, Job, Question, dump, load
+from trainfeed.loader.workers._messages import Answer, LoaderJob, Question, dump, load
 from trainfeed.loader.workers._slots import SharedSlots, SlotLedger
 from trainfeed.loader.workers._worker_start import (
     Worker,
@@ -56,7 +56,7 @@ class WorkerPool:
         MemoryLimitError: The slots do not fit the control group's memory.
     """
 
-    def __init__(self, job: Job, num_workers: int) -> None:
+    def __init__(self, job: LoaderJob, num_workers: int) -> None:
         require_not_importing()
         _check_memory(job, num_workers)
         payload = dump(job)
@@ -208,7 +208,7 @@ class WorkerPool:
         )
 
 
-def _check_memory(job: Job, num_workers: int) -> None:
+def _check_memory(job: LoaderJob, num_workers: int) -> None:
     free_bytes = free_group_bytes()
     need_bytes = job.slot_bytes * job.num_slots + num_workers * _WORKER_BYTES
     if free_bytes is not None and need_bytes > free_bytes:

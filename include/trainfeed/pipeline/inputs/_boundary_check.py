@@ -118,7 +118,7 @@ def check_boundaries(spec: DatasetSpec, env: Environment) -> list[CheckedFile]:
         with closing(open_source(env, connection, name)) as topic:
             skew_ms = int(part.skew / timedelta(milliseconds=1))
             checked += _of_earlier_topics(folder, topic)
-            checked += _Check(folder, topic, skew_ms).files()
+            checked += _TopicCheck(folder, topic, skew_ms).files()
     return checked
 
 
@@ -141,7 +141,7 @@ def repairs(
 
 
 @dataclass(frozen=True)
-class _Check:
+class _TopicCheck:
     folder: DatasetFolder
     topic: Topic
     skew_ms: int

@@ -3,7 +3,7 @@
 from trainfeed.pipeline.sorting._collector import SampleBlock, SampleSorter
 from trainfeed.pipeline.sorting._merge_runs import Merge, held_batch_bytes
 from trainfeed.pipeline.sorting._sample_order import RecordColumn
-from trainfeed.pipeline.sorting._sorted_run import Run
+from trainfeed.pipeline.sorting._sorted_run import SpillRun
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import (
     QUARANTINE_SCHEMA,
@@ -21,9 +21,9 @@ __all__ = [
     "ArrowWithTrailer",
     "Merge",
     "RecordColumn",
-    "Run",
     "SampleBlock",
     "SampleSorter",
+    "SpillRun",
     "TrailerWriter",
     "edges_of",
     "first_shards",

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from trainfeed.dataset.identity import source_hash
 from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.sorting._sample_order import RecordColumn, sample_order
-from trainfeed.pipeline.sorting._sorted_run import INDEX_COLUMNS, Run, RunIndex, RunRecords
+from trainfeed.pipeline.sorting._sorted_run import INDEX_COLUMNS, RunIndex, RunRecords, SpillRun
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import RECORD, SPILL_SCHEMA, TrailerWriter
 from trainfeed.samples import Schema
@@ -71,7 +71,7 @@ class Merge:
         schema = Schema.from_json(plan.fields)
         self._column = RecordColumn(schema.record_dtype.itemsize if schema.is_fixed else None)
 
-    def blocks(self, runs: Sequence[Run]) -> Generator[pa.Table, None, None]:
+    def blocks(self, runs: Sequence[SpillRun]) -> Generator[pa.Table, None, None]:
         """Yield the rows of all runs in the order of samples, as tables of ``SPILL_SCHEMA``."""
         runs = [run for run in runs if run.num_rows]
         with ExitStack() as before:
@@ -84,13 +84,13 @@ class Merge:
                     before.push(files.pop_all())
             yield from self._merged(runs)
 
-    def _fan_in(self, runs: Sequence[Run]) -> int:
+    def _fan_in(self, runs: Sequence[SpillRun]) -> int:
         """Return how many runs are merged at once."""
         held = max((run.held_bytes for run in runs), default=0)
         return max(2, min(_MAX_RUNS, self._limit_bytes // 4 // max(1, held)))
 
     @contextmanager
-    def _joined(self, runs: Sequence[Run]) -> Iterator[Run]:
+    def _joined(self, runs: Sequence[SpillRun]) -> Iterator[SpillRun]:
         """Merge runs into one, in a file that is there as long as it is needed."""
         location = self._scratch.parent / f"{self._scratch.name}.{uuid.uuid4().hex}.arrow"
         location.write_atomic(lambda file: self._write(runs, file))
@@ -98,19 +98,19 @@ class Merge:
             run.file.close()
         file = ArrowWithTrailer(location)
         try:
-            yield Run(file, 0, file.trailer["num_rows"])
+            yield SpillRun(file, 0, file.trailer["num_rows"])
         finally:
             file.close()
             location.delete()
 
-    def _write(self, runs: Sequence[Run], file: BinaryIO) -> None:
+    def _write(self, runs: Sequence[SpillRun], file: BinaryIO) -> None:
         size = held_batch_bytes(self._limit_bytes, 1)
         writer = TrailerWriter(file, SPILL_SCHEMA, batch_bytes=size)
         for block in self._merged(runs):
             writer.write(block)
         writer.close({})
 
-    def _merged(self, runs: Sequence[Run]) -> Iterator[pa.Table]:
+    def _merged(self, runs: Sequence[SpillRun]) -> Iterator[pa.Table]:
         records = [RunRecords(run) for run in runs]
         for rows in self._rows_in_order(runs):
             ends = np.cumsum(rows["size"], dtype=np.int64)
@@ -122,7 +122,7 @@ class Merge:
                 yield self._block(rows[start:end], records)
                 start = end
 
-    def _rows_in_order(self, runs: Sequence[Run]) -> Iterator[NDArray[np.void]]:
+    def _rows_in_order(self, runs: Sequence[SpillRun]) -> Iterator[NDArray[np.void]]:
         total = sum(run.num_rows for run in runs)
         # As keys are spread evenly, all runs then have loaded up to about the same key.
         aheads = [-(-run.num_rows * self._block_rows // total) for run in runs]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 
-__all__ = ["INDEX_COLUMNS", "Run", "RunIndex", "RunRecords"]
+__all__ = ["INDEX_COLUMNS", "RunIndex", "RunRecords", "SpillRun"]
 
 # A row without its record; ``run`` is the number of its run.
 _INDEX: Final = np.dtype(
@@ -30,7 +30,7 @@ _INDEX: Final = np.dtype(
 INDEX_COLUMNS: Final = ("key", "offset", "source", "ordinal", "size")
 
 
-class Run(NamedTuple):
+class SpillRun(NamedTuple):
     """Rows ``[start, end)`` of a spill file, sorted by key."""
 
     file: ArrowWithTrailer
@@ -60,7 +60,7 @@ class RunIndex:
         last_key: The largest that was loaded; whatever is still in the file is not below it.
     """
 
-    def __init__(self, run: Run, number: int, ahead: int) -> None:
+    def __init__(self, run: SpillRun, number: int, ahead: int) -> None:
         self._run = run
         self._number = number
         self._ahead = ahead
@@ -124,7 +124,7 @@ class RunRecords:
         run: The run.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: SpillRun) -> None:
         self._run = run
         self._batches = iter(run.file.batches(run.start, run.end))
         self._next = run.start

@@ -6,20 +6,20 @@ This room imports nothing heavy: workers are started before the rest of a stage 
 from trainfeed.pipeline.workers._worker_job import Desk, Job
 from trainfeed.pipeline.workers._worker_pool import (
     Death,
-    Limits,
+    WorkerLimits,
     rest_workers,
     run_jobs,
     start_workers,
     stop_workers,
 )
-from trainfeed.pipeline.workers._worker_protocol import Place
+from trainfeed.pipeline.workers._worker_protocol import WorkerPlace
 
 __all__ = [
     "Death",
     "Desk",
     "Job",
-    "Limits",
-    "Place",
+    "WorkerLimits",
+    "WorkerPlace",
     "rest_workers",
     "run_jobs",
     "start_workers",

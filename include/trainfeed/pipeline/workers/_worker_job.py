@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from trainfeed.pipeline.workers._worker_protocol import Place
+from trainfeed.pipeline.workers._worker_protocol import WorkerPlace
 
 __all__ = ["Desk", "Job"]
 
@@ -21,7 +21,7 @@ class Desk:
         functions: The function of the last job, by what it depends on.
     """
 
-    place: Place
+    place: WorkerPlace
     on_piece: Callable[[int], object]
     functions: dict[Any, Any] = field(default_factory=dict)
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from trainfeed.errors import PreprocessError, TrainFeedError
 from trainfeed.pipeline.workers._family import adopt_orphans
 from trainfeed.pipeline.workers._worker_job import Desk, Job
-from trainfeed.pipeline.workers._worker_protocol import NOWHERE, STACK_SIGNAL, Place
+from trainfeed.pipeline.workers._worker_protocol import NOWHERE, STACK_SIGNAL, WorkerPlace
 from trainfeed.process_ties import tie_to_parent
 
 __all__ = ["main"]
@@ -36,7 +36,7 @@ def main(channel: int, progress: int, parent: int) -> None:
 
     Args:
         channel: Descriptor of the socket.
-        progress: Descriptor of the memory for ``Place``.
+        progress: Descriptor of the memory for ``WorkerPlace``.
         parent: Process id of the parent.
     """
     _end_with(parent)
@@ -54,7 +54,7 @@ def main(channel: int, progress: int, parent: int) -> None:
     libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
     own = os.getpid()
     connection = Connection(channel)
-    desk = Desk(Place(progress), on_piece=lambda index: connection.send(("piece", index)))
+    desk = Desk(WorkerPlace(progress), on_piece=lambda index: connection.send(("piece", index)))
     while True:
         try:
             job = connection.recv()

@@ -28,14 +28,14 @@ from trainfeed.pipeline.workers._worker_process import WorkerProcess
 if TYPE_CHECKING:
     from trainfeed.pipeline.workers._worker_job import Job
 
-__all__ = ["Death", "Limits", "rest_workers", "run_jobs", "start_workers", "stop_workers"]
+__all__ = ["Death", "WorkerLimits", "rest_workers", "run_jobs", "start_workers", "stop_workers"]
 
 _POLL_S: Final = 0.1
 _MAX_IDLE: Final = 8
 
 
 @dataclass(frozen=True)
-class Limits:
+class WorkerLimits:
     """What a worker may take for a job.
 
     Attributes:
@@ -76,7 +76,7 @@ class Death(Exception):  # noqa: N818 - what happened, to be told with the names
 
 
 def run_jobs(
-    jobs: Sequence[Job], limits: Limits, on_piece: Callable[[int], object]
+    jobs: Sequence[Job], limits: WorkerLimits, on_piece: Callable[[int], object]
 ) -> list[dict[str, Any]]:
     """Run every job in a worker of its own, all at once.
 
@@ -137,7 +137,7 @@ class _Watch:
     def __init__(
         self,
         workers: list[WorkerProcess],
-        limits: Limits,
+        limits: WorkerLimits,
         on_piece: Callable[[int], object],
         kills: KillCount,
     ) -> None:

@@ -22,7 +22,7 @@ from trainfeed.pipeline.workers._worker_protocol import (
     LAST_REPORTS,
     PROGRESS_BYTES,
     STACK_SIGNAL,
-    Place,
+    WorkerPlace,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class WorkerProcess:
             )
             self._pidfd = os.pidfd_open(self._process.pid)
             self._family = Family(self._process.pid, token)
-            self.place = Place(progress)
+            self.place = WorkerPlace(progress)
             self._connection = Connection(ours.detach())
         assert self._process.stdout is not None  # noqa: S101 - for the type checker
         self._output = self._process.stdout

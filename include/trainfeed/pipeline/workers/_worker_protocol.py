@@ -6,7 +6,7 @@ import mmap
 import signal
 from typing import Final
 
-__all__ = ["LAST_REPORTS", "NOWHERE", "PROGRESS_BYTES", "STACK_SIGNAL", "Place"]
+__all__ = ["LAST_REPORTS", "NOWHERE", "PROGRESS_BYTES", "STACK_SIGNAL", "WorkerPlace"]
 
 # Makes a worker write where it is to its standard error, even inside a loop of C code.
 STACK_SIGNAL: Final = signal.SIGUSR1
@@ -19,7 +19,7 @@ _TEXT_BYTES: Final = 4096 - 8 * _NUMBERS
 PROGRESS_BYTES: Final = 8 * _NUMBERS + _TEXT_BYTES
 
 
-class Place:
+class WorkerPlace:
     """Where a worker is, in memory that its parent shares and reads after its death.
 
     Args:

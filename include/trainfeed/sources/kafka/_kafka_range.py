@@ -20,7 +20,7 @@ from trainfeed.sources.landing import LANDING_SCHEMA
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
-__all__ = ["MAX_RECORDS", "Records", "iter_records"]
+__all__ = ["MAX_RECORDS", "RangeRecords", "iter_records"]
 
 MAX_RECORDS: Final = 10_000
 # So long a call waits when the range ends in offsets without a record.
@@ -29,7 +29,7 @@ _SILENCE_S: Final = 10.0
 
 
 @dataclass(frozen=True)
-class Records:
+class RangeRecords:
     """Records that one call of the client gave, by ascending offset; at least one.
 
     Attributes:
@@ -75,7 +75,7 @@ class Records:
 
 def iter_records(
     consumer: Consumer, span: OffsetRange, errors: ClientErrors, *, first: int
-) -> Iterator[Records]:
+) -> Iterator[RangeRecords]:
     """Yield the records of a range.
 
     It ends when the position has reached the end of the range, by a record or by the news that
@@ -101,7 +101,7 @@ def iter_records(
             reached = max(reached, int(offsets[-1]) + 1)
             num_wanted = int(np.searchsorted(offsets, span.end))
             if num_wanted:
-                yield Records(messages[:num_wanted], offsets[:num_wanted])
+                yield RangeRecords(messages[:num_wanted], offsets[:num_wanted])
         if reached > position:
             position, heard_at = reached, time.monotonic()
             errors.clear()

@@ -22,7 +22,7 @@ from trainfeed.sources._topic import (
 from trainfeed.sources.kafka._kafka_admin import TopicAdmin
 from trainfeed.sources.kafka._kafka_config import check_settings, consumer_config, secrets
 from trainfeed.sources.kafka._kafka_errors import ClientErrors
-from trainfeed.sources.kafka._kafka_range import MAX_RECORDS, Records, iter_records
+from trainfeed.sources.kafka._kafka_range import MAX_RECORDS, RangeRecords, iter_records
 from trainfeed.sources.kafka._kafka_stamps import StampsReader
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class KafkaTopic:
                 " was kept; run the build again to build from the new topic"
             )
 
-    def _iter_records(self, span: OffsetRange, *, first: int) -> Iterator[Records]:
+    def _iter_records(self, span: OffsetRange, *, first: int) -> Iterator[RangeRecords]:
         errors = self._client_errors()
         consumer = self._consumer(span, errors)
         try:

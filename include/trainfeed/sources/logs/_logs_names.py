@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from trainfeed.errors import FormatError
 
-__all__ = ["COMPRESSIONS", "Compression", "compression_of", "is_log"]
+__all__ = ["COMPRESSIONS", "LogCompression", "compression_of", "is_log"]
 
 
-class Compression(NamedTuple):
+class LogCompression(NamedTuple):
     """One way in which log files are compressed."""
 
     name: str
@@ -25,8 +25,8 @@ class Compression(NamedTuple):
 
 
 COMPRESSIONS: Final = (
-    Compression("gzip", ".gz", b"\x1f\x8b\x08"),
-    Compression("zstd", ".zst", b"\x28\xb5\x2f\xfd"),
+    LogCompression("gzip", ".gz", b"\x1f\x8b\x08"),
+    LogCompression("zstd", ".zst", b"\x28\xb5\x2f\xfd"),
 )
 
 _UNFINISHED: Final = (".tmp", "._COPYING_", ".inprogress")

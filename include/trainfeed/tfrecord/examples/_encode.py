@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.tfrecord.examples._feature_columns import Column
-from trainfeed.tfrecord.examples._features import Kind, message_field
+from trainfeed.tfrecord.examples._feature_columns import FeatureColumn
+from trainfeed.tfrecord.examples._features import ListKind, message_field
 
 __all__ = ["encode_batch"]
 
@@ -42,7 +42,9 @@ _Part: TypeAlias = _Rows | list[bytes]
 
 
 def encode_batch(
-    columns: Sequence[tuple[Column, bytes]], values: Mapping[str, NDArray[Any]], num_records: int
+    columns: Sequence[tuple[FeatureColumn, bytes]],
+    values: Mapping[str, NDArray[Any]],
+    num_records: int,
 ) -> list[bytes]:
     """Return the records of Examples.
 
@@ -65,7 +67,7 @@ def encode_batch(
     return _records([_same(b"\x0a"), _varints(sizes[:, np.newaxis])[0], *parts], num_records)
 
 
-def _entry(column: Column, key: bytes, array: NDArray[Any]) -> tuple[list[_Part], _Sizes]:
+def _entry(column: FeatureColumn, key: bytes, array: NDArray[Any]) -> tuple[list[_Part], _Sizes]:
     """Return the parts of an entry of the map of features, and what it takes in each record."""
     present = _presence(column, array)
     array = np.ma.getdata(array)
@@ -77,7 +79,7 @@ def _entry(column: Column, key: bytes, array: NDArray[Any]) -> tuple[list[_Part]
     return entry, np.where(present, sizes, 0)
 
 
-def _presence(column: Column, array: NDArray[Any]) -> _Mask | None:
+def _presence(column: FeatureColumn, array: NDArray[Any]) -> _Mask | None:
     """Return which records have a field, None for all."""
     if isinstance(array, np.ma.MaskedArray):
         # Rows are masked whole, so the first value tells.
@@ -88,13 +90,13 @@ def _presence(column: Column, array: NDArray[Any]) -> _Mask | None:
     return None
 
 
-def _head(kind: Kind, key_field: bytes, sizes: _Sizes) -> tuple[list[_Part], _Sizes]:
+def _head(kind: ListKind, key_field: bytes, sizes: _Sizes) -> tuple[list[_Part], _Sizes]:
     """Return what is before contents of the given sizes, and the sizes of whole entries."""
     if len(sizes) > 1 and np.all(sizes == sizes[0]):
         parts, entry_sizes = _head(kind, key_field, sizes[:1])
         return [_same(_records(parts, 1)[0])], np.repeat(entry_sizes, len(sizes))
     # No numbers at all have no value, but 0 bytes are one.
-    has_value = np.full(len(sizes), True) if kind is Kind.BYTES else sizes > 0
+    has_value = np.full(len(sizes), True) if kind is ListKind.BYTES else sizes > 0
     value_head, value_sizes = _length_of(sizes)
     list_head, list_sizes = _length_of(np.where(has_value, value_sizes, 0))
     feature_head, feature_sizes = _length_of(list_sizes)
@@ -118,7 +120,9 @@ def _length_of(sizes: _Sizes) -> tuple[_Rows, _Sizes]:
     return rows, 1 + varint_sizes + sizes
 
 
-def _content(column: Column, array: NDArray[Any], present: _Mask | None) -> tuple[_Part, _Sizes]:
+def _content(
+    column: FeatureColumn, array: NDArray[Any], present: _Mask | None
+) -> tuple[_Part, _Sizes]:
     """Return the values of a column, and how many bytes they take in each record."""
     if column.is_text:
         pieces = _texts(column, array, present)
@@ -133,9 +137,9 @@ def _content(column: Column, array: NDArray[Any], present: _Mask | None) -> tupl
     return _cut([rows], len(array)), sizes
 
 
-def _numbers(column: Column, array: NDArray[Any]) -> tuple[_Rows, _Sizes]:
+def _numbers(column: FeatureColumn, array: NDArray[Any]) -> tuple[_Rows, _Sizes]:
     """Return numbers, shape ``(n, m)``, as they are stored."""
-    if column.kind is Kind.INT64:
+    if column.kind is ListKind.INT64:
         return _varints(array.astype(np.int64, copy=False))
     stored = array.astype(column.dtype if column.in_bytes else "<f4", copy=False)
     data = np.ascontiguousarray(stored).view(np.uint8)
@@ -143,7 +147,7 @@ def _numbers(column: Column, array: NDArray[Any]) -> tuple[_Rows, _Sizes]:
 
 
 def _ragged(
-    column: Column, array: NDArray[Any], present: _Mask | None
+    column: FeatureColumn, array: NDArray[Any], present: _Mask | None
 ) -> tuple[list[bytes], _Sizes]:
     """Return the numbers of arrays that differ in length, shape ``(n,)`` of objects."""
     rows: list[NDArray[Any]] = _present(
@@ -154,7 +158,7 @@ def _ragged(
             raise column.mismatch(f"a {type(row).__name__}")
         if row.dtype != column.dtype or not column.accepts(row.shape):
             raise column.mismatch(f"{row.dtype} {row.shape}")
-    if column.kind is not Kind.INT64:
+    if column.kind is not ListKind.INT64:
         dtype = column.dtype if column.in_bytes else "<f4"
         pieces = [row.astype(dtype, copy=False).tobytes() for row in rows]
         return pieces, _sizes_of(pieces)
@@ -165,7 +169,7 @@ def _ragged(
     return _slices(_compact(varints), ends), np.diff(ends, prepend=0)
 
 
-def _texts(column: Column, array: NDArray[Any], present: _Mask | None) -> list[bytes]:
+def _texts(column: FeatureColumn, array: NDArray[Any], present: _Mask | None) -> list[bytes]:
     kind = str if column.is_str else bytes
     values = _present(array, present, kind())
     for value in values:

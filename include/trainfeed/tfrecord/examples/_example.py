@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trainfeed.tfrecord.examples._feature_values import list_of_value
 from trainfeed.tfrecord.examples._features import (
-    Kind,
+    ListKind,
     RawFeature,
     feature_message,
     key_order,
@@ -173,9 +173,9 @@ def _value_of(data: bytes, feature: RawFeature) -> FeatureValue:
     match feature.kind:
         case None:
             return None
-        case Kind.BYTES:
+        case ListKind.BYTES:
             return list(feature.pieces(data))
-        case Kind.FLOAT:
+        case ListKind.FLOAT:
             return np.frombuffer(feature.content(data), "<f4").astype(np.float32)
-        case Kind.INT64:
+        case ListKind.INT64:
             return decode_varints(np.frombuffer(feature.content(data), np.uint8))

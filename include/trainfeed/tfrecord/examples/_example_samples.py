@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import SampleShapeError
 from trainfeed.tfrecord.examples._encode import encode_batch
-from trainfeed.tfrecord.examples._feature_columns import Column, Fields, columns_of
+from trainfeed.tfrecord.examples._feature_columns import FeatureColumn, Fields, columns_of
 from trainfeed.tfrecord.examples._feature_values import packed_floats, packed_integers
 from trainfeed.tfrecord.examples._features import (
-    Kind,
+    ListKind,
     feature_message,
     key_order,
     map_message,
@@ -135,13 +135,13 @@ class ExampleCodec:
             )
 
 
-def _work_bytes(column: Column) -> int:
+def _work_bytes(column: FeatureColumn) -> int:
     """Return about how much memory encoding a column takes for each record."""
-    value_bytes = 16 if column.kind is Kind.INT64 else column.dtype.itemsize
+    value_bytes = 16 if column.kind is ListKind.INT64 else column.dtype.itemsize
     return value_bytes * math.prod(column.item_shape)
 
 
-def _content(column: Column, value: Any) -> bytes:
+def _content(column: FeatureColumn, value: Any) -> bytes:
     if column.is_text:
         return _text_content(column, value)
     array = np.asarray(value)
@@ -149,10 +149,10 @@ def _content(column: Column, value: Any) -> bytes:
         raise column.mismatch(f"{array.dtype} {array.shape}")
     if column.in_bytes:
         return array.astype(column.dtype, copy=False).tobytes()
-    return packed_floats(array) if column.kind is Kind.FLOAT else packed_integers(array)
+    return packed_floats(array) if column.kind is ListKind.FLOAT else packed_integers(array)
 
 
-def _text_content(column: Column, value: Any) -> bytes:
+def _text_content(column: FeatureColumn, value: Any) -> bytes:
     if column.is_str and isinstance(value, str):
         try:
             return value.encode()
@@ -163,7 +163,7 @@ def _text_content(column: Column, value: Any) -> bytes:
     return bytes(value)
 
 
-def _without_row(column: Column, values: NDArray[Any] | None) -> _Value:
+def _without_row(column: FeatureColumn, values: NDArray[Any] | None) -> _Value:
     if values is None:
         return None
     if column.is_text:

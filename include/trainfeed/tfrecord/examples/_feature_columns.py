@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
-from trainfeed.tfrecord.examples._features import Kind
+from trainfeed.tfrecord.examples._features import ListKind
 from trainfeed.tfrecord.examples._protobuf_wire import MAX_VARINT_BYTES, decode_varints
 
-__all__ = ["Column", "Fields", "SampleField", "columns_of"]
+__all__ = ["FeatureColumn", "Fields", "SampleField", "columns_of"]
 
 _TEXTS: Final = ("bytes", "str")
 _IN_BYTES: Final = ("uint64", "float64")
@@ -57,7 +57,7 @@ _Shape: TypeAlias = tuple[int | None, ...]
 Fields: TypeAlias = Iterable[SampleField] | Mapping[str, tuple[str, _Shape]]
 
 
-class Column:
+class FeatureColumn:
     """One field of all records.
 
     Attributes:
@@ -89,11 +89,11 @@ class Column:
         self._item_size = math.prod(self.item_shape)
         self.in_bytes = dtype in _IN_BYTES or (dtype == "uint8" and bool(self.shape))
         if self.is_text or self.in_bytes:
-            self.kind = Kind.BYTES
+            self.kind = ListKind.BYTES
         else:
-            self.kind = Kind.FLOAT if self.dtype.kind == "f" else Kind.INT64
+            self.kind = ListKind.FLOAT if self.dtype.kind == "f" else ListKind.INT64
 
-    def values(self, kind: Kind, rows: NDArray[np.uint8]) -> NDArray[Any]:
+    def values(self, kind: ListKind, rows: NDArray[np.uint8]) -> NDArray[Any]:
         """Return what the lists of records hold.
 
         Args:
@@ -113,7 +113,7 @@ class Column:
 
     def ragged_values(
         self,
-        kind: Kind,
+        kind: ListKind,
         data: NDArray[np.uint8],
         starts: NDArray[np.int64],
         ends: NDArray[np.int64],
@@ -172,26 +172,26 @@ class Column:
         )
 
     def _joined_numbers(
-        self, kind: Kind, content: NDArray[np.uint8], limits: NDArray[np.int64]
+        self, kind: ListKind, content: NDArray[np.uint8], limits: NDArray[np.int64]
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the numbers of joined lists, and where lists end among them."""
-        if kind is Kind.INT64:
+        if kind is ListKind.INT64:
             ends = np.flatnonzero(content < 0x80)
             if np.any(content[limits[1:][np.diff(limits) > 0] - 1] > 0x7F) or np.any(
                 np.diff(ends, prepend=-1) > MAX_VARINT_BYTES
             ):
                 raise self.refuse("a varint without end")
             return self._cast(decode_varints(content)), np.searchsorted(ends, limits)
-        item_bytes = 4 if kind is Kind.FLOAT else self.dtype.itemsize
+        item_bytes = 4 if kind is ListKind.FLOAT else self.dtype.itemsize
         if np.any(limits % item_bytes):
             raise self.refuse("a list that does not end with a number")
         values = self._numbers(kind, content[np.newaxis])[0]
         return values, limits // item_bytes
 
     def _texts(
-        self, kind: Kind, rows: Sequence[NDArray[np.uint8]] | NDArray[np.uint8]
+        self, kind: ListKind, rows: Sequence[NDArray[np.uint8]] | NDArray[np.uint8]
     ) -> NDArray[Any]:
-        if kind is not Kind.BYTES:
+        if kind is not ListKind.BYTES:
             raise self.refuse(f"a list of {kind.name.lower()}")
         texts = np.empty(len(rows), object)
         try:
@@ -201,16 +201,16 @@ class Column:
             raise self.refuse(f"no UTF-8: {error}") from error
         return texts
 
-    def _numbers(self, kind: Kind, rows: NDArray[np.uint8]) -> NDArray[Any]:
+    def _numbers(self, kind: ListKind, rows: NDArray[np.uint8]) -> NDArray[Any]:
         # The copy first: a slice of records is read-only, and rarely contiguous.
         data = np.array(rows, order="C")
-        if kind is Kind.BYTES:
+        if kind is ListKind.BYTES:
             if data.shape[1] % self.dtype.itemsize:
                 raise self.refuse(f"{data.shape[1]} bytes")
             if self.dtype.kind == "b" and np.any(data > 1):
                 raise self.refuse("a byte that is neither 0 nor 1")
             return data.view(self.dtype)
-        if kind is Kind.FLOAT:
+        if kind is ListKind.FLOAT:
             return self._cast(data.view("<f4"))
         return self._cast(decode_varints(data.reshape(-1)).reshape(len(rows), -1))
 
@@ -257,16 +257,17 @@ def _ragged_places(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArra
     return places + np.arange(len(places))
 
 
-def columns_of(fields: Fields) -> list[Column]:
+def columns_of(fields: Fields) -> list[FeatureColumn]:
     """Return the columns of a schema, of fields, or of a mapping from name to dtype and shape.
 
     Raises:
         ConfigError: There is no such dtype or shape, or two fields have the same name.
     """
     if isinstance(fields, Mapping):
-        return [Column(name, dtype, shape) for name, (dtype, shape) in fields.items()]
+        return [FeatureColumn(name, dtype, shape) for name, (dtype, shape) in fields.items()]
     columns = [
-        Column(field.name, field.dtype, field.shape, optional=field.optional) for field in fields
+        FeatureColumn(field.name, field.dtype, field.shape, optional=field.optional)
+        for field in fields
     ]
     names = [column.name for column in columns]
     if len(set(names)) < len(names):

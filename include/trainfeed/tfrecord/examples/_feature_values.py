@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.tfrecord.examples._features import Kind
+from trainfeed.tfrecord.examples._features import ListKind
 from trainfeed.tfrecord.examples._protobuf_wire import encode_varints
 
 __all__ = ["list_of_value", "packed_floats", "packed_integers"]
@@ -16,7 +16,7 @@ _BYTES_TYPES: Final = (bytes, bytearray, memoryview)
 _MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
 
 
-def list_of_value(value: Any) -> tuple[Kind | None, list[bytes]]:
+def list_of_value(value: Any) -> tuple[ListKind | None, list[bytes]]:
     """Return the kind of list that holds a value, and its content as ``feature_message`` wants it.
 
     Raises:
@@ -40,9 +40,9 @@ def packed_floats(values: NDArray[Any]) -> bytes:
     return values.astype("<f4", copy=False).tobytes()
 
 
-def _of_array(array: NDArray[Any]) -> tuple[Kind, list[bytes]]:
+def _of_array(array: NDArray[Any]) -> tuple[ListKind, list[bytes]]:
     if array.dtype in (np.float32, np.float16):
-        return Kind.FLOAT, [packed_floats(array)]
+        return ListKind.FLOAT, [packed_floats(array)]
     if array.dtype.kind not in "iu":
         raise TypeError(
             f"expected an array of integers, float16 or float32, got {array.dtype}; convert it, or"
@@ -50,18 +50,18 @@ def _of_array(array: NDArray[Any]) -> tuple[Kind, list[bytes]]:
         )
     if array.size and int(array.max()) > _MAX_INT64:
         raise ValueError(f"expected integers up to {_MAX_INT64}, got {array.max()}")
-    return Kind.INT64, [packed_integers(array)]
+    return ListKind.INT64, [packed_integers(array)]
 
 
-def _of_list(values: list[Any] | tuple[Any, ...]) -> tuple[Kind, list[bytes]]:
+def _of_list(values: list[Any] | tuple[Any, ...]) -> tuple[ListKind, list[bytes]]:
     if all(isinstance(value, _BYTES_TYPES) for value in values):
-        return Kind.BYTES, [bytes(value) for value in values]
+        return ListKind.BYTES, [bytes(value) for value in values]
     if all(_is_integer(value) for value in values):
         if outside := [value for value in values if not _MIN_INT64 <= value <= _MAX_INT64]:
             raise ValueError(f"expected integers of 64 bits, got {outside[0]}")
-        return Kind.INT64, [packed_integers(np.array(values, np.int64))]
+        return ListKind.INT64, [packed_integers(np.array(values, np.int64))]
     if all(isinstance(value, float | np.floating) for value in values):
-        return Kind.FLOAT, [_rounded(values)]
+        return ListKind.FLOAT, [_rounded(values)]
     kinds = sorted({type(value).__name__ for value in values})
     raise TypeError(f"expected nothing but bytes, int or float, got {' and '.join(kinds)}")
 

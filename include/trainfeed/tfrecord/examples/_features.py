@@ -26,7 +26,7 @@ from trainfeed.errors import FormatError
 from trainfeed.tfrecord.examples._protobuf_wire import encode_varint, iter_fields
 
 __all__ = [
-    "Kind",
+    "ListKind",
     "RawFeature",
     "check_packed",
     "feature_message",
@@ -49,7 +49,7 @@ _FLOAT_BYTES: Final = 4
 _ENDLESS_VARINT: Final = re.compile(rb"[\x80-\xff]{10}")
 
 
-class Kind(IntEnum):
+class ListKind(IntEnum):
     """What a feature holds; the number of its field."""
 
     BYTES = 1
@@ -57,8 +57,8 @@ class Kind(IntEnum):
     INT64 = 3
 
 
-_KINDS: Final = {kind << 3 | 2: kind for kind in Kind}
-_UNPACKED: Final = {Kind.FLOAT: _FIXED32_1, Kind.INT64: _VARINT_1}
+_KINDS: Final = {kind << 3 | 2: kind for kind in ListKind}
+_UNPACKED: Final = {ListKind.FLOAT: _FIXED32_1, ListKind.INT64: _VARINT_1}
 
 
 class RawFeature:
@@ -74,7 +74,7 @@ class RawFeature:
     __slots__ = ("bounds", "kind")
 
     def __init__(self) -> None:
-        self.kind: Kind | None = None
+        self.kind: ListKind | None = None
         self.bounds: array[int] = array("q")
 
     @property
@@ -153,20 +153,20 @@ def _scan_list(data: bytes, start: int, end: int, feature: RawFeature) -> None:
     extend = feature.bounds.extend
     for tag, value_start, value_end in iter_fields(data, start, end):
         if tag == _FIELD_1:
-            if feature.kind is not Kind.BYTES:
+            if feature.kind is not ListKind.BYTES:
                 check_packed(data, value_start, value_end, feature.kind)
             extend((value_start, value_end))
         elif tag == unpacked:
             extend((value_start, value_end))
 
 
-def check_packed(data: bytes, start: int, end: int, kind: Kind | None) -> None:
+def check_packed(data: bytes, start: int, end: int, kind: ListKind | None) -> None:
     """Refuse numbers that do not end where their piece does.
 
     Raises:
         FormatError: They do not.
     """
-    if kind is Kind.FLOAT:
+    if kind is ListKind.FLOAT:
         if (end - start) % _FLOAT_BYTES:
             raise FormatError(
                 f"expected floats of 4 bytes each, got {end - start} bytes", offset_bytes=start
@@ -182,7 +182,7 @@ def message_field(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | 2]) + encode_varint(len(content)) + content
 
 
-def feature_message(kind: Kind | None, values: Iterable[bytes]) -> bytes:
+def feature_message(kind: ListKind | None, values: Iterable[bytes]) -> bytes:
     """Return a Feature message.
 
     Args:
@@ -191,7 +191,9 @@ def feature_message(kind: Kind | None, values: Iterable[bytes]) -> bytes:
     """
     if kind is None:
         return b""
-    content = b"".join([message_field(1, value) for value in values if value or kind == Kind.BYTES])
+    content = b"".join(
+        [message_field(1, value) for value in values if value or kind == ListKind.BYTES]
+    )
     return message_field(kind, content)
 
 

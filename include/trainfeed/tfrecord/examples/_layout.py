@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.tfrecord.examples._example import scan_example
-from trainfeed.tfrecord.examples._feature_columns import Column
-from trainfeed.tfrecord.examples._features import Kind, RawFeature
+from trainfeed.tfrecord.examples._feature_columns import FeatureColumn
+from trainfeed.tfrecord.examples._features import ListKind, RawFeature
 
 __all__ = ["Layout"]
 
@@ -24,10 +24,10 @@ _NO_BITS: Final = 0
 _CONTINUATION_BIT: Final = 0x80
 
 
-class _Place(NamedTuple):
+class _ValuePlace(NamedTuple):
     """Where a field lies in a record; without kind where it is absent."""
 
-    kind: Kind | None
+    kind: ListKind | None
     start: int
     end: int
 
@@ -46,12 +46,12 @@ class Layout:
         FormatError: The record is no Example, or a column does not lie in one piece.
     """
 
-    def __init__(self, template: bytes, columns: Sequence[Column]) -> None:
+    def __init__(self, template: bytes, columns: Sequence[FeatureColumn]) -> None:
         features = scan_example(template)
         self.places = [_place(column, features.get(column.name)) for column in columns]
         mask = np.full(len(template), _ALL_BITS, np.uint8)
         for feature in features.values():
-            free = _CONTINUATION_BIT if feature.kind is Kind.INT64 else _NO_BITS
+            free = _CONTINUATION_BIT if feature.kind is ListKind.INT64 else _NO_BITS
             for i in range(feature.num_pieces):
                 mask[feature.bounds[2 * i] : feature.bounds[2 * i + 1]] = free
         self._compared = np.flatnonzero(mask)
@@ -71,12 +71,12 @@ class Layout:
         return np.asarray((found == self._expected).all(axis=1))
 
 
-def _place(column: Column, feature: RawFeature | None) -> _Place:
+def _place(column: FeatureColumn, feature: RawFeature | None) -> _ValuePlace:
     if feature is None or feature.kind is None:
-        return _Place(None, 0, 0)
+        return _ValuePlace(None, 0, 0)
     if feature.num_pieces == 1:
-        return _Place(feature.kind, feature.bounds[0], feature.bounds[1])
+        return _ValuePlace(feature.kind, feature.bounds[0], feature.bounds[1])
     # An empty list of numbers may have no piece, one that is not packed has many.
-    if feature.num_pieces == 0 and feature.kind is not Kind.BYTES:
-        return _Place(feature.kind, 0, 0)
+    if feature.num_pieces == 0 and feature.kind is not ListKind.BYTES:
+        return _ValuePlace(feature.kind, 0, 0)
     raise column.refuse(f"{feature.num_pieces} values")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.tfrecord.examples._example import scan_example
-from trainfeed.tfrecord.examples._features import Kind
+from trainfeed.tfrecord.examples._features import ListKind
 from trainfeed.tfrecord.examples._protobuf_wire import encode_varint
 
 __all__ = ["Lists", "Structure"]
@@ -41,7 +41,7 @@ class Lists(NamedTuple):
         ends: As ``starts``.
     """
 
-    kind: Kind | None
+    kind: ListKind | None
     starts: _Ints
     ends: _Ints
 
@@ -72,7 +72,7 @@ class Structure:
         Returns:
             Which records have this structure, shape ``(n,)``; and key to the lists of those.
         """
-        walk = _Walk(data, bounds)
+        walk = _Side(data, bounds)
         ends = walk.enter(_FIELD_1)
         walk.require(ends == bounds[1:])
         lists: dict[str, Lists] = {}
@@ -95,7 +95,7 @@ class Structure:
         }
 
 
-class _Walk:
+class _Side:
     """Positions in records, which advance together.
 
     Attributes:
@@ -118,11 +118,11 @@ class _Walk:
         self.require(self._data[self.positions] == tag)
         return self._step_over_length(self.positions + 1)
 
-    def enter_list(self, kind: Kind, ends: _Ints) -> _Ints:
+    def enter_list(self, kind: ListKind, ends: _Ints) -> _Ints:
         """Step over the tags and lengths before a list's only piece; return where that starts."""
         self.require(self.enter(kind << 3 | 2) == ends)
         is_empty = self.positions == ends
-        if kind is not Kind.BYTES and is_empty.any():
+        if kind is not ListKind.BYTES and is_empty.any():
             # An empty list of numbers may have no piece.
             before, good = self.positions, self.good.copy()
             self.require(self.enter(_FIELD_1) == ends)

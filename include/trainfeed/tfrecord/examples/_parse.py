@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
 from trainfeed.tfrecord.examples._example import scan_example
-from trainfeed.tfrecord.examples._feature_columns import Column, Fields, columns_of
-from trainfeed.tfrecord.examples._features import Kind, RawFeature, check_packed
+from trainfeed.tfrecord.examples._feature_columns import FeatureColumn, Fields, columns_of
+from trainfeed.tfrecord.examples._features import ListKind, RawFeature, check_packed
 from trainfeed.tfrecord.examples._layout import Layout
 from trainfeed.tfrecord.examples._lockstep import Lists, Structure
 
@@ -54,7 +54,7 @@ def parse_examples(
     return BatchParser(columns_of(fields)).parse(records)
 
 
-def parse_row(record: bytes, columns: Sequence[Column]) -> list[NDArray[Any] | None]:
+def parse_row(record: bytes, columns: Sequence[FeatureColumn]) -> list[NDArray[Any] | None]:
     """Return the fields of one record.
 
     Returns:
@@ -74,7 +74,7 @@ class BatchParser:
         columns: The fields.
     """
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[FeatureColumn]) -> None:
         self._columns = columns
         # The latest layout of records of a length: the next batch probably has it too.
         self._known: dict[int, Layout] = {}
@@ -83,7 +83,7 @@ class BatchParser:
     def parse(self, records: Iterable[bytes | bytearray | memoryview]) -> dict[str, NDArray[Any]]:
         """Return the fields of records; see ``parse_examples``."""
         batch = list(map(bytes, records))
-        targets = [_Target(column, len(batch)) for column in self._columns]
+        targets = [_FieldTarget(column, len(batch)) for column in self._columns]
         left: list[int] = []
         for group in _equal_lengths(batch):
             left += self._put_layouts(batch, group, targets).tolist()
@@ -99,7 +99,7 @@ class BatchParser:
         return {target.column.name: target.result() for target in targets}
 
     def _put_layouts(
-        self, batch: Sequence[bytes], group: NDArray[np.int64], targets: Sequence[_Target]
+        self, batch: Sequence[bytes], group: NDArray[np.int64], targets: Sequence[_FieldTarget]
     ) -> NDArray[np.int64]:
         """Parse records of one length layout by layout; return the indices of those left over."""
         if len(group) < _MIN_EQUAL_RECORDS or len(batch[group[0]]) > _MAX_TEMPLATE_BYTES:
@@ -121,7 +121,7 @@ class BatchParser:
         return group
 
     def _put_structures(
-        self, batch: Sequence[bytes], left: list[int], targets: Sequence[_Target]
+        self, batch: Sequence[bytes], left: list[int], targets: Sequence[_FieldTarget]
     ) -> list[int]:
         """Parse records of different length side by side; return the indices of those left over."""
         long = [i for i in left if len(batch[i]) > _MAX_TEMPLATE_BYTES]
@@ -148,10 +148,10 @@ class BatchParser:
         return layout
 
 
-class _Target:
+class _FieldTarget:
     """The array of a column, while it is filled."""
 
-    def __init__(self, column: Column, num_records: int) -> None:
+    def __init__(self, column: FeatureColumn, num_records: int) -> None:
         self.column = column
         self._num_records = num_records
         self._absent = np.zeros(num_records, bool)
@@ -204,7 +204,7 @@ def _put_rows(
     rows: NDArray[np.uint8],
     group: NDArray[np.int64],
     matches: NDArray[np.bool_],
-    targets: Sequence[_Target],
+    targets: Sequence[_FieldTarget],
 ) -> None:
     """Give the records that match a layout to the targets; all of them or, on an error, none."""
     num_matches = np.count_nonzero(matches)
@@ -221,7 +221,7 @@ def _put_rows(
 
 
 def _put_structure(
-    structure: Structure, batch: Sequence[bytes], left: list[int], targets: Sequence[_Target]
+    structure: Structure, batch: Sequence[bytes], left: list[int], targets: Sequence[_FieldTarget]
 ) -> tuple[list[int], int]:
     """Give the records that have a structure to the targets; all of them or, on an error, none.
 
@@ -251,7 +251,7 @@ def _put_structure(
     )
 
 
-def _check_ignored(data: bytes, lists: dict[str, Lists], targets: Sequence[_Target]) -> None:
+def _check_ignored(data: bytes, lists: dict[str, Lists], targets: Sequence[_FieldTarget]) -> None:
     """Refuse what parsing one by one would refuse, in features that nobody asked for.
 
     Raises:
@@ -259,13 +259,13 @@ def _check_ignored(data: bytes, lists: dict[str, Lists], targets: Sequence[_Targ
     """
     for key in lists.keys() - {target.column.name for target in targets}:
         found = lists[key]
-        if found.kind in (Kind.FLOAT, Kind.INT64):
+        if found.kind in (ListKind.FLOAT, ListKind.INT64):
             for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True):
                 check_packed(data, start, end, found.kind)
 
 
 def _column_values(
-    column: Column, kind: Kind | None, rows: NDArray[np.uint8]
+    column: FeatureColumn, kind: ListKind | None, rows: NDArray[np.uint8]
 ) -> NDArray[Any] | None:
     if kind is not None:
         return column.values(kind, rows)
@@ -274,10 +274,12 @@ def _column_values(
     raise column.refuse("nothing")
 
 
-def _row_value(column: Column, record: bytes, feature: RawFeature | None) -> NDArray[Any] | None:
+def _row_value(
+    column: FeatureColumn, record: bytes, feature: RawFeature | None
+) -> NDArray[Any] | None:
     if feature is None or feature.kind is None:
         return _column_values(column, None, np.empty((1, 0), np.uint8))
-    if feature.kind is Kind.BYTES and feature.num_pieces != 1:
+    if feature.kind is ListKind.BYTES and feature.num_pieces != 1:
         raise column.refuse(f"{feature.num_pieces} values of bytes")
     content = np.frombuffer(feature.content(record), np.uint8)
     return _column_values(column, feature.kind, content[np.newaxis])

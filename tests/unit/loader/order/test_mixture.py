@@ -14,7 +14,7 @@ from tests.unit.loader.conftest import labels, note, write_images
 from tests.unit.loader.datasets import Offset, Squares
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.loader import DataLoader, mix
-from trainfeed.loader.order._mixing import Schedule, shares_of
+from trainfeed.loader.order._mixing import MixSchedule, shares_of
 from trainfeed.loader.order._mixture import History
 
 A, B, C = Offset(23, 1000), Offset(11, 2000), Offset(3, 3000)
@@ -23,7 +23,7 @@ A, B, C = Offset(23, 1000), Offset(11, 2000), Offset(3, 3000)
 @settings(max_examples=80, deadline=None)
 @given(shares=st.lists(st.integers(0, 12), min_size=1, max_size=6).filter(sum))
 def test_the_schedule_is_exact_and_its_inverse_finds_the_way_back(shares):
-    schedule = Schedule(tuple(shares))
+    schedule = MixSchedule(tuple(shares))
     children, own = schedule.place(np.arange(200))
     seen = [0] * len(shares)
     for position, (child, number) in enumerate(zip(children.tolist(), own.tolist(), strict=True)):
@@ -36,7 +36,7 @@ def test_the_schedule_is_exact_and_its_inverse_finds_the_way_back(shares):
 
 
 def test_two_sets_follow_the_formula():
-    children, _ = Schedule((7, 3)).place(np.arange(100))
+    children, _ = MixSchedule((7, 3)).place(np.arange(100))
     expected = [(i + 1) * 7 // 10 - i * 7 // 10 for i in range(100)]
     assert [1 - child for child in children] == expected
 

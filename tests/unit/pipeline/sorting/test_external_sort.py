@@ -16,7 +16,7 @@ from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans._plan_file import PlannedShard, load_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.sorting._merge_runs import Merge
-from trainfeed.pipeline.sorting._sorted_run import Run
+from trainfeed.pipeline.sorting._sorted_run import SpillRun
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import SPILL_SCHEMA, TrailerWriter, edges_of
 from trainfeed.storage import Location
@@ -140,7 +140,7 @@ def merge(project, tmp_path):
             table = pa.Table.from_arrays([*arrays, sizes, record], schema=SPILL_SCHEMA)
             location.write_atomic(lambda file, table=table: write_small(file, table))
             files.append(ArrowWithTrailer(location))
-        parts = [Run(file, 0, file.trailer["num_rows"]) for file in files]
+        parts = [SpillRun(file, 0, file.trailer["num_rows"]) for file in files]
         scratch = Location.parse(str(tmp_path / "scratch"))
         blocks = list(Merge(found, limit_bytes, scratch).blocks(parts))
         assert not list(tmp_path.glob("scratch*"))

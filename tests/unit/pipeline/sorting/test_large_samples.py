@@ -18,7 +18,7 @@ from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans._plan_file import load_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.sorting._merge_runs import Merge, held_batch_bytes
-from trainfeed.pipeline.sorting._sorted_run import Run
+from trainfeed.pipeline.sorting._sorted_run import SpillRun
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import SPILL_SCHEMA, TrailerWriter
 from trainfeed.storage import Location
@@ -183,7 +183,7 @@ def spills(project, tmp_path):
                 writer.close({})
 
             location.write_atomic(write)
-            runs.append(Run(ArrowWithTrailer(location), 0, num_rows))
+            runs.append(SpillRun(ArrowWithTrailer(location), 0, num_rows))
         return found, runs
 
     yield make

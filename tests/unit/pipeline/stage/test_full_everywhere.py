@@ -21,7 +21,7 @@ from trainfeed.errors import (
 )
 from trainfeed.pipeline import local as pipeline
 from trainfeed.pipeline.workers import Desk
-from trainfeed.pipeline.workers._worker_protocol import PROGRESS_BYTES, Place
+from trainfeed.pipeline.workers._worker_protocol import PROGRESS_BYTES, WorkerPlace
 
 CALLS = (
     "open", "mkdir", "rename", "replace", "link", "unlink", "rmdir",
@@ -87,7 +87,7 @@ def run_here(jobs, limits, on_piece):
     """Run the jobs of workers in this process."""
     with os.fdopen(os.memfd_create("progress"), "r+b") as memory:
         memory.truncate(PROGRESS_BYTES)
-        place = Place(memory.fileno())
+        place = WorkerPlace(memory.fileno())
         try:
             return [job.run(Desk(place, on_piece)) for job in jobs]
         finally:
