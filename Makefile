@@ -109,11 +109,11 @@ lint: setup-dev ## ruff, format check, deptry
 types: setup-dev ## mypy --strict
 	$(BIN)python -m mypy
 imports: setup-dev ## import-linter contracts
-	$(BIN)lint-imports
-docs: setup-dev ## Write what is generated in docs/: DAG reference, schema of dataset.yaml
-	@$(DOCUMENT)
+	$(BIN)lint-imports && $(BIN)lint-imports --config .importlinter-types.toml
+docs: setup-dev ## Write what is generated: DAG reference, schema of dataset.yaml, picture of the rooms
+	@$(DOCUMENT) && $(BIN)python docs/document_rooms.py
 docs-check: setup-dev ## Fail if that is stale
-	@$(DOCUMENT) --check
+	@$(DOCUMENT) --check && $(BIN)python docs/document_rooms.py --check
 check: lint types imports lock-check docs-check ## Everything static
 
 ##@ Test
@@ -178,6 +178,6 @@ lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
 wheel: setup-dev ## Build the shared package and import it in an environment without Airflow
 	rm -rf dist && $(BIN)uv build --quiet --wheel --out-dir dist
 	$(BIN)uv venv --quiet --clear dist/venv && $(BIN)uv pip install --quiet --python dist/venv/bin/python dist/*.whl
-	cd dist && env -u PYTHONPATH venv/bin/trainfeed --version && env -u PYTHONPATH venv/bin/python -c 'import importlib.util as u; assert u.find_spec("airflow") is None; import trainfeed.readers, trainfeed.training, trainfeed.build.pipeline'
+	cd dist && env -u PYTHONPATH venv/bin/trainfeed --version && env -u PYTHONPATH venv/bin/python -c 'import importlib.util as u; assert u.find_spec("airflow") is None; import trainfeed.readers, trainfeed.training, trainfeed.pipeline.local'
 clean: ## Remove what was built here; data/ with its versions and .services/ stay
 	rm -rf .venv .venv-peers .venv-peers-small .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -29,7 +29,7 @@ from operators.preprocess import PreprocessOperator
 from operators.recordio_to_cephfs import RecordIOToCephFSOperator
 from operators.samples_to_recordio import SamplesToRecordIOOperator
 from operators.timetable import BEFORE_ALL, IntervalTimetable
-from trainfeed.spec import DatasetSpec
+from trainfeed.specification import DatasetSpec
 
 UNIT_LABEL: Final = "unit {{ task.unit }}"
 

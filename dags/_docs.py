@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from trainfeed.spec import SPEC_FILE, DatasetSpec, QualityCheck
+from trainfeed.specification import SPEC_FILE, DatasetSpec, QualityCheck
 
 __all__ = ["spec_doc"]
 

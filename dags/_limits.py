@@ -12,7 +12,7 @@ from datetime import timedelta
 from itertools import islice, pairwise
 from typing import Any, Final
 
-from trainfeed.spec import DatasetSpec
+from trainfeed.specification import DatasetSpec
 
 __all__ = ["MAX_TASKS_OF_RUN", "active_runs", "task_limits"]
 

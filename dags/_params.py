@@ -9,7 +9,7 @@ from airflow.sdk import Param
 from croniter import croniter
 
 from operators.catch_up import CATCH_UP_LIMIT
-from trainfeed.spec import DatasetSpec
+from trainfeed.specification import DatasetSpec
 
 __all__ = ["build_params", "window_param"]
 

@@ -17,7 +17,7 @@ from airflow.sdk import get_parsing_context
 from dags._build import build_dag
 from dags._train import train_dag
 from operators.datasets import datasets_folder
-from trainfeed.spec import DatasetSpec, load_spec, spec_folders, spec_or_error
+from trainfeed.specification import DatasetSpec, load_spec, spec_folders, spec_or_error
 
 __all__ = ["NUM_SHARES", "make_dags", "raise_errors", "share_of"]
 

@@ -16,7 +16,7 @@ from dags._defaults import DEFAULT_ARGS, TAGS, TRAINING_LIMIT, dataset_asset
 from dags._docs import spec_doc
 from dags._params import window_param
 from operators.training_job import TrainingJobOperator
-from trainfeed.spec import DatasetSpec
+from trainfeed.specification import DatasetSpec
 
 # Runs that wait for their window hold no slot, but they are active: with a low limit, those of an
 # interval that cannot be built would keep later ones from starting.

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from dags import _build, _train, convert, housekeeping
 from trainfeed.scaffold import new_dataset
-from trainfeed.spec import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
+from trainfeed.specification import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
 
 _DOCS: Final = Path(__file__).resolve().parent
 _DATASET: Final = "clicks"

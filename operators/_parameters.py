@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trainfeed.errors import ConfigError
-from trainfeed.spec import did_you_mean
+from trainfeed.specification import did_you_mean
 
 __all__ = ["require_known"]
 

@@ -13,14 +13,14 @@ from airflow.sdk.exceptions import AirflowSkipException
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
 from operators.datasets import datasets_folder
-from trainfeed.spec import KafkaSourceSpec, load_spec
+from trainfeed.specification import KafkaSourceSpec, load_spec
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from trainfeed.build import PlanRef
     from trainfeed.config import Environment
-    from trainfeed.spec import DatasetSpec
+    from trainfeed.pipeline import PlanRef
+    from trainfeed.specification import DatasetSpec
 
 __all__ = ["StageOperator", "UnitOperator", "open_dataset"]
 
@@ -66,8 +66,8 @@ class StageOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the stage and return its report: small JSON."""
-        from trainfeed.build import PlanRef
-        from trainfeed.build.attempts import build_attempt
+        from trainfeed.pipeline import PlanRef
+        from trainfeed.pipeline.build_attempts import build_attempt
 
         _skip_unplanned(self.plan)
         with airflow_outcome(context):

@@ -10,7 +10,7 @@ from trainfeed.window import Interval, WindowRequest, resolve_interval
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from trainfeed.spec import DatasetSpec
+    from trainfeed.specification import DatasetSpec
 
 __all__ = ["run_interval", "window_request"]
 

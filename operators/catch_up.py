@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from trainfeed.config import Environment
     from trainfeed.dataset import Untrained
-    from trainfeed.spec import DatasetSpec
+    from trainfeed.specification import DatasetSpec
 
 __all__ = ["CATCH_UP_LIMIT", "Trainings"]
 

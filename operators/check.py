@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from operators._stage import StageOperator
 
 if TYPE_CHECKING:
-    from trainfeed.build import PlanRef
     from trainfeed.config import Environment
-    from trainfeed.spec import DatasetSpec
+    from trainfeed.pipeline import PlanRef
+    from trainfeed.specification import DatasetSpec
 
 __all__ = ["CheckOperator"]
 
@@ -21,6 +21,6 @@ class CheckOperator(StageOperator):
 
     def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
         """Check the staged version."""
-        from trainfeed.build.check import check
+        from trainfeed.pipeline.check import check
 
         return check(spec, env, ref)

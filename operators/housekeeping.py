@@ -29,7 +29,7 @@ class HousekeepingOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Sweep all data sets, or only say what would be removed."""
-        from trainfeed.build.housekeeping import sweep
+        from trainfeed.pipeline.upkeep import sweep
 
         params = context["params"]
         with airflow_outcome():

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from operators._stage import UnitOperator
 
 if TYPE_CHECKING:
-    from trainfeed.build import PlanRef
     from trainfeed.config import Environment
-    from trainfeed.spec import DatasetSpec
+    from trainfeed.pipeline import PlanRef
+    from trainfeed.specification import DatasetSpec
 
 __all__ = ["KafkaToHdfsOperator"]
 
@@ -21,6 +21,6 @@ class KafkaToHdfsOperator(UnitOperator):
 
     def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
         """Land the unit."""
-        from trainfeed.build.ingest import ingest
+        from trainfeed.pipeline.ingest import ingest
 
         return ingest(spec, env, ref, self.unit)

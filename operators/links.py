@@ -5,7 +5,7 @@ The worker makes the addresses when the task has ended, and Airflow keeps them a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseOperatorLink
@@ -14,8 +14,6 @@ from airflow.sdk.configuration import conf
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
-
-    from operators.recordio_to_cephfs import RecordIOToCephFSOperator
 
 __all__ = ["LINKS", "TrainingJobLink", "TrainingRunsLink", "VersionLink"]
 
@@ -44,6 +42,13 @@ class TrainingJobLink(_ReportLink):
     xcom_key = "training_job_link"
 
 
+class _Publishing(Protocol):
+    """What the link to training runs reads of the operator that publishes."""
+
+    plan: Any
+    training_dag_id: str | None
+
+
 class TrainingRunsLink(BaseOperatorLink):
     """From ``publish`` to the training runs of the same interval."""
 
@@ -52,7 +57,7 @@ class TrainingRunsLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The address of the list of runs."""
-        publish = cast("RecordIOToCephFSOperator", operator)
+        publish = cast("_Publishing", operator)
         query = urlencode({"partition_key_pattern": publish.plan["interval"]})
         return f"{_base_url()}/dags/{publish.training_dag_id}/runs?{query}"
 

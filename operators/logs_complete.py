@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from trainfeed.config import Environment
-    from trainfeed.spec import DatasetSpec
+    from trainfeed.specification import DatasetSpec
     from trainfeed.window import Interval
 
 __all__ = ["LogsCompleteSensor", "LogsCompleteTrigger"]
@@ -68,7 +68,7 @@ class LogsCompleteSensor(BaseOperator):
             context: The task's context.
             event: What the trigger saw; None in the first call.
         """
-        from trainfeed.build.logs_complete import require_complete, waits_until
+        from trainfeed.pipeline.planner import require_complete, waits_until
 
         request = window_request(context)
         with airflow_outcome(context):
@@ -90,7 +90,7 @@ class LogsCompleteSensor(BaseOperator):
 
     def _wait(self, spec: DatasetSpec, interval: Interval, env: Environment) -> int:
         """Raise what makes Airflow wait."""
-        from trainfeed.build.logs_complete import folder_of_logs, waits_until
+        from trainfeed.pipeline.planner import folder_of_logs, waits_until
 
         now = datetime.now(UTC)
         until = waits_until(spec, interval)

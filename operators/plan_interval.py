@@ -85,8 +85,8 @@ class PlanIntervalOperator(BaseOperator):
         return list(range(max(len(planned[stage]) for stage in _MAPPED_STAGES)))
 
     def _plan(self, request: WindowRequest, params: dict[str, Any]) -> dict[str, Any]:
-        from trainfeed.build.dry_run import describe, dry_run
-        from trainfeed.build.plan import plan
+        from trainfeed.pipeline.plan import plan
+        from trainfeed.pipeline.preview import describe, dry_run
 
         spec, env = open_dataset(self.dataset)
         interval = run_interval(spec, request)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from operators._stage import UnitOperator
 
 if TYPE_CHECKING:
-    from trainfeed.build import PlanRef
     from trainfeed.config import Environment
-    from trainfeed.spec import DatasetSpec
+    from trainfeed.pipeline import PlanRef
+    from trainfeed.specification import DatasetSpec
 
 __all__ = ["PreprocessOperator"]
 
@@ -21,10 +21,10 @@ class PreprocessOperator(UnitOperator):
 
     def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
         """Preprocess the unit."""
-        from trainfeed.build.workers import start_workers
+        from trainfeed.pipeline.workers import start_workers
 
         # They start while this process imports what it needs itself.
         start_workers(spec.resources.processes)
-        from trainfeed.build.preprocess import preprocess
+        from trainfeed.pipeline.preprocess import preprocess
 
         return preprocess(spec, env, ref, self.unit)

@@ -16,9 +16,9 @@ from trainfeed.errors import TrainFeedError
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
-    from trainfeed.build import PlanRef
     from trainfeed.config import Environment
-    from trainfeed.spec import DatasetSpec
+    from trainfeed.pipeline import PlanRef
+    from trainfeed.specification import DatasetSpec
 
 __all__ = ["VERSION_KEY", "RecordIOToCephFSOperator"]
 
@@ -84,9 +84,9 @@ class RecordIOToCephFSOperator(StageOperator):
 
     def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
         """Publish the version; say where it is, for whoever follows the link to it."""
-        from trainfeed.build.publish import publish
         from trainfeed.dataset import DatasetFolder
         from trainfeed.dataset.layout import parse_generation
+        from trainfeed.pipeline.publish import publish
 
         report = publish(spec, env, ref)
         folder = DatasetFolder(Path(env.root), ref.dataset)
@@ -96,8 +96,8 @@ class RecordIOToCephFSOperator(StageOperator):
 
 def _tell(context: Context, report: Mapping[str, Any]) -> None:
     """Leave what the page of the run shows of the version; published is published without it."""
-    from trainfeed.build.version_report import version_report
     from trainfeed.dataset import DatasetFolder, Version
+    from trainfeed.pipeline.version import version_report
 
     path = Path(report["path"])
     try:

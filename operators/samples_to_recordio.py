@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from operators._stage import UnitOperator
 
 if TYPE_CHECKING:
-    from trainfeed.build import PlanRef
     from trainfeed.config import Environment
-    from trainfeed.spec import DatasetSpec
+    from trainfeed.pipeline import PlanRef
+    from trainfeed.specification import DatasetSpec
 
 __all__ = ["SamplesToRecordIOOperator"]
 
@@ -21,6 +21,6 @@ class SamplesToRecordIOOperator(UnitOperator):
 
     def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
         """Write the unit's shards."""
-        from trainfeed.build.convert import convert
+        from trainfeed.pipeline.convert import convert
 
         return convert(spec, env, ref, self.unit)

@@ -104,7 +104,7 @@ def _write_password(password: str) -> None:
 
 def _named_pools() -> set[str]:
     from operators.datasets import datasets_folder
-    from trainfeed.spec import DatasetSpec, load_specs
+    from trainfeed.specification import DatasetSpec, load_specs
 
     specs = [spec for spec in load_specs(datasets_folder()) if isinstance(spec, DatasetSpec)]
     return {spec.resources.pool for spec in specs if spec.resources.pool}

@@ -28,10 +28,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from numpy.typing import NDArray
 
-from trainfeed.build._boundaries import resolve_boundary
-from trainfeed.build.plan import plan
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import DatasetFolder, init_root
+from trainfeed.pipeline.boundaries._topic_boundaries import resolve_boundary
+from trainfeed.pipeline.plan import plan
 from trainfeed.sources import (
     KafkaTopic,
     Known,
@@ -40,7 +40,7 @@ from trainfeed.sources import (
     TopicIdentity,
     find_boundaries,
 )
-from trainfeed.spec import load_spec
+from trainfeed.specification import load_spec
 from trainfeed.window import Interval
 
 _START: Final = datetime(2024, 1, 1, tzinfo=UTC)

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
 from trainfeed.loader import DataLoader
 
@@ -64,7 +65,7 @@ def load(i: int) -> int:
 
 def from_generator(source: Any, *, use_multiprocess: bool, capacity: int = 8) -> Iterable[Any]:
     """Make a loader of batches of one sample."""
-    loader = DataLoader.from_generator(capacity=capacity, use_multiprocess=use_multiprocess)
+    loader = GeneratorLoader.from_generator(capacity=capacity, use_multiprocess=use_multiprocess)
     return loader.set_sample_generator(source, 1)
 
 

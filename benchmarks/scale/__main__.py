@@ -31,11 +31,11 @@ import pyarrow as pa
 import trainfeed
 from benchmarks.scale.cases import CASES, LARGE_CASES, Case
 from benchmarks.scale.family import Taken, run_family
-from trainfeed.build.pipeline import build
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import init_root
+from trainfeed.pipeline.local import build
 from trainfeed.sources import LANDING_SCHEMA, record_topic
-from trainfeed.spec import load_spec
+from trainfeed.specification import load_spec
 from trainfeed.storage import Location
 
 ROOT: Final = Path(__file__).parents[2]

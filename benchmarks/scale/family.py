@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.build.run import Watch
+from benchmarks.pipeline.run import Watch
 
 __all__ = ["Taken", "run_family"]
 

@@ -51,7 +51,7 @@ train: {{entry: "train:main", window: 1}}
 _PREPROCESS: Final = '''\
 """Events of a shop, as JSON → samples."""
 
-from trainfeed.build import Filtered, Reject
+from trainfeed.preprocessing import Filtered, Reject
 
 _WORDS = {}
 

@@ -17,7 +17,7 @@ from examples.daily import places, report, runs
 from services._home import REPOSITORY
 from services._process import ServiceError
 from services.airflow import AirflowStack
-from trainfeed.spec import DatasetSpec, load_specs
+from trainfeed.specification import DatasetSpec, load_specs
 
 _FIRST: Final = date(2013, 1, 1)
 _DATA: Final = REPOSITORY / "data"

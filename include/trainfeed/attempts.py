@@ -24,7 +24,10 @@ from trainfeed.memory_group import KillCount
 from trainfeed.paths import write_all
 from trainfeed.storage import Location
 
-__all__ = ["attempt"]
+__all__ = ["ATTEMPTS", "attempt"]
+
+# Folder of the marks of builds, in the work folder.
+ATTEMPTS: Final = "attempts"
 
 logger = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from services.airflow_executor import WatchedLocalExecutor
 from services.airflow_init import _pools
 from trainfeed.config import KAFKA_CONNECTION, LOGS_CONNECTION, environment_from_environ
 from trainfeed.dataset.layout import is_name
-from trainfeed.spec import DatasetSpec, load_specs
+from trainfeed.specification import DatasetSpec, load_specs
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docker-compose.yaml").read_text()

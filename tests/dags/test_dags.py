@@ -28,7 +28,7 @@ from operators.datasets import datasets_folder
 from operators.timetable import BEFORE_ALL
 from tests.dags.conftest import TRAIN
 from trainfeed.scaffold import new_dataset
-from trainfeed.spec import DatasetSpec, load_spec, load_specs
+from trainfeed.specification import DatasetSpec, load_spec, load_specs
 
 # Airflow's own reading of .airflowignore.
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")

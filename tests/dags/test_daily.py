@@ -12,7 +12,7 @@ import pytest
 from examples.daily import places
 from operators._connections import conversion_roots, environment_from_connections
 from trainfeed.config import KAFKA_CONNECTION, LOGS_CONNECTION
-from trainfeed.spec import DatasetSpec, load_specs
+from trainfeed.specification import DatasetSpec, load_specs
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = """\

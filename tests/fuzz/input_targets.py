@@ -41,7 +41,7 @@ from trainfeed.dataset.sealed import seal
 from trainfeed.errors import TrainFeedError
 from trainfeed.samples import Field, Schema
 from trainfeed.sources import LineRange, iter_lines
-from trainfeed.spec import SPEC_FILE, load_spec
+from trainfeed.specification import SPEC_FILE, load_spec
 from trainfeed.storage import Location
 
 __all__ = ["INPUT_MUTATORS", "INPUT_SEEDS", "INPUT_TARGETS"]

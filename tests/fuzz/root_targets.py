@@ -18,13 +18,6 @@ import pyarrow as pa
 
 from tests.fuzz.places import place
 from tests.fuzz.targets import SEEDS
-from trainfeed.build._boundary_file import read_boundary
-from trainfeed.build._landing import landed_leaf
-from trainfeed.build._plan_file import Plan, load_plan
-from trainfeed.build._ref import PlanRef
-from trainfeed.build._spill import QUARANTINE_SCHEMA, TrailerWriter
-from trainfeed.build._spill_file import ArrowWithTrailer
-from trainfeed.build.quarantine import Quarantine, quarantine_of_version
 from trainfeed.dataset import DatasetFolder, Ledger, Manifest, Version, canonical
 from trainfeed.dataset.ledger import Leaf
 from trainfeed.dataset.root import require_root
@@ -32,6 +25,13 @@ from trainfeed.dataset.schedules import read_schedule
 from trainfeed.dataset.skips import read_skip
 from trainfeed.dataset.trainings import TrainingMarks
 from trainfeed.errors import TrainFeedError
+from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline.boundaries._boundary_file import read_boundary
+from trainfeed.pipeline.plans._landed_ranges import landed_leaf
+from trainfeed.pipeline.plans._plan_file import Plan, load_plan
+from trainfeed.pipeline.quarantine import Quarantine, quarantine_of_version
+from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
+from trainfeed.pipeline.sorting._spill_writer import QUARANTINE_SCHEMA, TrailerWriter
 from trainfeed.samples import Field, Schema, Statistics
 from trainfeed.sources import LANDING_SCHEMA, LandingFile, LandingWriter, RecordedTopic
 from trainfeed.storage import Location

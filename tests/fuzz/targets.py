@@ -17,7 +17,12 @@ from crc32c import crc32c
 
 from trainfeed.dataset import Manifest, canonical
 from trainfeed.errors import TrainFeedError
-from trainfeed.loader._tfrecord_places import RecordPlaces, Stamp, packed_places, parsed_places
+from trainfeed.loader.sources._tfrecord_places import (
+    RecordPlaces,
+    Stamp,
+    packed_places,
+    parsed_places,
+)
 from trainfeed.recordio import (
     Codec,
     DamagePolicy,

@@ -19,12 +19,12 @@ from unittest import mock
 import numpy as np
 
 from tests.model.simulated_topic import SimulatedTopic
-from trainfeed.build import _topic_inputs
-from trainfeed.build._account import Lateness
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import SourceReplacedError, TrainFeedError, WindowOpenError
-from trainfeed.spec import load_spec
+from trainfeed.pipeline.functions._account import Lateness
+from trainfeed.pipeline.inputs import _topic_inputs
+from trainfeed.specification import load_spec
 from trainfeed.window import Interval
 
 __all__ = ["Built", "Outcome", "Project", "Simulation", "Stop", "build_history"]

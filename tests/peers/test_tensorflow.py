@@ -12,7 +12,7 @@ import pytest
 
 from tests.peers import made
 from trainfeed import adapters
-from trainfeed.loader import DataLoader
+from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.samples import Field, Schema
 
 
@@ -29,7 +29,7 @@ def test_a_state_is_gone_on_with_exactly(path, taken):
 
 
 def test_lists_of_arrays_get_the_names_of_a_schema():
-    loader = DataLoader.from_generator(capacity=2)
+    loader = GeneratorLoader.from_generator(capacity=2)
     loader.set_batch_generator(lambda: iter([[np.ones((2, 3), "f4"), np.arange(2)]] * 2))
     schema = Schema((Field("image", "float32", (3,)), Field("label", "int64")))
     data = adapters.tensorflow(loader, schema=schema)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.unit.build.conftest import project
+from tests.unit.pipeline.conftest import project
 from trainfeed.readers import open_dataset
 
 __all__ = ["project"]

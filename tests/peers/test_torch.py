@@ -11,8 +11,8 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from tests.peers import made
 from trainfeed import adapters
+from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.errors import ConfigError
-from trainfeed.loader import DataLoader
 
 WIRINGS = {
     "adapter": adapters.torch,
@@ -125,7 +125,7 @@ def test_a_generator_loader_arrives_as_lists_of_tensors(path):
         for n in range(3):
             yield [np.full((2, 3), n, np.float32), np.array([n, n])]
 
-    loader = DataLoader.from_generator(capacity=2).set_batch_generator(batches)
+    loader = GeneratorLoader.from_generator(capacity=2).set_batch_generator(batches)
     adapter = adapters.torch(loader)
     assert [label.tolist() for _, label in adapter] == [[0, 0], [1, 1], [2, 2]]
     data = StatefulDataLoader(adapter, batch_size=None)

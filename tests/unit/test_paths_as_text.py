@@ -16,12 +16,11 @@ from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import NotFoundError
 from trainfeed.scaffold import new_dataset
-from trainfeed.spec import load_spec, load_specs
+from trainfeed.specification import load_spec, load_specs
 
 FRAMEWORKS = ("jax", "paddle", "tensorflow", "torch")
 # What trainfeed hands out, and nobody makes by hand; Roots and DatasetFolder take text when made.
 HANDED_OUT = {
-    "CheckedFile.path",
     "DatasetFolder.root",
     "Environment.datasets",
     "Roots.inputs",
@@ -37,7 +36,10 @@ def public_functions():
     """Name and function of everything that public modules offer, methods included."""
     for info in pkgutil.walk_packages(trainfeed.__path__, "trainfeed."):
         parts = info.name.split(".")
-        if any(part.startswith("_") for part in parts):
+        # The faces of usercode, and of rooms inside rooms, are for the rooms around them.
+        is_inner = len(parts) > 2 and parts[1] != "compat"
+        is_inner = info.ispkg and (is_inner or parts[1] == "usercode")
+        if is_inner or any(part.startswith("_") for part in parts):
             continue
         module = importlib.import_module(info.name)
         for name in module.__all__:

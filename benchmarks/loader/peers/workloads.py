@@ -1,4 +1,4 @@
-"""Thread against process in ``DataLoader.from_generator``: five kinds of input, made anew on a CPU.
+"""Thread against process in ``GeneratorLoader.from_generator``: five kinds of input, on a CPU.
 
 Question: what does ``use_multiprocess=True`` gain where samples are made by Python code?
 Method: a training step follows every batch: products of matrices, which leave the interpreter lock
@@ -39,8 +39,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from PIL import Image, ImageEnhance
 
+from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.decorators import batch, collate
-from trainfeed.loader import DataLoader
 
 CAPACITY = 8
 Samples = Callable[[], Iterator[tuple[Any, ...]]]
@@ -210,7 +210,7 @@ def row(name: str, workload: Workload, rounds: int) -> str:
     """Measure one workload; return its row of the table."""
     loaders = {}
     for kind, multiprocess in KINDS.items():
-        loader = DataLoader.from_generator(capacity=CAPACITY, use_multiprocess=multiprocess)
+        loader = GeneratorLoader.from_generator(capacity=CAPACITY, use_multiprocess=multiprocess)
         loaders[kind] = loader.set_sample_generator(workload.samples, workload.batch_size)
     if len({digest(loader) for loader in loaders.values()}) > 1:
         raise RuntimeError(f"{name}: thread and process give different batches")

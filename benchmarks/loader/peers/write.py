@@ -58,11 +58,11 @@ def write_published(folder: Path, _: SetA, b: SetB) -> None:
     """B as a published data set: recorded as a topic, built and published."""
     import pyarrow as pa
 
-    from trainfeed.build.pipeline import BuildRequest, build
     from trainfeed.config import Environment, KafkaSettings
     from trainfeed.dataset import init_root
+    from trainfeed.pipeline.local import BuildRequest, build
     from trainfeed.sources import LANDING_SCHEMA, record_topic
-    from trainfeed.spec import load_spec
+    from trainfeed.specification import load_spec
     from trainfeed.storage import Location
 
     home = folder / "datasets" / "blobs"

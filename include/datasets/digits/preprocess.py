@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from trainfeed.build import Record, Reject
+from trainfeed.preprocessing import Record, Reject
 
 NUM_PIXELS: Final = 64
 MAX_PIXEL: Final = 16

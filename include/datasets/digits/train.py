@@ -8,9 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.errors import ConfigError
-from trainfeed.readers import DatasetReader
-from trainfeed.training import TrainingJob
+from trainfeed.training import ConfigError, DatasetReader, TrainingJob
 
 NUM_LABELS: Final = 10
 MAX_PIXEL: Final = 16

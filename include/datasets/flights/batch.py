@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from trainfeed.build import Filtered, Record, Reject
-from trainfeed.build.batch import iter_records, json_columns
+from trainfeed.preprocessing import Filtered, Record, Reject, iter_records, json_columns
 
 from .categories import NUM_CATEGORIES, buckets_of
 from .lookup_arrays import plane_arrays, weather_arrays

@@ -20,8 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from trainfeed.build import Filtered, Record, Reject
-from trainfeed.build.plain import plain_reader, text, whole
+from trainfeed.preprocessing import Filtered, Record, Reject, plain_reader, text, whole
 
 from .categories import packed
 from .lookups import (

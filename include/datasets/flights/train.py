@@ -13,9 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.errors import ConfigError
-from trainfeed.readers import DatasetReader
-from trainfeed.training import TrainingJob
+from trainfeed.training import ConfigError, DatasetReader, TrainingJob
 
 from .categories import NUM_BUCKETS
 

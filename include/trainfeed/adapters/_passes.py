@@ -9,13 +9,13 @@ from typing import Any, Final
 from trainfeed.adapters._batches import Batches
 from trainfeed.errors import ConfigError
 
-__all__ = ["Adapted", "Place", "hold_ranks"]
+__all__ = ["Adapted", "PassPlace", "hold_ranks"]
 
 _VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PassPlace:
     """A place in what has no states of its own: so many batches of an epoch were handed over."""
 
     epoch: int = 0
@@ -26,7 +26,7 @@ class Place:
         return {"version": _VERSION, "epoch": self.epoch, "batches": self.position}
 
     @classmethod
-    def from_json(cls, value: object) -> Place:
+    def from_json(cls, value: object) -> PassPlace:
         """Read what ``to_json`` gives.
 
         Raises:
@@ -56,7 +56,7 @@ class Adapted:
         super().__init__()
         self._loader: Any = loader
         self._keeps = hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
-        self._standing = self._next = Place()
+        self._standing = self._next = PassPlace()
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass be that of ``epoch``; within it, a state that was loaded counts.
@@ -77,7 +77,7 @@ class Adapted:
             )
         if hasattr(self._loader, "set_epoch"):
             self._loader.set_epoch(epoch)
-        self._standing = self._next = Place(epoch)
+        self._standing = self._next = PassPlace(epoch)
 
     def __len__(self) -> int:
         """How many batches a whole epoch has.
@@ -106,7 +106,7 @@ class Adapted:
         if self._keeps:
             self._loader.load_state_dict(state)
         else:
-            self._standing = self._next = Place.from_json(state)
+            self._standing = self._next = PassPlace.from_json(state)
 
     def _pass(self) -> Iterator[Any]:
         """Yield the batches of the pass that is due."""
@@ -114,20 +114,20 @@ class Adapted:
 
     def _counted(self) -> Iterator[Any]:
         start = self._standing = self._next
-        self._next = Place(start.epoch + 1)
+        self._next = PassPlace(start.epoch + 1)
         if hasattr(self._loader, "set_epoch"):
             self._loader.set_epoch(start.epoch)
         number = -1
         for number, batch in enumerate(self._loader):
             if number >= start.position:
-                self._standing = Place(start.epoch, number + 1)
+                self._standing = PassPlace(start.epoch, number + 1)
                 yield batch
         if number + 1 < start.position:
             raise ConfigError(
                 f"expected a pass of at least {start.position} batches, because a state was taken"
                 f" there, got {number + 1}; load it where the same batches are read"
             )
-        self._standing = Place(start.epoch + 1)
+        self._standing = PassPlace(start.epoch + 1)
 
 
 def hold_ranks(loader: Batches, rank: int, world_size: int, where: str) -> None:

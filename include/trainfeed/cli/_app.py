@@ -15,11 +15,9 @@ import typer
 
 from trainfeed import __version__
 from trainfeed.cli import (
-    _base64,
     _bench,
-    _boundaries,
-    _build,
-    _file,
+    _boundaries_command,
+    _build_commands,
     _gc,
     _init,
     _look,
@@ -27,8 +25,9 @@ from trainfeed.cli import (
     _prune,
     _quarantine,
     _version_look,
+    file,
 )
-from trainfeed.cli._output import error_console, print_message, printable, program
+from trainfeed.cli._printing import error_console, print_message, printable_lines, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
 __all__ = ["main"]
@@ -48,8 +47,8 @@ for _name, _command, _example in (
     ("init", _init.init, "trainfeed init /mnt/cephfs/training"),
     ("new", _new.new, "trainfeed new clicks"),
     ("schema", _new.schema, "trainfeed schema > dataset.schema.json"),
-    ("build", _build.build, "trainfeed build flights/2013-01-01/2013-01-31 --jobs 4"),
-    ("train", _build.train, "trainfeed train flights --interval 2013-01-04"),
+    ("build", _build_commands.build, "trainfeed build flights/2013-01-01/2013-01-31 --jobs 4"),
+    ("train", _build_commands.train, "trainfeed train flights --interval 2013-01-04"),
     ("ls", _look.ls, "trainfeed ls flights"),
     ("show", _look.show, "trainfeed show flights/2013-01-01"),
     ("head", _version_look.head, "trainfeed head flights/2013-01-01 -n 3 --split eval"),
@@ -59,22 +58,22 @@ for _name, _command, _example in (
     ("prune", _prune.prune_dataset, "trainfeed prune flights --dry-run"),
     (
         "process-base64",
-        _base64.process_base64,
+        file.process_base64,
         "trainfeed process-base64 --data-dir images --file-list list.txt --nranks 8",
     ),
 ):
     app.command(_name, epilog=f"Example: {_example}")(_command)
-app.add_typer(_file.app, name="file")
+app.add_typer(file.app, name="file")
 app.add_typer(_bench.app, name="bench")
 app.add_typer(_quarantine.app, name="quarantine")
-app.add_typer(_boundaries.app, name="boundaries")
+app.add_typer(_boundaries_command.app, name="boundaries")
 
 
 class _PlainFormatter(logging.Formatter):
     """Log lines, of which a terminal obeys nothing."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
+        return printable_lines(super().format(record))
 
 
 @app.callback(invoke_without_command=True)

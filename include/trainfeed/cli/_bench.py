@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trainfeed.cli._output import error_console, print_json, print_mapping
-from trainfeed.cli._target import complete_target
+from trainfeed.cli._look_target import complete_target
+from trainfeed.cli._printing import error_console, print_json, print_mapping
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:

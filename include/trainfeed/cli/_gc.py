@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 import typer
 
-from trainfeed.build.housekeeping import OLD, sweep
-from trainfeed.cli._output import error_console, print_json, print_rows
+from trainfeed.cli._printing import error_console, print_json, print_rows
 from trainfeed.config import environment_from_environ
+from trainfeed.pipeline.upkeep import OLD, sweep
 
 __all__ = ["gc"]
 

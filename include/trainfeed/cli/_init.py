@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trainfeed.cli._output import print_json, printable, program
+from trainfeed.cli._printing import print_json, printable_lines, program
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import init_root
 from trainfeed.dataset.root import data_sets_of
@@ -36,7 +36,7 @@ def init(
         "datasets": data_sets_of(place),
         **asdict(mark),
     }
-    print_json(report) if as_json else typer.echo(printable(_told(report)))
+    print_json(report) if as_json else typer.echo(printable_lines(_told(report)))
 
 
 def _told(report: dict[str, Any]) -> str:

@@ -9,23 +9,23 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.cli._file_options import progress
-from trainfeed.cli._output import (
-    print_json,
-    print_mapping,
-    print_message,
-    print_rows,
-    printable,
-    program,
-)
-from trainfeed.cli._target import (
-    Target,
+from trainfeed.cli._look_target import (
+    LookTarget,
     complete_target,
     known_folder,
     parse_target,
     readable_environment,
     specified,
 )
+from trainfeed.cli._printing import (
+    print_json,
+    print_mapping,
+    print_message,
+    print_rows,
+    printable_lines,
+    program,
+)
+from trainfeed.cli.file import progress
 from trainfeed.config import Environment
 from trainfeed.dataset import Coverage, DatasetFolder, Version, published_in
 from trainfeed.dataset.layout import generation_name
@@ -142,7 +142,7 @@ def verify(
         for report in checked:
             unreadable = [f"could not be read: {reason}" for reason in report["unreadable"]]
             problems = "\n".join([*report["problems"], *unreadable])
-            typer.echo(printable(problems or f"{report['target']} is intact"))
+            typer.echo(printable_lines(problems or f"{report['target']} is intact"))
     _end_of_verify(checked)
     if found.asked is not None and found.generation is None:
         _tell_gaps(found.coverage())
@@ -159,7 +159,7 @@ def _end_of_verify(checked: list[dict[str, Any]]) -> None:
         raise typer.Exit(1)
 
 
-def _places(target: Target) -> list[tuple[str, Path]]:
+def _places(target: LookTarget) -> list[tuple[str, Path]]:
     """Return what a target means: per version how to call it, and its folder."""
     folder, asked = target.folder, target.asked
     if asked is not None and not target.is_range():

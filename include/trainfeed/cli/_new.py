@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from trainfeed.cli._output import print_json, program
+from trainfeed.cli._printing import print_json, program
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import require_readable_root
 from trainfeed.errors import RootError
 from trainfeed.scaffold import new_dataset
-from trainfeed.spec import json_schema_text
+from trainfeed.specification import json_schema_text
 
 __all__ = ["new", "schema"]
 

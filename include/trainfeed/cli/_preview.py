@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from trainfeed.cli._output import print_rows, printable
+from trainfeed.cli._printing import print_rows, printable_lines
 
 __all__ = ["print_preview"]
 
@@ -16,14 +16,14 @@ _LENGTHS: Final = {"min": "min_length", "max": "max_length", "mean": "mean_lengt
 
 
 def print_preview(report: Mapping[str, Any]) -> None:
-    """Print what ``trainfeed.build.preview`` found: counts, samples, quarantine, statistics."""
+    """Print what ``trainfeed.pipeline.preview`` found: counts, samples, quarantine, statistics."""
     samples = ", ".join(f"{count} {split}" for split, count in report["samples"].items())
     summary = (
         f"{report['dataset']}/{report['interval']}: {report['records']} records read, samples:"
         f" {samples}; quarantined: {_reasons(report['quarantined'])}; filtered:"
         f" {_reasons(report['filtered'])}; nothing was published"
     )
-    typer.echo(printable(summary))
+    typer.echo(printable_lines(summary))
     _print_table("first samples", report["first_samples"])
     _print_table("first quarantined records", report["first_quarantined"])
     _print_table("statistics", [_row(*item) for item in report["statistics"].items()])

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from trainfeed.build.retention import Removal, prune
-from trainfeed.cli._output import error_console, print_json, print_rows
+from trainfeed.cli._printing import error_console, print_json, print_rows
 from trainfeed.config import environment_from_environ
-from trainfeed.spec import load_spec
+from trainfeed.pipeline.upkeep import Removal, prune
+from trainfeed.specification import load_spec
 
 __all__ = ["prune_dataset"]
 

@@ -13,21 +13,21 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.build import PlanRef
-from trainfeed.build.quarantine import (
+from trainfeed.cli._look_target import readable_environment
+from trainfeed.cli._printing import print_json, print_message, print_rows, printable_lines, program
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset.layout import parse_generation
+from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline.quarantine import (
     Quarantine,
     QuarantinedRecord,
     quarantine_of_plan,
     quarantine_of_version,
     unpublished_plans,
 )
-from trainfeed.cli._output import print_json, print_message, print_rows, printable, program
-from trainfeed.cli._target import readable_environment
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.dataset.layout import parse_generation
-from trainfeed.errors import ConfigError, NotFoundError
-from trainfeed.spec import did_you_mean
+from trainfeed.specification import did_you_mean
 
 __all__ = ["app"]
 
@@ -64,7 +64,7 @@ def list_reasons(target: Target, *, plan: PlanId = None, as_json: Json = False) 
         ]
         print_json({**_origin(found), "records": sum(reasons.values()), "reasons": rows})
         return
-    typer.echo(printable(_title(found, reasons)))
+    typer.echo(printable_lines(_title(found, reasons)))
     columns = ("reason", "records", "first at", "message")
     print_rows(columns, [_reason_row(name, n, first[name]) for name, n in reasons.items()])
     if reasons:
@@ -93,7 +93,7 @@ def show_records(
         total = sum(reasons.values())
         print_json({**_origin(found), "records": total, "reasons": reasons, "shown": shown})
         return
-    typer.echo(printable(_title(found, reasons)))
+    typer.echo(printable_lines(_title(found, reasons)))
     columns = ("source", "offset", "reason", "message", "record")
     print_rows(columns, [_record_row(record) for record in records])
     matching = sum(reasons.values()) if reason is None else reasons[reason]

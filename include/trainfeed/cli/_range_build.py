@@ -21,8 +21,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trainfeed.cli._output import print_message, program
+from trainfeed.cli._printing import print_message, program
 from trainfeed.config import command_environ
+from trainfeed.process_ties import signal_name
 
 __all__ = ["IntervalBuild", "build_each"]
 
@@ -38,7 +39,7 @@ class IntervalBuild:
     Attributes:
         interval: Its name.
         status: Exit status of its command; None where it was not started, or ended from here.
-        report: What ``trainfeed.build.pipeline.build`` returned; empty unless status is 0.
+        report: What ``trainfeed.pipeline.local.build`` returned; empty unless status is 0.
         error: Kind and text of the error; empty where there is none.
     """
 
@@ -179,6 +180,6 @@ def _build(running: _Running, name: str, interval: str, options: Sequence[str]) 
 
 def _error(status: int, messages: str) -> tuple[str, str]:
     if status < 0:
-        return "Killed", f"ended by signal {-status} ({signal.Signals(-status).name})"
+        return "Killed", f"ended by signal {-status} ({signal_name(-status)})"
     match = _ERROR.search(messages)
     return (match[1], match[2]) if match else ("", messages[-_TAIL_CHARS:] or f"status {status}")

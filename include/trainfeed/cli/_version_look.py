@@ -7,12 +7,12 @@ from typing import Annotated, Final
 
 import typer
 
-from trainfeed.cli._file_stats import print_statistics
-from trainfeed.cli._file_text import print_samples, printable
-from trainfeed.cli._output import print_json
-from trainfeed.cli._target import complete_target, version_of
+from trainfeed.cli._look_target import complete_target, version_of
+from trainfeed.cli._printing import print_json
+from trainfeed.cli.file import print_samples, print_statistics
 from trainfeed.dataset import Version
 from trainfeed.errors import ConfigError
+from trainfeed.printable_text import printable
 from trainfeed.readers import DatasetReader
 
 __all__ = ["head", "stats"]

@@ -1,58 +1,72 @@
 """Samples from anywhere → shards of record files, and between the formats that others use."""
 
-from trainfeed.conversion._arrow_files import (
-    open_arrow,
-    open_parquet,
-    write_arrow,
-    write_parquet,
-)
-from trainfeed.conversion._arrow_schema import ColumnOptions, arrow_schema
-from trainfeed.conversion._base64_reader import ImageOptions, ImageSample, base64_reader
-from trainfeed.conversion._base64_tool import Base64Report, process_base64
+from trainfeed.conversion._concatenate import merge_files
+from trainfeed.conversion._conversion_options import ConvertOptions, FileFormat
 from trainfeed.conversion._convert import convert, convert_arrays
-from trainfeed.conversion._csv_files import CsvOptions, read_csv, write_csv
-from trainfeed.conversion._files import convert_files
-from trainfeed.conversion._idx import (
+from trainfeed.conversion._convert_files import convert_files
+from trainfeed.conversion._repair import RepairReport, repair_file, repair_in_place
+from trainfeed.conversion.base64 import (
+    Base64Report,
+    ImageOptions,
+    ImageSample,
+    base64_reader,
+    process_base64,
+)
+from trainfeed.conversion.formats import (
+    ColumnOptions,
+    CsvOptions,
     IdxHeader,
+    JsonSamples,
+    SparseOptions,
+    arrow_schema,
+    count_features,
+    format_sparse,
     idx_schema,
     iter_idx,
     iter_idx_pairs,
-    read_idx_header,
-    write_idx,
-)
-from trainfeed.conversion._json_lines import read_json_lines, write_json_lines
-from trainfeed.conversion._json_samples import JsonSamples
-from trainfeed.conversion._manifest import Encoding, ShardManifest
-from trainfeed.conversion._merge import merge_files
-from trainfeed.conversion._names import MAX_SHARDS, ShardName, shard_name
-from trainfeed.conversion._options import ConvertOptions, FileFormat
-from trainfeed.conversion._plan import ConversionRequest
-from trainfeed.conversion._publication import finish_publication
-from trainfeed.conversion._repair import RepairReport, repair_file, repair_in_place
-from trainfeed.conversion._roots import Roots
-from trainfeed.conversion._sample_file import SampleFile, SourceOptions
-from trainfeed.conversion._shards import ShardInfo
-from trainfeed.conversion._sidecar import load_schema
-from trainfeed.conversion._sinks import SinkOptions, transcode
-from trainfeed.conversion._sniff import Format, format_of
-from trainfeed.conversion._sources import open_sample_file, paths_of
-from trainfeed.conversion._sparse import (
-    SparseOptions,
-    count_features,
-    format_sparse,
+    open_arrow,
+    open_parquet,
     parse_sparse,
+    read_csv,
+    read_idx_header,
+    read_json_lines,
     read_sparse,
+    read_webdataset,
+    webdataset_schema,
+    write_arrow,
+    write_csv,
+    write_idx,
+    write_json_lines,
+    write_parquet,
+    write_webdataset,
 )
-from trainfeed.conversion._stages import (
+from trainfeed.conversion.samplefiles import (
+    Format,
+    SampleFile,
+    SinkOptions,
+    SourceOptions,
+    format_of,
+    load_schema,
+    open_sample_file,
+    paths_of,
+    transcode,
+)
+from trainfeed.conversion.shardset import (
+    MAX_SHARDS,
+    Encoding,
+    ShardInfo,
+    ShardManifest,
+    ShardName,
+    finish_publication,
+    shard_name,
+)
+from trainfeed.conversion.steps import (
+    ConversionRequest,
+    Roots,
     gather_shards,
     plan_conversion,
     publish_conversion,
     scatter_files,
-)
-from trainfeed.conversion._webdataset import (
-    read_webdataset,
-    webdataset_schema,
-    write_webdataset,
 )
 
 __all__ = [

@@ -9,11 +9,10 @@ from typing import Any, Final, TypeAlias
 
 from numpy.typing import NDArray
 
-from trainfeed.conversion._builder import RunBuilder
-from trainfeed.conversion._manifest import Encoding, ShardManifest
-from trainfeed.conversion._options import AnyCodec, ConvertOptions, ShardFormat
-from trainfeed.conversion._records import ArrayEncoder, record_encoder
-from trainfeed.conversion._target import Target
+from trainfeed.conversion._conversion_options import AnyCodec, ConvertOptions, ShardFormat
+from trainfeed.conversion.samplefiles import ArrayEncoder, record_encoder
+from trainfeed.conversion.shardset import ConversionTarget, Encoding, ShardManifest
+from trainfeed.conversion.sorting import RunBuilder
 from trainfeed.readers import BlockReader, open_reader
 from trainfeed.recordio import Codec
 from trainfeed.samples import Schema
@@ -70,7 +69,7 @@ def convert(  # noqa: PLR0913 (four say what, three how; the rest is in options)
         QuotaExceededError: The disk is full.
         StorageError: The file system refused. What the reader raises passes through as it is.
     """
-    target = Target(
+    target = ConversionTarget(
         Path(output_path).absolute(),
         num_shards,
         name_prefix,
@@ -124,7 +123,7 @@ def convert_arrays(  # noqa: PLR0913 (as for convert)
         SampleShapeError: A block is none of the schema.
         StorageError: As for ``convert``.
     """
-    target = Target(
+    target = ConversionTarget(
         Path(output_path).absolute(),
         num_shards,
         name_prefix,

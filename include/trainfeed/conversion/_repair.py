@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from trainfeed.conversion._input import open_input
-from trainfeed.conversion._manifest import Encoding
-from trainfeed.conversion._options import OnProgress
-from trainfeed.conversion._sidecar import known_encoding, write_sidecar
-from trainfeed.conversion._sniff import Format
+from trainfeed.conversion._conversion_options import OnProgress
+from trainfeed.conversion._foreign_input import open_input
+from trainfeed.conversion.samplefiles import Format, known_encoding, write_sidecar
+from trainfeed.conversion.shardset import Encoding
 from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
 from trainfeed.errors import ConfigError
 from trainfeed.paths import FilePath, NewFile, write_all

@@ -7,13 +7,10 @@ something. A version that was copied elsewhere is opened by its path and names i
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from trainfeed.dataset.layout import is_generation, is_name, parse_generation
 from trainfeed.errors import FormatError
-
-if TYPE_CHECKING:
-    from trainfeed.dataset.manifest import Manifest
 
 __all__ = ["require_folder", "require_place"]
 
@@ -23,7 +20,7 @@ _VERSIONS: Final = "versions"
 _START_CHARS: Final = {10: slice(0, 10), 13: slice(0, 13), 15: slice(0, 16)}
 
 
-class _Place(NamedTuple):
+class _VersionPlace(NamedTuple):
     """What the path of a version says of it."""
 
     dataset: str
@@ -45,8 +42,14 @@ def require_folder(path: Path) -> None:
         )
 
 
-def require_place(path: Path, manifest: Manifest) -> None:
-    """Compare data set, interval and generation of a manifest with the path of its version.
+def require_place(path: Path, dataset: str, start: str, generation: int) -> None:
+    """Compare what a manifest says of its version with the version's path.
+
+    Args:
+        path: Folder of the version.
+        dataset: Name of the data set.
+        start: Start of the interval, as ``2013-01-01T05:10:00Z``.
+        generation: Number of the generation.
 
     Raises:
         FormatError: The version belongs somewhere else; names every difference.
@@ -54,9 +57,7 @@ def require_place(path: Path, manifest: Manifest) -> None:
     place = _place(path)
     if place is None:
         return
-    found = _Place(
-        manifest.dataset, _interval_name(manifest, len(place.interval)), manifest.generation
-    )
+    found = _VersionPlace(dataset, _interval_name(start, len(place.interval)), generation)
     differences = [
         f"{name} {promised!r}, the manifest says {actual!r}"
         for name, promised, actual in zip(place._fields, place, found, strict=True)
@@ -71,14 +72,13 @@ def require_place(path: Path, manifest: Manifest) -> None:
         )
 
 
-def _place(path: Path) -> _Place | None:
+def _place(path: Path) -> _VersionPlace | None:
     interval, versions, dataset = path.absolute().parents[:3]
     if versions.name != _VERSIONS or not is_generation(path.name) or not is_name(dataset.name):
         return None
-    return _Place(dataset.name, interval.name, parse_generation(path.name))
+    return _VersionPlace(dataset.name, interval.name, parse_generation(path.name))
 
 
-def _interval_name(manifest: Manifest, num_chars: int) -> str:
-    cut = _START_CHARS.get(num_chars, slice(None))
-    text = manifest.interval.start[cut]
+def _interval_name(start: str, num_chars: int) -> str:
+    text = start[_START_CHARS.get(num_chars, slice(None))]
     return text.replace(":", "") if num_chars == 15 else text

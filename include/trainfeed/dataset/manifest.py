@@ -40,11 +40,11 @@ _Count = Annotated[int, Field(ge=0)]
 _OPTIONAL: Final = frozenset({"empty_because"})
 
 
-class _Model(BaseModel):
+class _ManifestModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class ShardEntry(_Model):
+class ShardEntry(_ManifestModel):
     """One shard: size in bytes, samples, and the digests of its file and of its records."""
 
     name: _FileName
@@ -54,7 +54,7 @@ class ShardEntry(_Model):
     records_sha256: _Digest
 
 
-class SplitEntry(_Model):
+class SplitEntry(_ManifestModel):
     """One split: its share in millionths (0 for ``late``), samples and shards in order."""
 
     millionths: _Count
@@ -62,7 +62,7 @@ class SplitEntry(_Model):
     shards: list[ShardEntry]
 
 
-class FileEntry(_Model):
+class FileEntry(_ManifestModel):
     """Any other file of the version."""
 
     name: _FileName
@@ -70,14 +70,14 @@ class FileEntry(_Model):
     sha256: _Digest
 
 
-class IntervalEntry(_Model):
+class IntervalEntry(_ManifestModel):
     """The window, half-open, as ``2013-01-01T00:00:00Z``."""
 
     start: str
     end: str
 
 
-class Manifest(_Model):
+class Manifest(_ManifestModel):
     """Everything that a version says of itself; field by field as the format defines it.
 
     ``empty_because`` is optional: per source why nothing was read of it, when nothing was read.
@@ -183,7 +183,7 @@ class Manifest(_Model):
                 f"expected a manifest with SHA-256 {promised}, got {actual}", path=str(path)
             )
         manifest = cls.from_bytes(data, path=str(path))
-        require_place(folder, manifest)
+        require_place(folder, manifest.dataset, manifest.interval.start, manifest.generation)
         return manifest, actual
 
 

@@ -1,24 +1,24 @@
 """Reader decorators: functions from readers to readers, on blocks where readers give them."""
 
-from trainfeed.decorators._ahead import buffered
-from trainfeed.decorators._batch import (
-    as_batches,
-    batch,
-    check_batch,
-    is_batch,
-    strict_batches,
-)
-from trainfeed.decorators._cache import cache
 from trainfeed.decorators._combine import chain, map_blocks
 from trainfeed.decorators._compose import ComposeNotAligned, compose, map_readers
 from trainfeed.decorators._fake import Fake
 from trainfeed.decorators._feed import collate, feed
 from trainfeed.decorators._pipe import PipeReader
 from trainfeed.decorators._processes import multiprocess_reader
+from trainfeed.decorators._reader_stage import set_epoch
 from trainfeed.decorators._resume import BlockResumable, Resumable, resumable
+from trainfeed.decorators._sample_batches import (
+    as_batches,
+    batch,
+    check_batch,
+    is_batch,
+    strict_batches,
+)
+from trainfeed.decorators._samples_ahead import buffered
 from trainfeed.decorators._select import firstn, shuffle
-from trainfeed.decorators._stage import set_epoch
 from trainfeed.decorators._xmap import xmap_readers
+from trainfeed.decorators.caching import cache
 
 __all__ = [
     "BlockResumable",

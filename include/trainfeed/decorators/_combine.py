@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import TypeVar
 
-from trainfeed.decorators._stage import (
+from trainfeed.decorators._reader_stage import (
     BlockStage,
-    Stage,
+    ReaderStage,
     block_reader,
     block_readers,
     open_blocks,
@@ -83,7 +83,7 @@ def chain(*readers: ReaderLike) -> Reader:
         return _one_after_another(open_samples, readers, start)
 
     batched = bool(readers) and all(getattr(reader, "batched", False) for reader in readers)
-    return Stage(readers, samples, batched=batched)
+    return ReaderStage(readers, samples, batched=batched)
 
 
 def _one_after_another(

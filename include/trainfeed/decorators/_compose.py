@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, TypeVar
 
-from trainfeed.decorators._stage import BlockStage, Stage, open_blocks, open_samples
+from trainfeed.decorators._reader_stage import BlockStage, ReaderStage, open_blocks, open_samples
 from trainfeed.decorators._start import Start, starts_of
 from trainfeed.errors import ReaderEndedError
 from trainfeed.readers import (
@@ -49,7 +49,7 @@ def map_readers(func: Callable[..., Any], *readers: ReaderLike) -> Reader:
             for values in zip(*iterators, strict=False):
                 yield func(*values)
 
-    return Stage(readers, samples)
+    return ReaderStage(readers, samples)
 
 
 def compose(*readers: ReaderLike, check_alignment: bool = True) -> Reader:
@@ -84,7 +84,7 @@ def compose(*readers: ReaderLike, check_alignment: bool = True) -> Reader:
             iterators = _open_all(stack, open_samples, readers, start)
             yield from _flattened(iterators, start.position, check=check_alignment)
 
-    return Stage(readers, samples)
+    return ReaderStage(readers, samples)
 
 
 def _with_columns(readers: Sequence[ReaderLike]) -> list[BlockReader] | None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from trainfeed.decorators._stage import (
+from trainfeed.decorators._reader_stage import (
     BlockStage,
-    Stage,
+    ReaderStage,
     block_reader,
     count,
     open_blocks,
@@ -43,7 +43,7 @@ class Fake:
         if source is None:
             first = _First(functools.partial(open_samples, reader))
             samples = functools.partial(_repeated, first, times)
-            return Stage([reader], samples, batched=batched)
+            return ReaderStage([reader], samples, batched=batched)
         first = _First(functools.partial(open_blocks, source))
         repeat = _repeated if batched else _repeated_row
         blocks = functools.partial(repeat, first, times)

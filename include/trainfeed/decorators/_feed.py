@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.decorators._stage import Stage, block_reader, open_blocks, open_samples
+from trainfeed.decorators._reader_stage import ReaderStage, block_reader, open_blocks, open_samples
 from trainfeed.decorators._start import Start
 from trainfeed.errors import SampleShapeError
 from trainfeed.readers import Block, BlockReader, Reader, ReaderLike, RowForm, Sample
@@ -48,7 +48,7 @@ def feed(batch_reader: ReaderLike, feeding: Mapping[str, int | str]) -> Reader:
                     name: _pick(columns, name, column, number) for name, column in feeding.items()
                 }
 
-    return Stage([batch_reader], samples)
+    return ReaderStage([batch_reader], samples)
 
 
 def collate(batch: Sequence[Sample], number: int = 0) -> tuple[Any, ...]:
@@ -82,7 +82,7 @@ def _feed_blocks(source: BlockReader, feeding: Mapping[str, int | str]) -> Reade
                     columns = dict(enumerate(block.values()))
                 yield {name: _find(columns, name, key, number) for name, key in feeding.items()}
 
-    return Stage([source], blocks)
+    return ReaderStage([source], blocks)
 
 
 def _columns(batch: Sequence[Sample], number: int) -> dict[Any, list[Any]]:

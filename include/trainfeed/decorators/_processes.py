@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trainfeed.decorators._stage import (
+from trainfeed.decorators._reader_stage import (
     BlockStage,
-    Stage,
+    ReaderStage,
     before_fork,
     block_readers,
     count,
@@ -17,7 +17,7 @@ from trainfeed.decorators._stage import (
     start_samples,
 )
 from trainfeed.decorators._start import Epochs, Start, starts_of
-from trainfeed.decorators._stream import iter_in_processes
+from trainfeed.processes import iter_in_processes
 from trainfeed.readers import Block, Reader, ReaderLike, Sample
 
 __all__ = ["multiprocess_reader"]
@@ -61,7 +61,7 @@ def multiprocess_reader(
     return stage
 
 
-def _of_blocks(readers: Sequence[ReaderLike], epochs: Epochs) -> Stage | None:
+def _of_blocks(readers: Sequence[ReaderLike], epochs: Epochs) -> ReaderStage | None:
     sources = block_readers(readers)
     if not sources:
         return None
@@ -77,7 +77,7 @@ def _of_blocks(readers: Sequence[ReaderLike], epochs: Epochs) -> Stage | None:
     return BlockStage(readers, blocks, form=first.form, batched=first.batched, epochs=epochs)
 
 
-def _of_samples(readers: Sequence[ReaderLike], size: int, epochs: Epochs) -> Stage:
+def _of_samples(readers: Sequence[ReaderLike], size: int, epochs: Epochs) -> ReaderStage:
     def samples(start: Start) -> Iterator[Sample]:
         own = Start(epochs.of(start), start.position)
         reads = [functools.partial(start_samples, *each) for each in starts_of(readers, own)]
@@ -85,4 +85,4 @@ def _of_samples(readers: Sequence[ReaderLike], size: int, epochs: Epochs) -> Sta
         return iter_in_processes(reads, size, epoch=own.epoch or 0, prepare=prepare)
 
     batched = all(getattr(reader, "batched", False) for reader in readers)
-    return Stage(readers, samples, batched=batched, epochs=epochs)
+    return ReaderStage(readers, samples, batched=batched, epochs=epochs)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainfeed.decorators._stage import (
+from trainfeed.decorators._reader_stage import (
     BlockStage,
-    Stage,
+    ReaderStage,
     block_reader,
     count,
     open_blocks,
@@ -41,7 +41,7 @@ def resumable(reader: ReaderLike) -> Resumable | BlockResumable:
 
 
 @dataclass
-class _Place:
+class _PassPlace:
     """How far a pass is."""
 
     epoch: int
@@ -51,7 +51,7 @@ class _Place:
 class _Stateful:
     """The state of the pass that was begun last."""
 
-    _place: _Place
+    _place: _PassPlace
     _next: Start
 
     def state_dict(self) -> dict[str, int]:
@@ -80,19 +80,19 @@ class _Stateful:
 
     def _begin_at(self, start: Start) -> None:
         self._next = start
-        self._place = _Place(start.epoch or 0, start.position)
+        self._place = _PassPlace(start.epoch or 0, start.position)
 
-    def _begin(self, start: Start) -> tuple[Start, _Place]:
+    def _begin(self, start: Start) -> tuple[Start, _PassPlace]:
         """Begin a pass: the next one, unless a number is asked for."""
         if start.epoch is None:
             start = self._next
         epoch = start.epoch or 0
-        self._place = place = _Place(epoch, start.position)
+        self._place = place = _PassPlace(epoch, start.position)
         self._next = Start(epoch + 1)
         return start, place
 
 
-class Resumable(_Stateful, Stage):
+class Resumable(_Stateful, ReaderStage):
     """See ``resumable``; the state is that of the pass that was begun last."""
 
     def __init__(self, reader: ReaderLike) -> None:
@@ -119,7 +119,7 @@ class BlockResumable(_Stateful, BlockStage):
         return _counted_blocks(self._reader, *self._begin(start))
 
 
-def _counted_samples(reader: ReaderLike, start: Start, place: _Place) -> Iterator[Sample]:
+def _counted_samples(reader: ReaderLike, start: Start, place: _PassPlace) -> Iterator[Sample]:
     with open_samples(reader, start) as samples:
         for sample in samples:
             place.position += 1
@@ -127,7 +127,7 @@ def _counted_samples(reader: ReaderLike, start: Start, place: _Place) -> Iterato
     place.epoch, place.position = place.epoch + 1, 0
 
 
-def _counted_blocks(reader: BlockReader, start: Start, place: _Place) -> Iterator[Block]:
+def _counted_blocks(reader: BlockReader, start: Start, place: _PassPlace) -> Iterator[Block]:
     with open_blocks(reader, start) as blocks:
         for block in blocks:
             place.position += 1 if reader.batched else num_rows(block)
@@ -136,7 +136,7 @@ def _counted_blocks(reader: BlockReader, start: Start, place: _Place) -> Iterato
 
 
 def _require_order(reader: ReaderLike) -> None:
-    if not isinstance(reader, Stage):
+    if not isinstance(reader, ReaderStage):
         return
     if reader.unordered is not None:
         raise ValueError(

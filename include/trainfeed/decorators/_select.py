@@ -11,15 +11,15 @@ from typing import Any, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.decorators._rechunk import concatenated, rechunked
-from trainfeed.decorators._stage import (
+from trainfeed.decorators._reader_stage import (
     BlockStage,
-    Stage,
+    ReaderStage,
     block_reader,
     count,
     open_blocks,
     open_samples,
 )
+from trainfeed.decorators._rechunk import concatenated, rechunked
 from trainfeed.decorators._start import Epochs, Start
 from trainfeed.readers import (
     Block,
@@ -58,7 +58,7 @@ def firstn(reader: ReaderLike, n: int) -> Reader:
     def samples(start: Start) -> Iterator[Sample]:
         return _first(open_samples, reader, start, limit, itertools.islice)
 
-    return Stage([reader], samples, batched=batched)
+    return ReaderStage([reader], samples, batched=batched)
 
 
 def _first(
@@ -126,7 +126,7 @@ def shuffle(reader: ReaderLike, buf_size: int, *, seed: int = 0) -> Reader:
         windows = _Windows(size, seed, epochs.of(start), start)
         return windows.items(open_samples(reader, windows.upstream))
 
-    return Stage([reader], samples, batched=batched, epochs=epochs)
+    return ReaderStage([reader], samples, batched=batched, epochs=epochs)
 
 
 class _Windows:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from trainfeed.decorators._stage import count
+from trainfeed.decorators._reader_stage import count
 from trainfeed.decorators._start import Start
 from trainfeed.errors import ReaderEndedError
 from trainfeed.readers import ended, open_reader

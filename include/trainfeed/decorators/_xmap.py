@@ -13,14 +13,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from trainfeed.decorators._channel import Channel
-from trainfeed.decorators._child import Child, late, receive_any
-from trainfeed.decorators._lock import new_lock
-from trainfeed.decorators._message import Kind, receive_message, send_message
-from trainfeed.decorators._owner import require_owner
-from trainfeed.decorators._stage import Stage, count, open_samples
+from trainfeed.decorators._reader_stage import ReaderStage, count, open_samples
 from trainfeed.decorators._start import Epochs, Start
-from trainfeed.decorators._thread import end_threads, start_thread
+from trainfeed.processes import (
+    Channel,
+    Child,
+    MessageKind,
+    end_threads,
+    late,
+    new_lock,
+    receive_any,
+    receive_message,
+    require_owner,
+    send_message,
+    start_thread,
+)
 from trainfeed.readers import Reader, ReaderLike, Sample
 
 __all__ = ["iter_mapped", "xmap_readers"]
@@ -68,7 +75,7 @@ def xmap_readers(
             return _mapped_by_processes(lambda _: mapper, reader, workers, order=order)
         return _mapped(mapper, reader, workers, order=order)
 
-    stage = Stage([reader], samples, epochs=epochs)
+    stage = ReaderStage([reader], samples, epochs=epochs)
     if num_workers > 1 and not order:
         stage.unordered = "xmap_readers() without order=True gives samples as they come"
     return stage
@@ -258,7 +265,7 @@ def _ask(child: Child, tasks: list[tuple[int, Any]]) -> Iterator[_Outcome]:
         child.send([item for _, item in tasks])
         while num_done < len(tasks):
             _, message = receive_any([child])
-            if message.kind is Kind.ERROR:
+            if message.kind is MessageKind.ERROR:
                 raise message.content  # noqa: TRY301 (as if it were raised here)
             for value in message.content:
                 yield _Outcome(tasks[num_done][0], value, None)
@@ -279,4 +286,4 @@ def _serve(
             for item in message.content:
                 values.append(mapper(item))  # noqa: PERF401 (those before an error count)
         finally:
-            send_message(connection, Kind.ITEMS, values)
+            send_message(connection, MessageKind.ITEMS, values)

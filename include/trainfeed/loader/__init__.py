@@ -6,28 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainfeed.loader._batch import Batch
-    from trainfeed.loader._chunks import Verify
-    from trainfeed.loader._cut import Tail
-    from trainfeed.loader._feed_variables import FeedVariable
-    from trainfeed.loader._generator import GeneratorLoader
     from trainfeed.loader._intervals import IntervalWindow, open_intervals
     from trainfeed.loader._loader import DataLoader
     from trainfeed.loader._measure import ReadMeasure, measure_read
-    from trainfeed.loader._mixture import Mixture, mix
-    from trainfeed.loader._record_files import RecordFiles
-    from trainfeed.loader._sampler import DistributedBatchSampler, IndexBatch
-    from trainfeed.loader._state import LoaderState
-    from trainfeed.loader._stats import LoaderReport
-    from trainfeed.loader._tfrecord_files import TFRecordFiles
+    from trainfeed.loader.order import Mixture, Tail, mix
+    from trainfeed.loader.sources import RecordFiles, TFRecordFiles, Verify
+    from trainfeed.loader.state import Batch, LoaderReport, LoaderState
 
 __all__ = [
     "Batch",
     "DataLoader",
-    "DistributedBatchSampler",
-    "FeedVariable",
-    "GeneratorLoader",
-    "IndexBatch",
     "IntervalWindow",
     "LoaderReport",
     "LoaderState",
@@ -44,23 +32,19 @@ __all__ = [
 
 # Worker processes import this package and need none of these, nor the Arrow that comes with them.
 _HOMES = {
-    "Batch": "_batch",
+    "Batch": "state",
     "DataLoader": "_loader",
-    "DistributedBatchSampler": "_sampler",
-    "FeedVariable": "_feed_variables",
-    "GeneratorLoader": "_generator",
-    "IndexBatch": "_sampler",
     "IntervalWindow": "_intervals",
-    "LoaderReport": "_stats",
-    "LoaderState": "_state",
-    "Mixture": "_mixture",
+    "LoaderReport": "state",
+    "LoaderState": "state",
+    "Mixture": "order",
     "ReadMeasure": "_measure",
-    "RecordFiles": "_record_files",
-    "TFRecordFiles": "_tfrecord_files",
-    "Tail": "_cut",
-    "Verify": "_chunks",
+    "RecordFiles": "sources",
+    "TFRecordFiles": "sources",
+    "Tail": "order",
+    "Verify": "sources",
     "measure_read": "_measure",
-    "mix": "_mixture",
+    "mix": "order",
     "open_intervals": "_intervals",
 }
 

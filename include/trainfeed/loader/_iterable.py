@@ -11,14 +11,11 @@ from typing import Any, Final
 
 from trainfeed.decorators import buffered, is_batch, multiprocess_reader, set_epoch
 from trainfeed.errors import ConfigError, LoaderError
-from trainfeed.loader._batch import Batch
-from trainfeed.loader._cut import Tail
-from trainfeed.loader._memory import FreshMemory
-from trainfeed.loader._mixing import Weight
 from trainfeed.loader._options import LoaderOptions
-from trainfeed.loader._python import content_of, stack
-from trainfeed.loader._state import LoaderState, Weights
-from trainfeed.loader._stats import LoaderStats
+from trainfeed.loader.columns import FreshMemory
+from trainfeed.loader.order import Tail, Weight
+from trainfeed.loader.sources import content_of, stack
+from trainfeed.loader.state import Batch, LoaderState, LoaderStats, Weights
 from trainfeed.readers import ReaderLike, open_reader
 
 __all__ = ["IterableSet"]
@@ -67,7 +64,7 @@ class IterableSet:
         if getattr(dataset, "batched", False):
             raise ConfigError(f"expected a reader of samples, got one of batches; {_UNBATCHED}")
         digest = hashlib.sha256(f"iterable/{content_of(dataset)}".encode()).hexdigest()[:16]
-        reader = dataset if callable(dataset) else _Passes(dataset)
+        reader = dataset if callable(dataset) else _IterablePasses(dataset)
         return cls(reader, options, digest, stats)
 
     @property
@@ -189,7 +186,7 @@ class IterableSet:
         return reader
 
 
-class _Passes:
+class _IterablePasses:
     """An iterable as a reader.
 
     Args:

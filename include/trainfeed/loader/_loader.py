@@ -9,24 +9,22 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
 from trainfeed.errors import ConfigError
-from trainfeed.loader._batch import Batch, Standing
-from trainfeed.loader._chunks import Verify
-from trainfeed.loader._cut import RankShare, Tail
-from trainfeed.loader._files import DEFAULT_READ_DEADLINE_S
-from trainfeed.loader._generator import GeneratorLoader
-from trainfeed.loader._mixing import Weight
 from trainfeed.loader._open import OpenedSets, open_sets
-from trainfeed.loader._options import (
-    DEFAULT_TIMEOUT_S,
-    LoaderOptions,
-    enum_of,
-    refuse_names,
-    whole,
-)
-from trainfeed.loader._order import DEFAULT_WINDOW_BYTES
+from trainfeed.loader._options import DEFAULT_TIMEOUT_S, LoaderOptions, enum_of, refuse_names
 from trainfeed.loader._runner import Runner, SetsRunner
-from trainfeed.loader._state import LARGEST, MOST_LANES, LoaderState
-from trainfeed.loader._stats import LoaderReport, LoaderStats
+from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S
+from trainfeed.loader.order import DEFAULT_WINDOW_BYTES, RankShare, Tail, Weight
+from trainfeed.loader.sources import Verify
+from trainfeed.loader.state import (
+    LARGEST,
+    MOST_LANES,
+    Batch,
+    LoaderReport,
+    LoaderState,
+    LoaderStats,
+    Standing,
+)
+from trainfeed.whole_numbers import whole
 
 __all__ = ["DataLoader"]
 
@@ -82,8 +80,6 @@ class DataLoader:
         ConfigError: A setting is out of range, or the dataset cannot be read that way.
         FormatError: An index of the dataset is damaged.
     """
-
-    from_generator = staticmethod(GeneratorLoader.from_generator)
 
     def __init__(  # noqa: PLR0913 - one keyword per setting, as users expect of a loader
         self,

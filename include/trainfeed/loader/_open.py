@@ -8,19 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trainfeed.errors import ConfigError
-from trainfeed.loader._engine import Engine, SetEngine
 from trainfeed.loader._iterable import IterableSet
-from trainfeed.loader._mixing import Weight, shares_of
-from trainfeed.loader._mixture import History, Mixture
-from trainfeed.loader._mixture_engine import MixtureEngine
 from trainfeed.loader._options import LoaderOptions
-from trainfeed.loader._published import published_source
-from trainfeed.loader._python import MapSource
-from trainfeed.loader._record_files import RecordFiles
-from trainfeed.loader._source import Source
-from trainfeed.loader._state import LoaderState, Weights
-from trainfeed.loader._stats import LoaderStats
-from trainfeed.loader._tfrecord_files import TFRecordFiles
+from trainfeed.loader.order import History, Mixture, Weight, shares_of
+from trainfeed.loader.sources import MapSource, RecordFiles, Source, TFRecordFiles, published_source
+from trainfeed.loader.state import LoaderState, LoaderStats, Weights
+from trainfeed.loader.windows import Engine, MixtureEngine, SetEngine
 from trainfeed.readers import DatasetReader
 
 __all__ = ["OpenedSets", "open_sets"]

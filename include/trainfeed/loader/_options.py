@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from numbers import Real
-from typing import Final, SupportsIndex, TypeVar
+from typing import Final, TypeVar
 
 from trainfeed.errors import ConfigError
-from trainfeed.loader._chunks import Verify
-from trainfeed.loader._cut import RankShare, Tail
-from trainfeed.loader._files import DEFAULT_READ_DEADLINE_S
-from trainfeed.loader._order import DEFAULT_WINDOW_BYTES, lanes_for
-from trainfeed.loader._state import LARGEST, LARGEST_SEED, MOST_LANES
-from trainfeed.loader._stats import LoaderReport
+from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S
+from trainfeed.loader.order import DEFAULT_WINDOW_BYTES, RankShare, Tail, lanes_for
+from trainfeed.loader.sources import Verify
+from trainfeed.loader.state import LARGEST, LARGEST_SEED, MOST_LANES, LoaderReport
+from trainfeed.whole_numbers import whole
 
-__all__ = ["DEFAULT_TIMEOUT_S", "LoaderOptions", "enum_of", "refuse_names", "whole", "whole_value"]
+__all__ = ["DEFAULT_TIMEOUT_S", "LoaderOptions", "enum_of", "refuse_names"]
 
 _Enum = TypeVar("_Enum", bound=StrEnum)
 
@@ -144,33 +142,6 @@ class LoaderOptions:
         if not (seconds > 0 if above else seconds >= 0):
             what = "above 0" if above else "from 0 on"
             raise ConfigError(f"expected {name} as seconds {what}, got {value!r}")
-
-
-def whole(name: str, value: object, least: int, most: int | None = None) -> int:
-    """Return a whole number, of whatever type it is, as an ``int``.
-
-    Raises:
-        ConfigError: It is none, or below ``least``, or above ``most``.
-    """
-    number = least - 1
-    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
-        number = operator.index(value)
-    if number < least or (most is not None and number > most):
-        upto = "on" if most is None else f"to {most}"
-        raise ConfigError(f"expected {name} as a whole number from {least} {upto}, got {value!r}")
-    return number
-
-
-def whole_value(name: str, value: object, least: int) -> int:
-    """Return a whole number as ``whole`` does, for what stands in for another library's class.
-
-    Raises:
-        ValueError: It is none, or below ``least``: what users of the original catch.
-    """
-    try:
-        return whole(name, value, least)
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
 
 
 def refuse_names(names: Iterable[str]) -> None:

@@ -11,21 +11,20 @@ from typing import Final, Protocol
 
 from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import ConfigError
-from trainfeed.loader._ahead import ReadAhead
-from trainfeed.loader._batch import Batch
-from trainfeed.loader._cut import BatchCut
-from trainfeed.loader._engine import Engine
-from trainfeed.loader._feeds import InlineFeed, ThreadFeed, ThreadPlan
-from trainfeed.loader._messages import Job
-from trainfeed.loader._mixing import Weight
 from trainfeed.loader._open import OpenedSets
 from trainfeed.loader._options import LoaderOptions
-from trainfeed.loader._pass import Pass
-from trainfeed.loader._ring import RingFeed, slot_plan
-from trainfeed.loader._state import LoaderState
-from trainfeed.loader._stats import LoaderStats
-from trainfeed.loader._window import Feed, Task
-from trainfeed.loader._workers import WorkerPool
+from trainfeed.loader.order import BatchCut, Task, Weight
+from trainfeed.loader.state import Batch, LoaderState, LoaderStats
+from trainfeed.loader.windows import (
+    Engine,
+    Feed,
+    InlineFeed,
+    Pass,
+    ReadAhead,
+    ThreadFeed,
+    ThreadPlan,
+)
+from trainfeed.loader.workers import LoaderJob, RingFeed, WorkerPool, slot_plan
 
 __all__ = ["Runner", "SetsRunner"]
 
@@ -198,7 +197,7 @@ class SetsRunner:
             window_bytes=engine.window_bytes,
             max_bytes=options.max_bytes,
         )
-        job = Job(engine.children, slot_bytes, num_slots)
+        job = LoaderJob(engine.children, slot_bytes, num_slots)
         pool = WorkerPool(job, options.num_workers)
         ledger = pool.ledger
         self._stats.watch_lends(lambda: ledger.num_lent)

@@ -2,9 +2,9 @@
 
 from trainfeed.paths._errors import ERRNO_KINDS, kind_of_errno, os_errors, storage_error
 from trainfeed.paths._expand import expand_paths
+from trainfeed.paths._file_modes import make_folders, new_file
+from trainfeed.paths._file_names import FilePath, path_of
 from trainfeed.paths._listing import is_there, listed, matching, walk
-from trainfeed.paths._modes import make_folders, new_file
-from trainfeed.paths._names import FilePath, path_of
 from trainfeed.paths._new_file import NewFile, write_all
 from trainfeed.paths._regular import open_regular, read_regular
 from trainfeed.paths._shard_sets import SetWatch, commit_name, manifest_name

@@ -16,7 +16,7 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.paths._names import FilePath
+from trainfeed.paths._file_names import FilePath
 
 __all__ = ["ERRNO_KINDS", "kind_of_errno", "os_errors", "storage_error"]
 

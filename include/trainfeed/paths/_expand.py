@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 
 from trainfeed.errors import NotFoundError
+from trainfeed.paths._file_names import FilePath
 from trainfeed.paths._listing import is_there, matching
-from trainfeed.paths._names import FilePath
 from trainfeed.paths._shard_sets import require_whole_sets
 
 __all__ = ["expand_paths"]

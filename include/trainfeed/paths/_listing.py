@@ -16,7 +16,7 @@ from stat import S_ISDIR
 from typing import Final
 
 from trainfeed.paths._errors import os_errors
-from trainfeed.paths._names import FilePath
+from trainfeed.paths._file_names import FilePath
 
 __all__ = ["is_there", "listed", "matching", "walk"]
 

@@ -10,8 +10,8 @@ from typing import BinaryIO
 
 from trainfeed.errors import ConflictError, StorageError
 from trainfeed.paths._errors import os_errors
-from trainfeed.paths._modes import new_file
-from trainfeed.paths._names import FilePath, path_of
+from trainfeed.paths._file_modes import new_file
+from trainfeed.paths._file_names import FilePath, path_of
 
 __all__ = ["NewFile", "write_all"]
 

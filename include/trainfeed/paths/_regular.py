@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from trainfeed.errors import FormatError
 from trainfeed.paths._errors import os_errors
-from trainfeed.paths._names import FilePath
+from trainfeed.paths._file_names import FilePath
 
 __all__ = ["open_regular", "read_regular"]
 

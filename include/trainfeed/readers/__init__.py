@@ -3,11 +3,11 @@
 from trainfeed.readers._arrays import np_array, text_file
 from trainfeed.readers._blocks import BlockSource, SampleSource
 from trainfeed.readers._dataset import DatasetReader, open_dataset
-from trainfeed.readers._idx import idx
 from trainfeed.readers._idx_file import IdxFile, IdxHeader, open_idx
-from trainfeed.readers._kafka import kafka_range
+from trainfeed.readers._idx_reader import idx
+from trainfeed.readers._kafka_reader import kafka_range
 from trainfeed.readers._position import SeekableReader, ended, leave_out, leave_out_rows
-from trainfeed.readers._records import recordio, tfrecord
+from trainfeed.readers._record_readers import recordio, tfrecord
 from trainfeed.readers._types import (
     Block,
     BlockReader,

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
 from trainfeed.paths import FilePath
+from trainfeed.recordio._byte_source import MappedFile, open_source
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader
-from trainfeed.recordio._files import MappedFile, open_source
-from trainfeed.recordio._format import HEADER_BYTES, LENGTH, MAX_RAW_BYTES, Codec, located
+from trainfeed.recordio._chunk_index import RecordIndex
 from trainfeed.recordio._framing import record_bounds
-from trainfeed.recordio._index import RecordIndex
+from trainfeed.recordio._recordio_format import HEADER_BYTES, LENGTH, MAX_RAW_BYTES, Codec, located
 
 __all__ = ["RandomAccess"]
 

@@ -16,12 +16,12 @@ from trainfeed.errors import (
     TruncatedError,
 )
 from trainfeed.paths import FilePath, os_errors
+from trainfeed.recordio._byte_source import ByteSource, open_source
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader, read_header
-from trainfeed.recordio._files import Source, open_source
-from trainfeed.recordio._format import HEADER_BYTES, MAX_RAW_BYTES, Codec, located
+from trainfeed.recordio._chunk_resync import ChunkResync
 from trainfeed.recordio._framing import record_bounds
-from trainfeed.recordio._resync import Resync
-from trainfeed.recordio._writer import RecordWriter
+from trainfeed.recordio._record_writer import RecordWriter
+from trainfeed.recordio._recordio_format import HEADER_BYTES, MAX_RAW_BYTES, Codec, located
 
 __all__ = ["RecordAppender"]
 
@@ -141,7 +141,7 @@ def _closed_on_error(file: BinaryIO) -> Iterator[BinaryIO]:
         raise
 
 
-def _whole_bytes(source: Source, path: str, max_raw_bytes: int) -> int:
+def _whole_bytes(source: ByteSource, path: str, max_raw_bytes: int) -> int:
     """Return where the last whole chunk ends; what lies behind it is a torn tail.
 
     Raises:
@@ -149,7 +149,7 @@ def _whole_bytes(source: Source, path: str, max_raw_bytes: int) -> int:
     """
     end_bytes = source.num_bytes()
     reader = ChunkReader(source, ChunkBuffers(), max_raw_bytes)
-    resync = Resync(source, reader, end_bytes)
+    resync = ChunkResync(source, reader, end_bytes)
     offsets, error = _walk_headers(source, path, end_bytes)
     if error is not None:
         _require_record_file(resync, offsets[-1], error)
@@ -169,7 +169,7 @@ def _whole_bytes(source: Source, path: str, max_raw_bytes: int) -> int:
 
 
 def _walk_headers(
-    source: Source, path: str, end_bytes: int
+    source: ByteSource, path: str, end_bytes: int
 ) -> tuple[list[int], FormatError | None]:
     """Return where chunks start and the last one ends, and why there is none behind it."""
     offsets = [0]
@@ -183,7 +183,7 @@ def _walk_headers(
     return offsets, None
 
 
-def _require_record_file(resync: Resync, stop_bytes: int, error: FormatError) -> None:
+def _require_record_file(resync: ChunkResync, stop_bytes: int, error: FormatError) -> None:
     """Raise where nothing is known to be a chunk: any file could be cut to nothing."""
     if stop_bytes == 0 and not resync.starts_chunk(0):
         raise BadMagicError(
@@ -193,7 +193,7 @@ def _require_record_file(resync: Resync, stop_bytes: int, error: FormatError) ->
         )
 
 
-def _require_torn(resync: Resync, start_bytes: int, error: FormatError) -> None:
+def _require_torn(resync: ChunkResync, start_bytes: int, error: FormatError) -> None:
     """Raise ``error`` if a whole chunk is at or behind ``start_bytes``.
 
     A damaged length leads the walk astray, to a place that looks like a torn tail. That a whole

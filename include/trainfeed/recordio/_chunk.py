@@ -8,16 +8,10 @@ import numpy as np
 from isal import isal_zlib
 
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError, UnsupportedCodecError
-from trainfeed.recordio._codecs import (
-    Payload,
-    compress,
-    decompress,
-    decompress_into,
-    raw_bytes_of,
-)
-from trainfeed.recordio._files import ReadableFile, Source, open_source
+from trainfeed.recordio._byte_source import ByteSource, ReadableFile, open_source
 from trainfeed.recordio._foreign import refuse_foreign_layout
-from trainfeed.recordio._format import (
+from trainfeed.recordio._framing import check_sizes
+from trainfeed.recordio._recordio_format import (
     HEADER_BYTES,
     MAX_RAW_BYTES,
     ChunkInfo,
@@ -25,7 +19,13 @@ from trainfeed.recordio._format import (
     Header,
     located,
 )
-from trainfeed.recordio._framing import check_sizes
+from trainfeed.recordio.compression import (
+    Payload,
+    compress,
+    decompress,
+    decompress_into,
+    raw_bytes_of,
+)
 
 __all__ = [
     "ChunkBuffers",
@@ -89,7 +89,7 @@ class ChunkReader:
         max_stored_bytes: A longer payload is refused before memory is taken for it.
     """
 
-    def __init__(self, source: Source, buffers: ChunkBuffers, max_raw_bytes: int) -> None:
+    def __init__(self, source: ByteSource, buffers: ChunkBuffers, max_raw_bytes: int) -> None:
         self._source = source
         self._buffers = buffers
         self._max_raw_bytes = max_raw_bytes
@@ -220,7 +220,7 @@ def _require_header(info: ChunkInfo, data: Payload) -> None:
         raise FormatError(f"expected the chunk of the index, {expected}, found {found}")
 
 
-def read_header(source: Source, offset_bytes: int, end_bytes: int) -> Header:
+def read_header(source: ByteSource, offset_bytes: int, end_bytes: int) -> Header:
     """Read the header at ``offset_bytes`` and compare it with what is left of the file.
 
     Raises:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
-from trainfeed.recordio._format import LENGTH
+from trainfeed.recordio._recordio_format import LENGTH
 
 __all__ = ["ChunkFraming", "ChunkLimits"]
 
@@ -53,7 +53,7 @@ class ChunkFraming:
         # Sizes of ``records``, perhaps with others; the framing of what is before them.
         self._sizes: set[int] = set()
         self._before: bytes | memoryview = b""
-        self._memory = _Memory()
+        self._memory = _FillMemory()
         # What was counted, and what of it ends at the last multiple of the quantum.
         self._granted = self._num_records = self._record_bytes = self._quantum_bytes = 0
         self._has_large = False
@@ -209,7 +209,7 @@ class ChunkFraming:
         return memory
 
 
-class _Memory:
+class _FillMemory:
     """Memory that is used again once nobody looks at it.
 
     Memory that is new for every chunk costs more than filling it, in page faults.

@@ -15,10 +15,17 @@ from struct import Struct
 from typing import Final
 
 from trainfeed.errors import BadMagicError, FormatError, TruncatedError, UnsupportedCodecError
+from trainfeed.recordio._byte_source import ByteSource, ReadableFile, open_source
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader, check_left
-from trainfeed.recordio._files import ReadableFile, Source, open_source
-from trainfeed.recordio._format import HEADER_BYTES, MAGIC, MAX_RAW_BYTES, Codec, Header, located
 from trainfeed.recordio._framing import iter_records, record_bounds
+from trainfeed.recordio._recordio_format import (
+    HEADER_BYTES,
+    MAGIC,
+    MAX_RAW_BYTES,
+    Codec,
+    Header,
+    located,
+)
 
 __all__ = ["FluidScanner"]
 
@@ -84,7 +91,7 @@ class _FluidReader(ChunkReader):
 
 
 def _refuse_go_layout(
-    source: Source, offset_bytes: int, end_bytes: int, max_raw_bytes: int
+    source: ByteSource, offset_bytes: int, end_bytes: int, max_raw_bytes: int
 ) -> None:
     """Raise where a whole chunk of the Go layout is; do nothing elsewhere."""
     try:

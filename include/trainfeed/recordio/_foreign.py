@@ -12,7 +12,7 @@ from typing import Final
 from isal import isal_zlib
 
 from trainfeed.errors import FormatError
-from trainfeed.recordio._files import Source
+from trainfeed.recordio._byte_source import ByteSource
 
 __all__ = ["foreign_layout", "refuse_foreign_layout"]
 
@@ -27,7 +27,7 @@ _REMEDIES: Final = {
 }
 
 
-def refuse_foreign_layout(source: Source, offset_bytes: int, end_bytes: int) -> None:
+def refuse_foreign_layout(source: ByteSource, offset_bytes: int, end_bytes: int) -> None:
     """Do nothing unless another layout's chunk is here.
 
     Raises:
@@ -40,7 +40,7 @@ def refuse_foreign_layout(source: Source, offset_bytes: int, end_bytes: int) -> 
         )
 
 
-def foreign_layout(source: Source, offset_bytes: int, end_bytes: int) -> str | None:
+def foreign_layout(source: ByteSource, offset_bytes: int, end_bytes: int) -> str | None:
     """Return the name of the layout whose checksum fits the chunk here, None if none does."""
     words = bytearray(_WORDS.size)
     source.read_into(offset_bytes, memoryview(words))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from trainfeed.errors import FormatError
-from trainfeed.recordio._format import LENGTH
+from trainfeed.recordio._recordio_format import LENGTH
 
 __all__ = [
     "check_sizes",

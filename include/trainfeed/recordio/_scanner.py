@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from trainfeed.damage import DamagePolicy, DamageReport
 from trainfeed.paths import FilePath, SetWatch, expand_paths
 from trainfeed.recordio._chunk import ChunkBuffers
-from trainfeed.recordio._format import MAX_RAW_BYTES, located
+from trainfeed.recordio._chunk_walk import iter_chunks
 from trainfeed.recordio._framing import iter_records, record_bounds
-from trainfeed.recordio._walk import iter_chunks
+from trainfeed.recordio._recordio_format import MAX_RAW_BYTES, located
 
 __all__ = ["RecordScanner"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from trainfeed.paths import path_of
+from trainfeed.recordio._byte_source import ReadableFile
 from trainfeed.recordio._chunk import ChunkBuffers
-from trainfeed.recordio._files import ReadableFile
-from trainfeed.recordio._format import MAX_RAW_BYTES, located
+from trainfeed.recordio._chunk_index import RecordIndex
+from trainfeed.recordio._chunk_walk import iter_chunks
 from trainfeed.recordio._framing import record_bounds
-from trainfeed.recordio._index import RecordIndex
-from trainfeed.recordio._walk import iter_chunks
+from trainfeed.recordio._recordio_format import MAX_RAW_BYTES, located
 
 __all__ = ["verify_shard"]
 

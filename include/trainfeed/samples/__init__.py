@@ -1,11 +1,10 @@
 """Samples to records and back: typed by a schema, or values of any kind; statistics."""
 
+from trainfeed.samples._batch_reader import SampleReader
 from trainfeed.samples._codec import TypedCodec
-from trainfeed.samples._pickled import PickleCodec
-from trainfeed.samples._reader import SampleReader
 from trainfeed.samples._schema import Field, Schema
-from trainfeed.samples._statistics import FieldStatistics, Statistics
-from trainfeed.samples._value_codec import ValueCodec
+from trainfeed.samples.statistics import FieldStatistics, Statistics
+from trainfeed.samples.values import PickleCodec, ValueCodec
 
 __all__ = [
     "Field",

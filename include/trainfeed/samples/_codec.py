@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.samples._columns import records_of_columns
+from trainfeed.samples._column_memory import ColumnMemory
 from trainfeed.samples._decoder import SampleDecoder, Value
 from trainfeed.samples._encoder import SampleEncoder
-from trainfeed.samples._memory import ColumnMemory
+from trainfeed.samples._record_columns import records_of_columns
 from trainfeed.samples._schema import Schema
 from trainfeed.samples._variable import VariableDecoder
 

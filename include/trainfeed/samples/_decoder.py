@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
-from trainfeed.samples._memory import ColumnMemory, items_dtype
+from trainfeed.samples._column_memory import ColumnMemory, items_dtype
 from trainfeed.samples._schema import PRESENCE, Field, Schema
 
 __all__ = [
@@ -29,7 +29,7 @@ _LENGTH: Final = "_length"
 _STRAY_BIT: Final = "a presence bit is set beyond those of the optional fields"
 
 
-class _Place(NamedTuple):
+class _FieldPlace(NamedTuple):
     """Where a field of fixed size lies in a record."""
 
     name: str
@@ -232,11 +232,11 @@ def _part_bounds(
         start, end = end, end + part_records
 
 
-def _place(field: Field, schema: Schema) -> _Place:
+def _place(field: Field, schema: Schema) -> _FieldPlace:
     # Of this field alone: there may be ten thousand, and each asks.
     fields = schema.fixed_dtype.fields
     assert fields is not None  # noqa: S101 - for the type checker
-    return _Place(field.name, field.item_shape, field.values_dtype, fields[field.name][1])
+    return _FieldPlace(field.name, field.item_shape, field.values_dtype, fields[field.name][1])
 
 
 def variable_value(field: Field, data: bytes | memoryview) -> Value:

@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from trainfeed.errors import SampleShapeError
+from trainfeed.samples._field_values import as_array, as_bytes
 from trainfeed.samples._schema import Field, Schema
-from trainfeed.samples._values import as_array, as_bytes
 
 __all__ = ["SampleEncoder"]
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from trainfeed.errors import ConflictError
 from trainfeed.paths import FilePath
 from trainfeed.scaffold._sample import FIRST_DAY, NUM_DAYS, record_sample
-from trainfeed.scaffold._texts import PREPROCESS, SPEC, TRAIN
-from trainfeed.spec import SPEC_FILE, check_dataset_name, json_schema_text
+from trainfeed.scaffold._scaffold_texts import PREPROCESS, SPEC, TRAIN
+from trainfeed.specification import SPEC_FILE, check_dataset_name, json_schema_text
 from trainfeed.storage import posix
 
 __all__ = ["new_dataset"]

@@ -3,23 +3,28 @@
 from trainfeed.sources._boundary import PartitionBoundary, find_boundaries
 from trainfeed.sources._choice import minutes_misplaced
 from trainfeed.sources._evidence import Evidence, Proof, Records, View
-from trainfeed.sources._kafka import KafkaTopic
-from trainfeed.sources._landing_file import LandingFile
-from trainfeed.sources._landing_format import LANDING_SCHEMA, landing_folder, landing_name
-from trainfeed.sources._landing_writer import LandingWriter
-from trainfeed.sources._logs_folder import (
+from trainfeed.sources._open_topic import open_topic
+from trainfeed.sources._proof import Known, prove
+from trainfeed.sources._recorded import RecordedTopic
+from trainfeed.sources._recording import record_topic
+from trainfeed.sources._topic import OffsetRange, PartitionState, Stamps, Topic, TopicIdentity
+from trainfeed.sources.kafka import KafkaTopic
+from trainfeed.sources.landing import (
+    LANDING_SCHEMA,
+    LandingFile,
+    LandingWriter,
+    landing_folder,
+    landing_name,
+)
+from trainfeed.sources.logs import (
     CompleteRule,
+    LineRange,
     LogFile,
     find_logs,
+    iter_lines,
     list_logs,
     present_logs,
 )
-from trainfeed.sources._logs_lines import LineRange, iter_lines
-from trainfeed.sources._open import open_topic
-from trainfeed.sources._proof import Known, prove
-from trainfeed.sources._record import record_topic
-from trainfeed.sources._recorded import RecordedTopic
-from trainfeed.sources._topic import OffsetRange, PartitionState, Stamps, Topic, TopicIdentity
 
 __all__ = [
     "LANDING_SCHEMA",

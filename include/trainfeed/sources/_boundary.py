@@ -63,7 +63,7 @@ class PartitionBoundary:
         return known.ceiling is not None and known.ceiling <= self.log_end
 
 
-class _Found(NamedTuple):
+class _FoundTime(NamedTuple):
     offset: int
     method: Method
     index_test: Literal["passed", "contradicted"] | None
@@ -101,7 +101,7 @@ def find_boundaries(
     hints = topic.offsets_at(dict.fromkeys(states, timestamp_ms))
     found = {}
     for partition, state in states.items():
-        search = _Search(
+        search = _BoundarySearch(
             topic=topic,
             partition=partition,
             at_ms=timestamp_ms,
@@ -117,7 +117,7 @@ def find_boundaries(
 
 
 @dataclass(frozen=True)
-class _Search:
+class _BoundarySearch:
     topic: Topic
     partition: int
     at_ms: int
@@ -145,7 +145,7 @@ class _Search:
             evidence=self._evidence(found, stamp),
         )
 
-    def _method(self, found: _Found) -> Literal["index", "scan", "end"]:
+    def _method(self, found: _FoundTime) -> Literal["index", "scan", "end"]:
         if found.offset == self.state.log_end:
             return "end"
         return "index" if found.method == "index" else "scan"
@@ -163,22 +163,22 @@ class _Search:
         span = OffsetRange(name, self.partition, state.log_end, max(state.log_end, low))
         check_available(span, state.log_start, state.log_end)
 
-    def _found(self) -> _Found:
+    def _found(self) -> _FoundTime:
         low = max(self.known.floor or 0, self.state.log_start)
         ceiling = self.known.ceiling
         high = self.state.log_end if ceiling is None else min(ceiling, self.state.log_end)
         if high <= low:
-            return _Found(low if ceiling is None else min(low, ceiling), "between", None)
+            return _FoundTime(low if ceiling is None else min(low, ceiling), "between", None)
         if self.hint is None or self.hint >= high:
             if self._is_end(low, high):
-                return _Found(high, "end", "passed")
+                return _FoundTime(high, "end", "passed")
             return self._by_minutes(low, high, "contradicted")
         offset = self._by_index(low, max(self.hint, low), high)
         if offset is not None:
-            return _Found(offset, "index", None)
+            return _FoundTime(offset, "index", None)
         return self._by_minutes(max(self.hint, low), high, None)
 
-    def _with_leading(self, found: _Found) -> _Found:
+    def _with_leading(self, found: _FoundTime) -> _FoundTime:
         """Leave the first records of a log without evidence to the interval that comes first.
 
         No earlier boundary is known and nothing with evidence precedes them: with what precedes
@@ -214,14 +214,14 @@ class _Search:
 
     def _by_minutes(
         self, start: int, high: int, index_test: Literal["contradicted"] | None
-    ) -> _Found:
+    ) -> _FoundTime:
         offset, is_exact = exact_split(self.view, start, high, self.at_ms)
         if not is_exact:
             offset = sampled_split(self.view, start, high, self.at_ms)
         method: Method = "exact" if is_exact else "sampled"
-        return _Found(high if offset is None else offset, method, index_test)
+        return _FoundTime(high if offset is None else offset, method, index_test)
 
-    def _evidence(self, found: _Found, stamp: int | None) -> Evidence:
+    def _evidence(self, found: _FoundTime, stamp: int | None) -> Evidence:
         proof = prove(
             self.view,
             offset=found.offset,

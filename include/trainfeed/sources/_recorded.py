@@ -20,9 +20,7 @@ from trainfeed.errors import (
     SourceReplacedError,
     TopicNotFoundError,
 )
-from trainfeed.sources._landing_file import LandingFile
-from trainfeed.sources._landing_format import partition_folder
-from trainfeed.sources._record import TOPIC_FILE
+from trainfeed.sources._recording import TOPIC_FILE
 from trainfeed.sources._topic import (
     MAX_STAMP_BYTES,
     OffsetRange,
@@ -32,6 +30,7 @@ from trainfeed.sources._topic import (
     check_available,
     check_topic_name,
 )
+from trainfeed.sources.landing import LandingFile, partition_folder
 from trainfeed.storage import Location
 
 __all__ = ["RecordedTopic"]

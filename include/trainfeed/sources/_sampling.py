@@ -36,7 +36,7 @@ _FEW_BYTES: Final = 1 << 30
 
 
 @dataclass(frozen=True)
-class _Block:
+class _SampledBlock:
     """Some neighbouring records, and what they say.
 
     Attributes:
@@ -55,7 +55,7 @@ class _Block:
 
 
 @dataclass(frozen=True)
-class _Search:
+class _SampleSearch:
     view: View
     at_ms: int
 
@@ -79,7 +79,7 @@ class _Search:
                 return found
         return None if right == len(blocks) else self._first_after(blocks[right])
 
-    def _blocks(self, places: list[int], end: int) -> Iterator[_Block]:
+    def _blocks(self, places: list[int], end: int) -> Iterator[_SampledBlock]:
         reached = 0
         for place in places:
             start = max(place, reached)
@@ -89,17 +89,17 @@ class _Search:
             reached = found.reached
             yield self._block(start, reached, self.view.believed(found))
 
-    def _block(self, start: int, reached: int, records: Records) -> _Block:
+    def _block(self, start: int, reached: int, records: Records) -> _SampledBlock:
         if not len(records):
-            return _Block(start, reached, records, None, 0.0)
+            return _SampledBlock(start, reached, records, None, 0.0)
         is_after = bool(np.median(records.stamps) >= self.at_ms)
         side = records.stamps[(records.stamps >= self.at_ms) == is_after]
         # Twice the middle half: a record from another age says nothing of the pace.
         elapsed = 2.0 * float(np.subtract(*np.percentile(side, [75, 25])))
         elapsed = min(max(elapsed, 1.0), float(MINUTE_MS * len(side)))
-        return _Block(start, reached, records, is_after, elapsed / (reached - start))
+        return _SampledBlock(start, reached, records, is_after, elapsed / (reached - start))
 
-    def _neighbours(self, blocks: list[_Block], end: int) -> tuple[int, int]:
+    def _neighbours(self, blocks: list[_SampledBlock], end: int) -> tuple[int, int]:
         """Return the votes left and right of the best split; -1 and the number where none is."""
         voting = [index for index, block in enumerate(blocks) if block.is_after is not None]
         starts = [*(block.start for block in blocks), end]
@@ -115,21 +115,21 @@ class _Search:
 
     @staticmethod
     def _parts(
-        blocks: list[_Block], left: int, right: int, end: int
-    ) -> Iterator[tuple[_Block, int]]:
+        blocks: list[_SampledBlock], left: int, right: int, end: int
+    ) -> Iterator[tuple[_SampledBlock, int]]:
         """Yield the blocks that the split may follow, each with where the next one begins."""
         starts = [*(block.start for block in blocks), end]
         for index in sorted({left, right - 1} - {-1}):
             yield blocks[index], starts[index + 1]
 
-    def _closer(self, block: _Block, end: int) -> int | None:
+    def _closer(self, block: _SampledBlock, end: int) -> int | None:
         """Return the best split from a block on; None when all up to ``end`` comes before."""
         if block.reached >= end:
             return best_split(block.records, self.at_ms)
         found, is_known = self.exact(block.start, end, _MAX_BETWEEN)
         return found if is_known else self.between(_even(block.start, end, _PER_LEVEL), end)
 
-    def _first_after(self, block: _Block) -> int:
+    def _first_after(self, block: _SampledBlock) -> int:
         """Return the first record of a block, whose median is after the time, that is after it."""
         split = best_split(block.records, self.at_ms)
         if split is not None:
@@ -150,7 +150,7 @@ def exact_split(view: View, start: int, end: int, at_ms: int) -> tuple[int | Non
         Offset of the first record that comes after the time, None when all come before it; and
         whether all were looked at.
     """
-    return _Search(view, at_ms).exact(start, end, _MAX_RECORDS)
+    return _SampleSearch(view, at_ms).exact(start, end, _MAX_RECORDS)
 
 
 def sampled_split(view: View, start: int, end: int, at_ms: int) -> int | None:
@@ -165,7 +165,7 @@ def sampled_split(view: View, start: int, end: int, at_ms: int) -> int | None:
     Returns:
         None when all records come before it.
     """
-    return _Search(view, at_ms).between(_growing(start, end), end)
+    return _SampleSearch(view, at_ms).between(_growing(start, end), end)
 
 
 def has_evidence(view: View, start: int, end: int) -> bool:

@@ -39,7 +39,7 @@ from trainfeed.paths import storage_error
 from trainfeed.storage._atomic import claim_by_rename
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
 from trainfeed.storage._hadoop import check_length, hadoop_error, outage
-from trainfeed.storage._streams import BUFFER_BYTES, RangeSource, Target
+from trainfeed.storage._storage_streams import BUFFER_BYTES, RangeSource, UploadTarget
 
 __all__ = ["HdfsFileSystem"]
 
@@ -111,7 +111,7 @@ class HdfsFileSystem:
         with _map_errors(self.uri(path)):
             writer = _call(_connect(self.address).create, path, options)
         upload = _Upload(self, path, writer)
-        target = Target(
+        target = UploadTarget(
             self.uri(path), send=upload.send, finish=upload.finish, abandon=upload.abandon
         )
         return io.BufferedWriter(target, BUFFER_BYTES)

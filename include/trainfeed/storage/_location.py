@@ -11,7 +11,7 @@ from trainfeed.errors import ConfigError, FormatError
 from trainfeed.storage._atomic import write_atomic
 from trainfeed.storage._base import FileInfo, FileInfos, FileSystem
 from trainfeed.storage._hdfs import HdfsFileSystem
-from trainfeed.storage._local import LocalFileSystem
+from trainfeed.storage._local_files import LocalFileSystem
 from trainfeed.storage._webhdfs import WebHdfsFileSystem
 
 __all__ = ["Location"]

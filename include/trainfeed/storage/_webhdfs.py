@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, ClassVar
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.storage._atomic import claim_by_rename
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
-from trainfeed.storage._streams import BUFFER_BYTES, RangeSource, Target
+from trainfeed.storage._storage_streams import BUFFER_BYTES, RangeSource, UploadTarget
 from trainfeed.storage._webhdfs_client import ask, connect, map_errors
 from trainfeed.storage._webhdfs_transfer import Download, Upload
 
@@ -57,7 +57,7 @@ class WebHdfsFileSystem:
         if self.exists(path):
             raise ConflictError(f"{self.uri(path)}: the name is taken")
         upload = Upload(self._client(), self.uri(path), path=path, mode=FILE_MODE)
-        target = Target(
+        target = UploadTarget(
             self.uri(path), send=upload.send, finish=upload.finish, abandon=upload.abandon
         )
         return io.BufferedWriter(target, BUFFER_BYTES)

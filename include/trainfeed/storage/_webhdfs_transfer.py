@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from trainfeed.errors import ConflictError, StorageError, UnsuitableStoreError
 from trainfeed.storage._hadoop import check_length, hadoop_error, outage
-from trainfeed.storage._streams import BUFFER_BYTES
+from trainfeed.storage._storage_streams import BUFFER_BYTES
 from trainfeed.storage._webhdfs_client import READ_TIMEOUT_S, map_errors
 
 __all__ = ["Download", "Upload"]

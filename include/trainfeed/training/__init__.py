@@ -1,19 +1,34 @@
-"""Training jobs: one per (data set, interval, contents, configuration), launched at most once."""
+"""What a ``train.py`` is written with, and the launch of trainings, each at most once.
+
+    from trainfeed.training import DatasetReader, TrainingJob
+
+``DataLoader`` and ``ConfigError`` are here too, so that the author of a training imports nothing
+else of trainfeed.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from trainfeed.errors import ConfigError
+    from trainfeed.loader import DataLoader
+    from trainfeed.readers import DatasetReader
     from trainfeed.training._job import TrainingJob
 
-__all__ = ["TrainingJob"]
+__all__ = ["ConfigError", "DataLoader", "DatasetReader", "TrainingJob"]
+
+# A rank imports this package before it is tied to its launcher: nothing slow may come first.
+_HOMES: Final = {
+    "ConfigError": "trainfeed.errors",
+    "DataLoader": "trainfeed.loader",
+    "DatasetReader": "trainfeed.readers",
+    "TrainingJob": "trainfeed.training._job",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # A rank imports this package before it is tied to its launcher: nothing slow may come first.
-    if name == "TrainingJob":
-        from trainfeed.training._job import TrainingJob
-
-        return TrainingJob
-    raise AttributeError(f"module 'trainfeed.training' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -18,11 +18,11 @@ __all__ = ["JOB_FILE", "JobSpec", "JobVersion", "TrainingJob"]
 JOB_FILE: Final = "job.json"
 
 
-class _Model(BaseModel):
+class _JobModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class JobVersion(_Model):
+class JobVersion(_JobModel):
     """One version that a job reads; its digest is compared before the first batch."""
 
     interval: str
@@ -32,7 +32,7 @@ class JobVersion(_Model):
     manifest_sha256: str
 
 
-class JobSpec(_Model):
+class JobSpec(_JobModel):
     """A training job, complete: whoever has this file can run it.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import Any
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, require_root
 from trainfeed.errors import ConfigError, WindowError, WindowIncompleteError
-from trainfeed.spec import DatasetSpec
+from trainfeed.specification import DatasetSpec
 from trainfeed.training.launch import train
 
 __all__ = ["missed", "train_missed"]

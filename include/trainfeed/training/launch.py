@@ -25,11 +25,11 @@ from trainfeed.dataset import (
 )
 from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
 from trainfeed.paths import make_folders
-from trainfeed.spec import DatasetSpec, TrainSpec, nearest
+from trainfeed.specification import DatasetSpec, TrainSpec, nearest
 from trainfeed.storage import posix
-from trainfeed.training._code import code_digest
 from trainfeed.training._job import JOB_FILE, JobSpec, JobVersion, describe
-from trainfeed.training._local import read_metrics, run_local
+from trainfeed.training._local_job import read_metrics, run_local
+from trainfeed.usercode import require_current_names, training_digest
 from trainfeed.window import Interval
 
 __all__ = ["train"]
@@ -58,7 +58,7 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
         NotFoundError: All of them were decided to be left out.
         JobFailedError: The job ran and failed; its log is named.
         GateError: The job's metric is below the spec's ``train.min``.
-        ConfigError: The data set has no training.
+        ConfigError: The data set has no training, or its code imports names that have moved.
         RootError: Nobody has made the publication root.
         StorageError: A version or the job's folder cannot be read or written.
     """
@@ -74,6 +74,7 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
     with posix.file_lock(home / ".lock", timeout_s=_LOCK_TIMEOUT_S):
         verdict = "adopted" if (home / _RESULT).exists() else "ran"
         if verdict == "ran":
+            require_current_names(spec.folder)
             posix.replace_file(home / JOB_FILE, job.to_bytes())
             faults.point("train.after_create")
             metrics = run_local(job, home)
@@ -122,7 +123,7 @@ def _job(spec: DatasetSpec, training: TrainSpec, interval: Interval, window: Cov
     module = spec.folder / f"{training.entry.partition(':')[0]}.py"
     if not module.is_file():
         raise ConfigError(f"expected a module {module}, found none; train.entry names it")
-    code = code_digest(spec.folder)
+    code = training_digest(spec.folder)
     identity = {
         "dataset": spec.name,
         "interval": interval.name,

@@ -6,12 +6,10 @@ enough for a launcher to die meanwhile, so all but the lightest wait until the r
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import logging
 import math
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trainfeed.errors import JobRejectedError, Outcome, TrainFeedError
 from trainfeed.paths import make_folders
+from trainfeed.process_ties import tie_to_parent
 
 if TYPE_CHECKING:
     from trainfeed.training._job import JobSpec, TrainingJob
@@ -32,8 +31,6 @@ REJECTED: Final = 78
 # Of one that met what another try may not meet: a file system that was away, a killed worker.
 RETRYABLE: Final = 75
 METRICS_FILE: Final = "metrics.json"
-
-_PR_SET_PDEATHSIG: Final = 1
 
 
 def run(home: str | os.PathLike[str], rank: int) -> None:
@@ -62,9 +59,9 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
 
 
 def _require_code(spec: JobSpec) -> None:
-    from trainfeed.training._code import code_digest
+    from trainfeed.usercode import training_digest
 
-    actual = code_digest(Path(spec.folder))
+    actual = training_digest(Path(spec.folder))
     if actual != spec.code:
         raise JobRejectedError(
             f"expected code with SHA-256 {spec.code} in {spec.folder}, got {actual}: it changed"
@@ -73,7 +70,7 @@ def _require_code(spec: JobSpec) -> None:
 
 
 def _load(spec: JobSpec) -> Callable[[TrainingJob], Any]:
-    from trainfeed.spec import did_you_mean
+    from trainfeed.specification import did_you_mean
 
     module_name, _, name = spec.entry.partition(":")
     # A package of its own, so that the entry may say 'from . import features'.
@@ -109,10 +106,7 @@ def _checked(spec: JobSpec, metrics: Any) -> dict[str, float]:
 
 
 def _end_with(launcher: int) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # It may have died before the call above. What it says of itself shows that, however early it
-    # was; the first parent that a process sees may be the one that adopts orphans.
-    if os.getppid() != launcher:
+    if not tie_to_parent(launcher):
         sys.exit(f"the launcher {launcher} is gone")
 
 

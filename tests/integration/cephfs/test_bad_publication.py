@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.build.clicks import Project
-from tests.unit.build.conftest import project as project  # noqa: PLC0414 - a fixture
+from tests.unit.pipeline.clicks import Project
+from tests.unit.pipeline.conftest import project as project  # noqa: PLC0414 - a fixture
 from trainfeed.dataset.root import ROOT_MARKER, init_root
 from trainfeed.errors import (
     AccessDeniedError,

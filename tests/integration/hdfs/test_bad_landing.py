@@ -15,11 +15,8 @@ import pytest
 import requests
 
 from services.hdfs import Hdfs
-from tests.unit.build.clicks import Project
-from tests.unit.build.conftest import project as project  # noqa: PLC0414 - a fixture
-from trainfeed.build import PlanRef, _stage
-from trainfeed.build.ingest import ingest
-from trainfeed.build.plan import plan
+from tests.unit.pipeline.clicks import Project
+from tests.unit.pipeline.conftest import project as project  # noqa: PLC0414 - a fixture
 from trainfeed.errors import (
     AccessDeniedError,
     NotFoundError,
@@ -27,6 +24,10 @@ from trainfeed.errors import (
     QuotaExceededError,
     StorageError,
 )
+from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.plan import plan
+from trainfeed.pipeline.stage import _run_stage as _stage
 from trainfeed.storage import Location, _hdfs
 
 PROTOCOLS = ["TEST_WEBHDFS_URI", "TEST_HDFS_URI"]

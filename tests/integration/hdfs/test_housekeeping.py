@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed.build.housekeeping import sweep
 from trainfeed.config import Environment
 from trainfeed.dataset import init_root
+from trainfeed.pipeline.upkeep import sweep
 from trainfeed.storage import Location, _hdfs
 
 PLAN = "0123456789abcdef-g0001"

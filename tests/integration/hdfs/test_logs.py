@@ -16,17 +16,17 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from tests.unit.build.log_project import DAY, LogProject, make_log_project
-from trainfeed.build import PlanRef
-from trainfeed.build.ingest import ingest
-from trainfeed.build.plan import plan
-from trainfeed.build.preprocess import preprocess
+from tests.unit.pipeline.log_project import DAY, LogProject, make_log_project
 from trainfeed.errors import (
     AccessDeniedError,
     Outcome,
     SourceReplacedError,
     WindowOpenError,
 )
+from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.plan import plan
+from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.sources import CompleteRule, LineRange, find_logs, iter_lines
 from trainfeed.storage import Location, _hdfs
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from services.hdfs import Hdfs
-from tests.unit.build.log_project import DAY, LogProject, make_log_project
-from trainfeed.build import _stage
+from tests.unit.pipeline.log_project import DAY, LogProject, make_log_project
 from trainfeed.errors import Outcome, StorageError
+from trainfeed.pipeline.stage import _run_stage as _stage
 from trainfeed.storage import Location, _hdfs
 
 

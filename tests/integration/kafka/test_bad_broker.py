@@ -14,8 +14,8 @@ import pytest
 
 from tests.integration.kafka.test_password import PASSWORD
 from tests.integration.kafka.test_password import strict_broker as strict_broker  # noqa: PLC0414
-from tests.unit.build.clicks import Project, day
-from tests.unit.build.conftest import project as project  # noqa: PLC0414 - a fixture
+from tests.unit.pipeline.clicks import Project, day
+from tests.unit.pipeline.conftest import project as project  # noqa: PLC0414 - a fixture
 from trainfeed.config import KafkaSettings
 from trainfeed.errors import ConfigError, Outcome, SourceUnreachableError
 

@@ -7,6 +7,7 @@ import pytest
 
 from trainfeed.adapters._batches import converted
 from trainfeed.adapters._passes import Adapted, hold_ranks
+from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.loader import DataLoader
 
@@ -42,7 +43,7 @@ def shuffled():
             order = np.random.default_rng(self.epoch).permutation(10)
             return ((n,) for n in order.tolist())
 
-    loader = DataLoader.from_generator(capacity=2)
+    loader = GeneratorLoader.from_generator(capacity=2)
     return loader.set_sample_generator(Reader(), 2)
 
 

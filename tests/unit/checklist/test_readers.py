@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.decorators import (
     as_batches,
     buffered,
@@ -19,7 +20,6 @@ from trainfeed.decorators import (
     strict_batches,
     xmap_readers,
 )
-from trainfeed.loader import DataLoader
 
 
 def by_hand():
@@ -62,7 +62,7 @@ def test_a_batch_reader_by_hand_is_taken_everywhere(place):
 @pytest.mark.parametrize("use_multiprocess", [False, True])
 def test_a_batch_reader_by_hand_feeds_a_loader(use_multiprocess):
     """S29."""
-    loader = DataLoader.from_generator(capacity=2, use_multiprocess=use_multiprocess)
+    loader = GeneratorLoader.from_generator(capacity=2, use_multiprocess=use_multiprocess)
     loader.set_sample_list_generator(by_hand)
     assert [label.tolist() for _, label in loader] == [[0, 1, 2], [3], [4, 5, 6, 7]]
 
@@ -105,6 +105,6 @@ def test_images_with_a_list_of_labels_are_batched_once(folder):
         assert [len(items) for items in batches] == [4, 4, 2]
         assert {image.shape for items in batches for image, _ in items} == {(3, 4, 4)}
         assert [label for items in batches for _, label in items] == [n % 3 for n in range(10)]
-    loader = DataLoader.from_generator(capacity=2)
+    loader = GeneratorLoader.from_generator(capacity=2)
     loader.set_sample_generator(train_reader(folder), 4, drop_last=False)
     assert [image.shape for image, _ in loader] == [(4, 3, 4, 4)] * 2 + [(2, 3, 4, 4)]

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[3]
 SCRIPT = """
 import glob, os, signal, sys
 import numpy as np
+from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.loader import DataLoader
 from tests.unit.loader.datasets import Squares
 
@@ -41,7 +42,7 @@ def batches():
 
 how, which = sys.argv[1:]
 if which == "generator":
-    loader = DataLoader.from_generator(capacity=2, use_multiprocess=True)
+    loader = GeneratorLoader.from_generator(capacity=2, use_multiprocess=True)
     loader.set_batch_generator(batches)
     columns = (column for (column,) in loader)
 else:

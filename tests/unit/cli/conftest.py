@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.build.conftest import project
+from tests.unit.pipeline.conftest import project
 from trainfeed.cli import main
 
 __all__ = ["cli", "project"]

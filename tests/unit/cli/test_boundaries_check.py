@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from tests.unit.build.clicks import DAY_MS, START_MS, batch, day
+from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, day
 from trainfeed.dataset import Version
 
 DAYS = ("2024-03-01", "2024-03-02", "2024-03-03")

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tests.unit.build.clicks import START_MS, batch, event
+from tests.unit.pipeline.clicks import START_MS, batch, event
 from trainfeed.cli import main
 from trainfeed.errors import GateError
 

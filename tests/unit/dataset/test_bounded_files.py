@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.build.test_kill import ROOT
+from tests.unit.pipeline.test_kill import ROOT
 from trainfeed._connections_file import read_connections
 from trainfeed.errors import ConfigError
 
@@ -41,18 +41,18 @@ PROGRAM = """
 import json, os, resource, sys
 from pathlib import Path
 from trainfeed._connections_file import read_connections
-from trainfeed.build._boundary_file import read_boundary
-from trainfeed.build._plan_file import load_plan
-from trainfeed.build._ref import PlanRef
-from trainfeed.build._spill_file import ArrowWithTrailer
+from trainfeed.pipeline.boundaries._boundary_file import read_boundary
+from trainfeed.pipeline.plans._plan_file import load_plan
+from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.conversion import ShardManifest, load_schema, process_base64
 from trainfeed.dataset import DatasetFolder, read_schedule, read_skip, require_root
 from trainfeed.errors import TrainFeedError
 from trainfeed.sources import LandingFile, RecordedTopic
-from trainfeed.spec import load_spec, read_module
+from trainfeed.specification import load_spec, read_module
 from trainfeed.storage import Location
 from trainfeed.training._job import JobSpec
-from trainfeed.training._local import read_metrics
+from trainfeed.training._local_job import read_metrics
 
 base, size, readers = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
 for number, (kind, (name, call)) in enumerate(readers.items()):

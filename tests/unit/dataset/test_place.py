@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from tests.unit.build.conftest import project
-from tests.unit.build.test_kill import ROOT
+from tests.unit.pipeline.conftest import project
+from tests.unit.pipeline.test_kill import ROOT
 from trainfeed import open_dataset
 from trainfeed.cli import main
 from trainfeed.dataset import Version

@@ -8,7 +8,7 @@ import os
 import pyarrow as pa
 import pytest
 
-from tests.unit.build.conftest import project
+from tests.unit.pipeline.conftest import project
 from trainfeed.dataset import Version
 from trainfeed.dataset.version import CHUNKS, CHUNKS_SCHEMA
 from trainfeed.errors import (

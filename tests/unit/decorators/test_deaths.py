@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
-from trainfeed.decorators._child import Child, receive_any
-from trainfeed.decorators._message import Kind, send_message
 from trainfeed.errors import WorkerDiedError
+from trainfeed.processes._child import Child, receive_any
+from trainfeed.processes._message import MessageKind, send_message
 
 INCLUDE = Path(__file__).parents[3] / "include"
 
@@ -65,9 +65,9 @@ def test_what_a_child_said_last_is_heard_although_it_left_credits_unread():
     proceed = multiprocessing.get_context("fork").Event()
 
     def service(connection):
-        send_message(connection, Kind.ITEMS, [1], units=1)
+        send_message(connection, MessageKind.ITEMS, [1], units=1)
         assert proceed.wait(30)
-        send_message(connection, Kind.END, None)
+        send_message(connection, MessageKind.END, None)
 
     child = Child(service)
     try:
@@ -76,7 +76,7 @@ def test_what_a_child_said_last_is_heard_although_it_left_credits_unread():
         proceed.set()
         while not child.has_ended():
             threading.Event().wait(0.01)
-        assert receive_any([child])[1].kind is Kind.END
+        assert receive_any([child])[1].kind is MessageKind.END
         with pytest.raises(WorkerDiedError, match="status 0"):
             receive_any([child])
     finally:
@@ -95,7 +95,7 @@ def test_a_dead_mapper_is_noticed(order):
 
 
 def test_a_stopped_process_is_told(monkeypatch):
-    monkeypatch.setattr("trainfeed.decorators._child._POLL_MS", 100)
+    monkeypatch.setattr("trainfeed.processes._child._POLL_MS", 100)
 
     def read():
         yield 1
@@ -109,8 +109,8 @@ def test_a_stopped_process_is_told(monkeypatch):
 SCRIPT = """
 import itertools, os, sys, time
 from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
-from trainfeed.decorators._child import Child, receive_any
-from trainfeed.decorators._message import Kind, send_message
+from trainfeed.processes._child import Child, receive_any
+from trainfeed.processes._message import Kind, send_message
 
 def read():
     yield os.getpid()

@@ -16,11 +16,11 @@ from examples.digits.planted import KINDS
 from examples.digits.writer import write_days
 from tests.unit.digits.accounting import check
 from tests.unit.digits.conftest import NUM_DIGITS
-from trainfeed.build.pipeline import build
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.errors import ConfigError, ConflictError, FormatError
-from trainfeed.spec import load_spec
+from trainfeed.pipeline.local import build
+from trainfeed.specification import load_spec
 from trainfeed.storage import Location
 from trainfeed.training.launch import train
 

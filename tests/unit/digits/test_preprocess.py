@@ -7,7 +7,7 @@ import pytest
 
 from examples.digits.images import Digit
 from examples.digits.planted import KINDS, break_line, sound_line
-from trainfeed.build import Record, Reject
+from trainfeed.preprocessing import Record, Reject
 
 PIXELS = bytes(n % 17 for n in range(64))
 

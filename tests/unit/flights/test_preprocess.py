@@ -10,8 +10,8 @@ from examples.flights.events import read_events
 from examples.flights.planted import KINDS, break_line
 from examples.flights.tables import read_planes, read_weather
 from tests.unit.flights.conftest import CANCELLED, DIVERTED, FOLDER, SOUND
-from trainfeed.build import Filtered, Record, Reject
-from trainfeed.spec import load_spec
+from trainfeed.preprocessing import Filtered, Record, Reject
+from trainfeed.specification import load_spec
 
 INDICES = [
     24296, 29466, 9894, 61712, 57585, 47245, 6595, 56881, 25548, 32702,

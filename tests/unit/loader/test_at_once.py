@@ -6,14 +6,16 @@ import pytest
 
 from tests.unit.forks import WAIT_S, held_elsewhere, in_a_fork
 from tests.unit.loader.datasets import Squares
-from trainfeed.loader import DataLoader, _feeds, _files
-from trainfeed.loader._feeds import ThreadFeed, ThreadPlan
-from trainfeed.loader._files import ShardFiles
-from trainfeed.loader._kept import KeptChunks
-from trainfeed.loader._memory import BufferPool
+from trainfeed.loader import DataLoader
 from trainfeed.loader._runner import SetsRunner
-from trainfeed.loader._source import Loaded
-from trainfeed.loader._stats import LoaderStats
+from trainfeed.loader.columns._lent_memory import LentPool
+from trainfeed.loader.files import _shard_files as _files
+from trainfeed.loader.files._shard_files import ShardFiles
+from trainfeed.loader.sources._kept_chunks import KeptChunks
+from trainfeed.loader.sources._source import Loaded
+from trainfeed.loader.state._stats import LoaderStats
+from trainfeed.loader.windows import _feeds
+from trainfeed.loader.windows._feeds import ThreadFeed, ThreadPlan
 
 
 @pytest.fixture
@@ -114,7 +116,7 @@ def test_a_fork_finds_locks_free(make):
 def started_feed(load, num_threads):
     tasks = iter(range(100))
     plan = ThreadPlan(num_threads, 10, 60.0)
-    return ThreadFeed(tasks, load, BufferPool(4), LoaderStats(), plan=plan)
+    return ThreadFeed(tasks, load, LentPool(4), LoaderStats(), plan=plan)
 
 
 def test_a_fork_can_leave_a_pass_whose_thread_held_a_lock():

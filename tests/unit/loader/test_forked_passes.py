@@ -5,6 +5,7 @@ import os
 import pytest
 
 from tests.unit.loader.datasets import Squares
+from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
 from trainfeed.errors import LoaderError
 from trainfeed.loader import DataLoader
@@ -47,7 +48,7 @@ READERS = {
     "iterable": lambda: (batch["0"][0] for batch in DataLoader(numbers, num_threads=1)),
     "generator": lambda: (
         columns[0][0]
-        for columns in DataLoader.from_generator(
+        for columns in GeneratorLoader.from_generator(
             capacity=2, use_multiprocess=True
         ).set_sample_generator(numbers, 1)
     ),

@@ -11,9 +11,11 @@ import pytest
 from tests.unit.loader.conftest import num_fds, write_images
 from tests.unit.loader.datasets import Squares
 from trainfeed.errors import FormatError, StorageError
-from trainfeed.loader import DataLoader, LoaderReport, _files, _mounts
-from trainfeed.loader._files import ShardFiles
-from trainfeed.loader._memory import BufferPool, LentMemory
+from trainfeed.loader import DataLoader, LoaderReport
+from trainfeed.loader.columns._lent_memory import LentMemory, LentPool
+from trainfeed.loader.files import _file_system_kind
+from trainfeed.loader.files import _shard_files as _files
+from trainfeed.loader.files._shard_files import ShardFiles
 
 
 @pytest.fixture
@@ -124,22 +126,28 @@ MOUNTS = """\
 
 def test_the_innermost_mount_tells_the_file_system(tmp_path, monkeypatch):
     (tmp_path / "mountinfo").write_text(MOUNTS)
-    monkeypatch.setattr(_mounts, "_MOUNTS", tmp_path / "mountinfo")
+    monkeypatch.setattr(_file_system_kind, "_MOUNTS", tmp_path / "mountinfo")
     found = {
-        path: _mounts.file_system_type(path)
+        path: _file_system_kind.file_system_type(path)
         for path in ("/", "/mnt/with blank/x", "/mnt/fuse/x", "/mnt/fuse/local/x", "/mnt/nfsx")
     }
     assert list(found.values()) == ["ext4", "ceph", "fuse.ceph-fuse", "tmpfs", "ext4"]
-    _mounts.is_network.cache_clear()
+    _file_system_kind.is_network.cache_clear()
     network = ["/mnt/with blank", "/mnt/fuse", "/mnt/fuse/local", "/mnt/nfs", "/"]
-    assert [_mounts.is_network(path) for path in network] == [True, True, False, True, False]
-    _mounts.is_network.cache_clear()
-    monkeypatch.setattr(_mounts, "_MOUNTS", tmp_path / "none")
-    assert _mounts.file_system_type("/") == ""
+    assert [_file_system_kind.is_network(path) for path in network] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
+    _file_system_kind.is_network.cache_clear()
+    monkeypatch.setattr(_file_system_kind, "_MOUNTS", tmp_path / "none")
+    assert _file_system_kind.file_system_type("/") == ""
 
 
 def test_lent_memory_comes_back_with_the_last_view():
-    pool = BufferPool(max_free=2)
+    pool = LentPool(max_free=2)
     memory = LentMemory(pool)
     memory.reserve(1000)
     first, second = memory.array((10, 3), np.int32), memory.array((5,), np.float64)
@@ -193,7 +201,7 @@ def test_epochs_leave_nothing_open(options):
 def ceph(tmp_path, monkeypatch):
     """Let the files be on CephFS; yields what a file says about its objects, by name."""
     (tmp_path / "mountinfo").write_text(f"22 1 0:9 / {tmp_path} rw - fuse.ceph-fuse ceph-fuse rw\n")
-    monkeypatch.setattr(_mounts, "_MOUNTS", tmp_path / "mountinfo")
+    monkeypatch.setattr(_file_system_kind, "_MOUNTS", tmp_path / "mountinfo")
     said = {}
 
     def getxattr(fd, name):
@@ -201,10 +209,10 @@ def ceph(tmp_path, monkeypatch):
             raise OSError(errno.ENODATA, "No data available")
         return said[name]
 
-    monkeypatch.setattr(_mounts.os, "getxattr", getxattr)
-    _mounts._is_ceph.cache_clear()
+    monkeypatch.setattr(_file_system_kind.os, "getxattr", getxattr)
+    _file_system_kind._is_ceph.cache_clear()
     yield said
-    _mounts._is_ceph.cache_clear()
+    _file_system_kind._is_ceph.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from operators.catch_up import Trainings
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, trainings
-from trainfeed.spec import load_spec
+from trainfeed.specification import load_spec
 
 SPEC = """\
 name: clicks

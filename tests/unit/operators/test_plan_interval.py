@@ -45,7 +45,7 @@ def stage(monkeypatch, clicks):
             return PLANNED
 
     stage = Stage()
-    monkeypatch.setattr("trainfeed.build.plan.plan", stage)
+    monkeypatch.setattr("trainfeed.pipeline.plan.plan", stage)
     return stage
 
 
@@ -65,7 +65,7 @@ def test_an_interval_that_is_left_out_skips_the_plan_and_the_later_tasks(
     stage, make_context, monkeypatch
 ):
     report = {"verdict": "skipped", "note": "the interval is left out: no folder"}
-    monkeypatch.setattr("trainfeed.build.plan.plan", lambda *_, **__: report)
+    monkeypatch.setattr("trainfeed.pipeline.plan.plan", lambda *_, **__: report)
     context = make_context(**DAY)
     with pytest.raises(AirflowSkipException, match="left out: no folder"):
         execute(context)
@@ -92,7 +92,7 @@ def dry(monkeypatch, clicks):
         calls.append((spec.name, interval.name, env.root, rebuild, allow_gap))
         return {**DRY_RUN, "dataset": spec.name, "interval": interval.name}
 
-    monkeypatch.setattr("trainfeed.build.dry_run.dry_run", dry_run)
+    monkeypatch.setattr("trainfeed.pipeline.preview.dry_run", dry_run)
     return calls
 
 
@@ -112,7 +112,7 @@ def test_a_dry_run_fails_with_the_error_of_the_plan(stage, make_context, monkeyp
     def refuse(*_, **__):
         raise ConflictError("published from another fingerprint")
 
-    monkeypatch.setattr("trainfeed.build.dry_run.dry_run", refuse)
+    monkeypatch.setattr("trainfeed.pipeline.preview.dry_run", refuse)
     with pytest.raises(AirflowFailException, match="another fingerprint"):
         execute(make_context(params={"dry_run": True}, **DAY))
 

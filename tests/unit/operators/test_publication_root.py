@@ -4,9 +4,9 @@ import pytest
 
 from operators._connections import environment_from_connections
 from services import airflow_init
-from trainfeed.build.housekeeping import sweep
 from trainfeed.dataset import init_root
 from trainfeed.errors import RootError
+from trainfeed.pipeline.upkeep import sweep
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from operators.preprocess import PreprocessOperator
 from operators.recordio_to_cephfs import RecordIOToCephFSOperator
 from operators.samples_to_recordio import SamplesToRecordIOOperator
 from operators.training_job import TrainingJobOperator
-from trainfeed.build import PlanRef
 from trainfeed.errors import GateError
+from trainfeed.pipeline import PlanRef
 
 MAPPED = (KafkaToHdfsOperator, PreprocessOperator, SamplesToRecordIOOperator)
 PLAN = {
@@ -52,7 +52,7 @@ def attempts(monkeypatch):
         made.append((ref.plan_id, work))
         return nullcontext()
 
-    monkeypatch.setattr("trainfeed.build.attempts.build_attempt", build_attempt)
+    monkeypatch.setattr("trainfeed.pipeline.build_attempts.build_attempt", build_attempt)
     return made
 
 
@@ -69,7 +69,7 @@ def calls(monkeypatch, clicks):
         return stage
 
     for name in ("ingest", "preprocess", "convert", "check", "publish"):
-        monkeypatch.setattr(f"trainfeed.build.{name}.{name}", stage_named(name))
+        monkeypatch.setattr(f"trainfeed.pipeline.{name}.{name}", stage_named(name))
     return made
 
 
@@ -123,7 +123,7 @@ def test_a_failed_stage_leaves_its_message_and_report(clicks, make_context, monk
     def fails(*_):
         raise GateError("quarantine_ratio is 0.2", report={"counts": {"read": 5}})
 
-    monkeypatch.setattr("trainfeed.build.check.check", fails)
+    monkeypatch.setattr("trainfeed.pipeline.check.check", fails)
     context = make_context()
     with pytest.raises(AirflowFailException, match="quarantine_ratio"):
         CheckOperator(task_id="check", dataset="clicks", plan=PLAN).execute(context)
@@ -134,7 +134,8 @@ def test_publishing_leaves_what_the_page_of_the_run_shows(calls, make_context, m
     opened = []
     monkeypatch.setattr("trainfeed.dataset.Version.open", lambda path: opened.append(str(path)))
     monkeypatch.setattr(
-        "trainfeed.build.version_report.version_report", lambda _, folder: {"of": folder.name}
+        "trainfeed.pipeline.version.version_report",
+        lambda _, folder: {"of": folder.name},
     )
     context = make_context()
     publish(context)

@@ -26,7 +26,6 @@ from trainfeed.errors import (
 from trainfeed.readers import (
     BlockReader,
     RowForm,
-    _kafka,
     idx,
     kafka_range,
     np_array,
@@ -35,6 +34,9 @@ from trainfeed.readers import (
     rows,
     text_file,
     tfrecord,
+)
+from trainfeed.readers import (
+    _kafka_reader as _kafka,
 )
 from trainfeed.recordio import RecordWriter
 from trainfeed.samples import Field, Schema, TypedCodec

@@ -72,7 +72,7 @@ def test_record_files_begin_at_every_place(records, schema, world_size):
 
 @pytest.mark.parametrize("schema", [FIXED, None])
 def test_tfrecord_files_begin_at_every_place(tmp_path, schema, monkeypatch):
-    monkeypatch.setattr("trainfeed.readers._records._ROWS_PER_BLOCK", 7)
+    monkeypatch.setattr("trainfeed.readers._record_readers._ROWS_PER_BLOCK", 7)
     for number, compression in enumerate(("", "GZIP")):
         with TFRecordWriter(tmp_path / f"t-{number}", compression) as writer:
             for sample in samples_of_fixed(20):

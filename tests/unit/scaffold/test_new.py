@@ -11,13 +11,13 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from trainfeed.build import Record, Reject
-from trainfeed.build.pipeline import build
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.errors import ConflictError, SpecError
+from trainfeed.pipeline.local import build
+from trainfeed.preprocessing import Record, Reject
 from trainfeed.scaffold import new_dataset
-from trainfeed.spec import json_schema, load_spec
+from trainfeed.specification import json_schema, load_spec
 
 
 @pytest.fixture

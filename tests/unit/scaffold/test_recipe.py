@@ -7,11 +7,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from trainfeed.build.pipeline import build
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import init_root
+from trainfeed.pipeline.local import build
 from trainfeed.scaffold import new_dataset
-from trainfeed.spec import load_spec
+from trainfeed.specification import load_spec
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "add-a-data-set.md"
 

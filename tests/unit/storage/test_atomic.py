@@ -7,7 +7,7 @@ import pytest
 from trainfeed.errors import CommitUnknownError, StorageError
 from trainfeed.storage import Location
 from trainfeed.storage._atomic import claim_by_rename, temporary_path
-from trainfeed.storage._local import LocalFileSystem
+from trainfeed.storage._local_files import LocalFileSystem
 
 
 def test_temporary_names_are_hidden_and_never_equal() -> None:

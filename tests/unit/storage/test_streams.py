@@ -5,7 +5,7 @@ import io
 import pytest
 
 from trainfeed.errors import StorageError
-from trainfeed.storage._streams import RangeSource, Target
+from trainfeed.storage._storage_streams import RangeSource, UploadTarget
 
 
 class Asked:
@@ -85,8 +85,8 @@ class Sent:
             raise StorageError("full")
         self.blocks.append(data)
 
-    def target(self) -> Target:
-        return Target(
+    def target(self) -> UploadTarget:
+        return UploadTarget(
             "x://y",
             send=self.send,
             finish=self.ends.append,

@@ -26,9 +26,9 @@ from trainfeed.errors import (
     WindowIncompleteError,
 )
 from trainfeed.training import TrainingJob, runtime
-from trainfeed.training._code import code_digest
 from trainfeed.training._job import JobSpec
 from trainfeed.training.launch import train
+from trainfeed.usercode import training_digest
 
 ROOT = Path(__file__).parents[3]
 CODE = """
@@ -276,7 +276,7 @@ def test_where_one_file_ends_and_the_next_begins_is_part_of_the_code(tmp_path):
         folder.mkdir()
         for name, text in files.items():
             (folder / name).write_text(text)
-        digests.add(code_digest(folder))
+        digests.add(training_digest(folder))
     assert len(digests) == 3
 
 

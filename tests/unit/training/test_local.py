@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError, Outcome
-from trainfeed.training import _local
+from trainfeed.training import _local_job as _local
 from trainfeed.training._ended import Ended, ended_error
 from trainfeed.training._job import JobSpec
 from trainfeed.training.runtime import REJECTED, RETRYABLE

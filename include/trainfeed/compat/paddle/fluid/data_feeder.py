@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.compat.paddle.loading import FeedVariable
 from trainfeed.decorators import collate
 from trainfeed.errors import SampleShapeError
-from trainfeed.loader import FeedVariable
 from trainfeed.readers import Reader, ReaderLike, Sample, open_reader
 
 __all__ = ["DataFeeder"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainfeed.compat.paddle.io import BatchSampler, DataLoader, Dataset, IterableDataset
+from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.decorators import (
     ComposeNotAligned,
     batch,
@@ -19,7 +20,6 @@ from trainfeed.decorators import (
     shuffle,
     xmap_readers,
 )
-from trainfeed.loader import GeneratorLoader
 from trainfeed.readers import ReaderLike
 
 __all__ = [

@@ -21,7 +21,7 @@ from trainfeed.compat.paddle.io.samplers import (
     WeightedRandomSampler,
 )
 from trainfeed.compat.paddle.io.worker import WorkerInfo, get_worker_info
-from trainfeed.loader import DistributedBatchSampler
+from trainfeed.compat.paddle.loading import DistributedBatchSampler
 
 __all__ = [
     "BatchSampler",

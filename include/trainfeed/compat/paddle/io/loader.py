@@ -9,13 +9,13 @@ from typing import Any
 
 from trainfeed.compat.paddle.io.collate import default_collate_fn, default_convert_fn
 from trainfeed.compat.paddle.io.datasets import is_iterable
-from trainfeed.compat.paddle.io.order import Order
+from trainfeed.compat.paddle.io.order import NumberOrder
 from trainfeed.compat.paddle.io.samplers import BatchSampler
 from trainfeed.compat.paddle.io.worker import Fetch
+from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.compat.paddle.places import count_cpus
 from trainfeed.decorators.workers import iter_ahead, iter_in_turn, iter_mapped
 from trainfeed.errors import ConfigError
-from trainfeed.loader import GeneratorLoader
 from trainfeed.readers import open_reader
 
 __all__ = ["DataLoader"]
@@ -102,7 +102,7 @@ class DataLoader:
         self._ahead = reader_buffer_size if use_buffer_reader else 0
         self._prefetch = prefetch_factor
         self._timeout_s = timeout or None
-        self._order = Order(self.batch_sampler)
+        self._order = NumberOrder(self.batch_sampler)
 
     def __len__(self) -> int:
         """Return how many batches a pass has.

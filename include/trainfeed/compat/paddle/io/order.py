@@ -15,13 +15,13 @@ from trainfeed.compat.paddle.io.samplers import SequenceSampler
 from trainfeed.errors import ConfigError
 from trainfeed.readers import open_reader
 
-__all__ = ["Order", "Pass"]
+__all__ = ["NumberOrder", "NumberPass"]
 
 _KEY_WORDS: Final = 624
 _FIELDS: Final = {"epoch", "position", "numbers", "generator"}
 
 
-class Pass:
+class NumberPass:
     """One pass.
 
     Args:
@@ -112,24 +112,24 @@ class Pass:
             np.random.set_state(now)  # noqa: NPY002
 
 
-class Order:
+class NumberOrder:
     """The passes of a loader.
 
     Args:
-        batch_sampler: See ``Pass``; one with ``set_epoch`` and ``epoch`` has numbers of its own for
-            passes.
+        batch_sampler: See ``NumberPass``; one with ``set_epoch`` and ``epoch`` has numbers of
+            its own for passes.
     """
 
     def __init__(self, batch_sampler: Any) -> None:
         self._batch_sampler = batch_sampler
-        self._current = Pass(batch_sampler, 0)
+        self._current = NumberPass(batch_sampler, 0)
         self._is_begun = False
 
-    def begin(self) -> Pass:
+    def begin(self) -> NumberPass:
         """Begin the pass of the state that was loaded, or the next one."""
         if self._is_begun:
             before = self._current
-            self._current = Pass(self._batch_sampler, before.epoch + (before.position > 0))
+            self._current = NumberPass(self._batch_sampler, before.epoch + (before.position > 0))
         self._is_begun = True
         epoch = getattr(self._batch_sampler, "epoch", None)
         if isinstance(epoch, int):
@@ -144,7 +144,7 @@ class Order:
         """
         current = self._current
         if num_batches is not None and current.position == num_batches:
-            current = Pass(self._batch_sampler, current.epoch + 1)
+            current = NumberPass(self._batch_sampler, current.epoch + 1)
         return {
             "epoch": current.epoch,
             "position": current.position,
@@ -166,7 +166,7 @@ class Order:
             raise ConfigError(f"expected whole numbers from 0 on in a state, got {counts}")
         epoch, position, numbers = counts
         generator = _from_json(state["generator"])
-        self._current = Pass(self._batch_sampler, epoch, position, numbers, generator)
+        self._current = NumberPass(self._batch_sampler, epoch, position, numbers, generator)
         self._current.is_restored = True
         self._is_begun = False
         set_epoch = getattr(self._batch_sampler, "set_epoch", None)

@@ -1,0 +1,323 @@
+"""``trainfeed build`` and ``trainfeed train``: intervals on this machine, without Airflow."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+
+from trainfeed.cli._look_target import complete_target
+from trainfeed.cli._preview import print_preview
+from trainfeed.cli._printing import (
+    error_console,
+    print_json,
+    print_mapping,
+    print_message,
+    print_rows,
+)
+from trainfeed.cli._range_build import IntervalBuild, build_each
+from trainfeed.cli.file import progress
+from trainfeed.config import Environment, environment_from_environ
+from trainfeed.errors import ConfigError, TrainFeedError, WindowIncompleteError
+from trainfeed.pipeline.local import BuildRequest
+from trainfeed.pipeline.local import build as run_build
+from trainfeed.pipeline.preview import describe, preview
+from trainfeed.pipeline.preview import dry_run as run_dry
+from trainfeed.specification import DatasetSpec, check_name, load_spec
+from trainfeed.training.catch_up import train_missed
+from trainfeed.training.launch import train as run_train
+from trainfeed.window import Interval, intervals_in, parse_range
+
+__all__ = ["build", "train"]
+
+_FAILED: Final = 1
+_ENDED: Final = 130
+_ERROR_CHARS: Final = 200
+_COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quarantined", "filtered")
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="NAME of a data set, NAME/INTERVAL or NAME/FIRST/LAST.", autocompletion=complete_target
+    ),
+]
+Intervals = Annotated[
+    str | None,
+    typer.Option(
+        "--interval",
+        help="Interval or range, both ends included: 2013-01-01, 2013-01, 2013-01-01T05, a/b.",
+    ),
+]
+_TRAINED: Final = ("interval", "verdict", "job", "metrics", "note")
+Json = Annotated[bool, typer.Option("--json", help="Print JSON; a list for a range.")]
+
+
+def build(  # noqa: PLR0913 - options of a command
+    name: Name,
+    *,
+    interval: Intervals = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="How many intervals of a range are built at once.")
+    ] = 1,
+    rebuild: Annotated[
+        str | None,
+        typer.Option(help="Build a published interval again, and say why; a reason counts once."),
+    ] = None,
+    allow_gap: Annotated[
+        str | None, typer.Option(help="Accept that retention deleted records, and say why.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be read, built and published.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Build only the first N records in a temporary folder, and show the result."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Build and publish intervals of a data set, or look at what a build would give.
+
+    Of a range every interval is built, whatever becomes of the others, and one table says what came
+    of each. Status 0: all are published; 1: one failed; 2: wrong usage or settings; 130: ended.
+    """
+    if dry_run and limit is not None:
+        raise ConfigError("expected --dry-run or --limit, got both; leave one out")
+    spec, env, asked = _open(name, interval)
+    chosen = intervals_in(spec.schedule_model(), parse_range(asked))
+    request = BuildRequest(rebuild=rebuild, allow_gap=allow_gap)
+    if limit is not None:
+        _preview(spec, env, _single(chosen, asked, "--limit"), request, limit, as_json=as_json)
+    elif dry_run:
+        _dry_run(spec, env, chosen, request, as_json=as_json, is_range=_is_range(chosen, asked))
+    elif _is_range(chosen, asked):
+        _build_range(spec, [each.name for each in chosen], request, jobs=jobs, as_json=as_json)
+    else:
+        _build(spec, env, chosen[0], request, as_json=as_json)
+
+
+def _build(
+    spec: DatasetSpec, env: Environment, interval: Interval, request: BuildRequest, *, as_json: bool
+) -> None:
+    place = f"{spec.name}/{interval.name}"
+    with error_console().status("") as status:
+        report = run_build(
+            spec,
+            interval,
+            env,
+            request,
+            on_stage=lambda stage: status.update(f"{place}: {stage}"),
+        )
+    print_json(report) if as_json else print_mapping(report)
+
+
+def _build_range(
+    spec: DatasetSpec, names: Sequence[str], request: BuildRequest, *, jobs: int, as_json: bool
+) -> None:
+    reasons = {"--rebuild": request.rebuild, "--allow-gap": request.allow_gap}
+    options = [f"{option}={why}" for option, why in reasons.items() if why is not None]
+    done = 0
+    with progress(f"building {spec.name}") as tell:
+
+        def count(_: IntervalBuild) -> None:
+            nonlocal done
+            done += 1
+            tell(len(names), done)
+
+        tell(len(names), 0)
+        results, is_ended = build_each(spec.name, names, options, jobs=jobs, on_end=count)
+    _print_results(results, as_json=as_json)
+    failed = [each.interval for each in results if each.status != 0]
+    if failed:
+        print_message(
+            f"{len(failed)} of {len(names)} intervals are not built; run again:"
+            " what is published is found identical"
+        )
+        raise typer.Exit(_ENDED if is_ended else _FAILED)
+
+
+def _print_results(results: Sequence[IntervalBuild], *, as_json: bool) -> None:
+    if as_json:
+        print_json([each.to_json() for each in results])
+        return
+    print_rows(_COLUMNS, [_row(each) for each in results])
+
+
+def _row(result: IntervalBuild) -> list[object]:
+    if result.status == 0:
+        report = result.report
+        return [result.interval, report["verdict"], *(report.get(c, "") for c in _COLUMNS[2:])]
+    kind, message = result.error
+    first = message.partition("\n")[0][:_ERROR_CHARS]
+    return [result.interval, f"{kind}: {first}" if kind else first, "", "", "", ""]
+
+
+def _dry_run(
+    spec: DatasetSpec,
+    env: Environment,
+    intervals: Sequence[Interval],
+    request: BuildRequest,
+    *,
+    as_json: bool,
+    is_range: bool,
+) -> None:
+    reports: list[dict[str, Any]] = []
+    failed = 0
+    with progress(f"planning {spec.name}") as tell:
+        for number, interval in enumerate(intervals):
+            tell(len(intervals), number)
+            try:
+                reports.append(
+                    run_dry(
+                        spec,
+                        interval,
+                        env,
+                        rebuild=request.rebuild,
+                        allow_gap=request.allow_gap,
+                    )
+                )
+            except TrainFeedError as error:
+                if not is_range:
+                    raise
+                failed += 1
+                reports.append(_failed(interval, error))
+    if as_json:
+        print_json(reports if is_range else reports[0])
+    else:
+        typer.echo("\n".join(line for report in reports for line in _told(spec, report)))
+    if failed:
+        print_message(f"{failed} of {len(intervals)} intervals would not be built")
+        raise typer.Exit(_FAILED)
+
+
+def _failed(interval: Interval, error: TrainFeedError) -> dict[str, Any]:
+    return {
+        "interval": interval.name,
+        "error": {"kind": type(error).__name__, "message": str(error)},
+    }
+
+
+def _told(spec: DatasetSpec, report: dict[str, Any]) -> list[str]:
+    if "error" not in report:
+        return describe(report)
+    error = report["error"]
+    return [f"dry run of {spec.name}/{report['interval']}: {error['kind']}: {error['message']}"]
+
+
+def _preview(
+    spec: DatasetSpec,
+    env: Environment,
+    interval: Interval,
+    request: BuildRequest,
+    limit: int,
+    *,
+    as_json: bool,
+) -> None:
+    if request.rebuild is not None:
+        raise ConfigError("expected no --rebuild beside --limit, which publishes nothing")
+    # This is for looking at what a function does, and so at what it prints.
+    logging.getLogger("trainfeed.printed").setLevel(logging.INFO)
+    with error_console().status(f"{spec.name}/{interval.name}: the first {limit} records"):
+        report = preview(spec, interval, env, limit=limit, allow_gap=request.allow_gap)
+    print_json(report) if as_json else print_preview(report)
+
+
+class CatchUp(StrEnum):
+    """Which untrained intervals are wanted."""
+
+    MISSED = "missed"
+    ALL = "all"
+
+
+def train(
+    name: Name,
+    *,
+    interval: Intervals = None,
+    catch_up: Annotated[
+        CatchUp | None,
+        typer.Option(
+            help="Train on every published interval that no training has seen; all: also on those"
+            " from before the data set had a training."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Train on the window of intervals that ends with --interval; reuse a finished job.
+
+    Of a range every interval is trained on in order, until one fails. Status 0: done; 1: it failed;
+    2: wrong usage or settings.
+    """
+    if catch_up is not None:
+        _catch_up(name, interval, older=catch_up is CatchUp.ALL, as_json=as_json)
+        return
+    spec, env, asked = _open(name, interval)
+    chosen = intervals_in(spec.schedule_model(), parse_range(asked))
+    reports = []
+    for each in chosen:
+        with error_console().status(f"{spec.name}/{each.name}: train"):
+            reports.append(run_train(spec, env, each))
+        if not as_json:
+            print_mapping(reports[-1])
+    if as_json:
+        print_json(reports if _is_range(chosen, asked) else reports[0])
+
+
+def _catch_up(name: str, interval: str | None, *, older: bool, as_json: bool) -> None:
+    if interval is not None or "/" in name:
+        raise ConfigError(
+            "expected an interval or --catch-up, got both; leave one out: --catch-up finds the"
+            " intervals itself"
+        )
+    env = environment_from_environ()
+    spec = load_spec(env.datasets / check_name(name))
+    reports = []
+    with error_console().status(f"{spec.name}: train") as status:
+        for report in train_missed(spec, env, older=older):
+            reports.append(report)
+            status.update(f"{spec.name}: train, {len(reports)} intervals done")
+    if as_json:
+        print_json(reports)
+    elif not reports:
+        print_message("every published interval has been trained on")
+    else:
+        print_rows(_TRAINED, [_trained_row(report) for report in reports])
+    if missing := [report["interval"] for report in reports if report["verdict"] == "incomplete"]:
+        raise WindowIncompleteError(
+            f"{len(missing)} intervals of {spec.name} wait for others of their window:"
+            f" {', '.join(missing)}; they stay untrained; build what their notes name, and run"
+            " this again"
+        )
+
+
+def _trained_row(report: Mapping[str, Any]) -> list[object]:
+    metrics = ", ".join(f"{name} {value:g}" for name, value in report.get("metrics", {}).items())
+    return [{**report, "metrics": metrics}.get(column, "") for column in _TRAINED]
+
+
+def _open(name: str, interval: str | None) -> tuple[DatasetSpec, Environment, str]:
+    """Return the specification, where things are, and the range that was asked for."""
+    name, _, place = name.partition("/")
+    if (asked := interval or place) == "" or (interval and place):
+        raise ConfigError(
+            "expected the interval or range once, as NAME/INTERVAL, NAME/FIRST/LAST or --interval,"
+            f" got {'both' if place else 'none'}; such as {name} --interval 2013-01-01"
+        )
+    env = environment_from_environ()
+    return load_spec(env.datasets / check_name(name)), env, asked
+
+
+def _is_range(chosen: Sequence[Interval], asked: str) -> bool:
+    return "/" in asked or len(chosen) > 1
+
+
+def _single(chosen: Sequence[Interval], asked: str, option: str) -> Interval:
+    if len(chosen) > 1:
+        raise ConfigError(
+            f"expected one interval beside {option}, {asked} has {len(chosen)}; name one, such as"
+            f" {chosen[0].name}"
+        )
+    return chosen[0]

@@ -1,0 +1,91 @@
+"""How commands print: tables for people, JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from trainfeed.printable_text import printable
+
+__all__ = [
+    "error_console",
+    "print_json",
+    "print_mapping",
+    "print_message",
+    "print_rows",
+    "printable_lines",
+    "program",
+]
+
+# Whoever reads a pipe or a file wants whole lines, however long.
+_UNLIMITED_CHARS: Final = 100_000
+
+
+def error_console() -> Console:
+    """Return the console for messages; standard output carries results only."""
+    return Console(stderr=True, soft_wrap=True)
+
+
+def printable_lines(text: str) -> str:
+    """Return text that does nothing to a terminal but fill lines of it; the ends of lines stay."""
+    return printable(text, keep="\n")
+
+
+def print_message(text: str) -> None:
+    """Print a message, beside the results."""
+    error_console().print(printable_lines(text), markup=False, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Print a result for scripts."""
+    typer.echo(json.dumps(value, indent=2, sort_keys=True))
+
+
+def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table; without names of columns, only the rows."""
+    table = Table(show_header=bool(columns))
+    for column in columns:
+        table.add_column(_cell(column))
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    Console(width=None if sys.stdout.isatty() else _UNLIMITED_CHARS).print(table)
+
+
+def _cell(value: object) -> Text:
+    return Text(printable_lines(_text(value)), overflow="fold")
+
+
+def _text(value: object) -> str:
+    """Return a value as people write it: pairs and lists in words, no literals of Python."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_nested(each)}" for name, each in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return "\n".join(map(_text, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
+
+
+def _nested(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"({_text(value)})"
+    return ", ".join(map(_text, value)) if isinstance(value, list | tuple) else _text(value)
+
+
+def program() -> str:
+    """Return how this program was called, for remedies that name a command of it."""
+    name = Path(sys.argv[0]).name
+    return "python -m trainfeed" if name == "__main__.py" else name
+
+
+def print_mapping(value: Mapping[str, object]) -> None:
+    """Print names and values, one pair a line."""
+    print_rows((), list(value.items()))

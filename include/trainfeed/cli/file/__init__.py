@@ -1,0 +1,15 @@
+"""The commands ``trainfeed file …`` and ``process-base64``."""
+
+from trainfeed.cli.file._base64_command import process_base64
+from trainfeed.cli.file._file_commands import app
+from trainfeed.cli.file._file_options import progress
+from trainfeed.cli.file._file_stats import print_statistics
+from trainfeed.cli.file._file_text import print_samples
+
+__all__ = [
+    "app",
+    "print_samples",
+    "print_statistics",
+    "process_base64",
+    "progress",
+]

@@ -1,0 +1,221 @@
+"""``trainfeed file repair``, ``convert``, ``merge`` and ``reshard``: new files out of old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trainfeed.cli._printing import print_json, print_mapping, print_rows
+from trainfeed.cli.file._file_options import (
+    AsFormat,
+    AsJson,
+    Codec,
+    Delimiter,
+    File,
+    Files,
+    Flatten,
+    IndexBase,
+    JsonColumns,
+    Labels,
+    NumFeatures,
+    SchemaFile,
+    TextEncoding,
+    column_options,
+    csv_options,
+    progress,
+    source_options,
+    sparse_options,
+)
+from trainfeed.errors import ConfigError
+from trainfeed.printable_text import printable
+
+if TYPE_CHECKING:
+    from trainfeed.conversion import RepairReport, SampleFile, ShardManifest
+
+__all__ = ["convert", "merge", "repair", "reshard"]
+
+_TOLD_SAMPLES: Final = 1000
+Output = Annotated[Path, typer.Argument(help="The new file.", show_default=False)]
+
+
+def repair(
+    file: File,
+    *,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The new file.")] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Let the new file take the place of the old one.")
+    ] = False,
+    file_format: AsFormat = None,
+    use_json: AsJson = False,
+) -> None:
+    """Write what is whole of a damaged file to a new one, and say what was dropped."""
+    from trainfeed.conversion import Format, format_of, repair_file, repair_in_place
+
+    if (output is None) != in_place:
+        raise ConfigError("expected either --output or --in-place")
+    found = format_of(file) if file_format is None else Format(file_format)
+    with progress("reading") as tell:
+        if output is None:
+            report = repair_in_place(file, found, on_progress=tell)
+        else:
+            report = repair_file(file, output, found, on_progress=tell)
+    dropped = _shown(report)
+    kept = {"file": str(output or file), "records": report.num_records, "chunks": report.num_chunks}
+    if use_json:
+        print_json({**kept, "dropped": dropped})
+        return
+    print_mapping(kept)
+    rows = [[printable(str(value)) for value in each.values()] for each in dropped]
+    if rows:
+        print_rows(("from byte", "to byte", "records lost", "reason"), rows)
+    else:
+        typer.echo("nothing was dropped")
+
+
+def _shown(report: RepairReport) -> list[dict[str, int | str | None]]:
+    return [
+        {
+            "start_bytes": each.start_bytes,
+            "end_bytes": each.end_bytes,
+            "records": each.num_records,
+            "reason": each.reason,
+        }
+        for each in report.dropped
+    ]
+
+
+def convert(  # noqa: PLR0913 (options of a command)
+    file: File,
+    output: Output,
+    *,
+    to: Annotated[
+        str | None, typer.Option("--to", help="Format of the new file, if its name does not say.")
+    ] = None,
+    codec: Codec = None,
+    schema: SchemaFile = None,
+    file_format: AsFormat = None,
+    index_base: IndexBase = None,
+    num_features: NumFeatures = None,
+    labels: Labels = None,
+    delimiter: Delimiter = None,
+    encoding: TextEncoding = "utf-8",
+    flatten: Flatten = None,
+    json_columns: JsonColumns = None,
+    labels_output: Annotated[
+        Path | None, typer.Option("--labels-output", help="IDX: new file of the labels.")
+    ] = None,
+    use_json: AsJson = False,
+) -> None:
+    """Write the samples of a file to a new one of any format, in their order.
+
+    recordio, tfrecord, parquet, arrow, jsonl, csv, idx, libsvm, webdataset (a tar), npy, npz.
+    """
+    from trainfeed.conversion import Format, SinkOptions, open_sample_file, transcode
+
+    if to is not None and to not in set(Format):
+        raise ConfigError(f"expected a format of {', '.join(Format)}, got {to!r}")
+    sparse = sparse_options(index_base, num_features, [file])
+    reading = source_options(
+        schema,
+        file_format,
+        labels=labels,
+        sparse=sparse,
+        csv=csv_options(delimiter, encoding),
+        columns=column_options(flatten, json_columns),
+    )
+    source = open_sample_file(file, reading)
+    options = SinkOptions(None if to is None else Format(to), codec, sparse, labels_output)
+    with progress("converting") as tell:
+        count = transcode(_telling(source, tell), output, options)
+    report = {"file": str(output), "samples": count, "bytes": output.stat().st_size}
+    print_json(report) if use_json else print_mapping(report)
+
+
+def _telling(source: SampleFile, tell: Callable[[int, int], None]) -> SampleFile:
+    """Return a file that says how many of its samples were read, whichever way."""
+
+    def counted(read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        for number, sample in enumerate(read()):
+            if not number % _TOLD_SAMPLES:
+                tell(0, number)
+            yield sample
+
+    records = None if source.records is None else partial(counted, source.records)
+    return replace(source, samples=partial(counted, source.samples), records=records)
+
+
+def merge(files: Files, output: Output, *, use_json: AsJson = False) -> None:
+    """Write the records of files to a new one, one file after another."""
+    from trainfeed.conversion import merge_files, paths_of
+
+    with progress("merging") as tell:
+        count = merge_files(paths_of(files), output, on_progress=tell)
+    report = {"file": str(output), "records": count, "bytes": output.stat().st_size}
+    print_json(report) if use_json else print_mapping(report)
+
+
+def reshard(  # noqa: PLR0913 (options of a command)
+    files: Files,
+    output: Annotated[Path, typer.Argument(help="Folder of the shards.", show_default=False)],
+    *,
+    shards: Annotated[int, typer.Option("--shards", help="How many files.")],
+    prefix: Annotated[str, typer.Option("--prefix", help="Of their names.")],
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the shuffle.")] = 0,
+    to: Annotated[str, typer.Option("--to", help="recordio or tfrecord.")] = "recordio",
+    codec: Codec = None,
+    schema: SchemaFile = None,
+    file_format: AsFormat = None,
+    index_base: IndexBase = None,
+    num_features: NumFeatures = None,
+    labels: Labels = None,
+    delimiter: Delimiter = None,
+    encoding: TextEncoding = "utf-8",
+    flatten: Flatten = None,
+    json_columns: JsonColumns = None,
+    memory_mib: Annotated[int, typer.Option("--memory-mib", help="Samples in memory.")] = 128,
+    use_json: AsJson = False,
+) -> None:
+    """Write all samples of files to shards, shuffled over all of them."""
+    from trainfeed.conversion import ConvertOptions, FileFormat, convert_files, paths_of
+
+    if to not in set(FileFormat):
+        raise ConfigError(f"expected a format of {', '.join(FileFormat)}, got {to!r}")
+    paths = paths_of(files)
+    sparse = sparse_options(index_base, num_features, paths)
+    reading = source_options(
+        schema,
+        file_format,
+        labels=labels,
+        sparse=sparse,
+        csv=csv_options(delimiter, encoding),
+        columns=column_options(flatten, json_columns),
+    )
+    with progress("converting") as tell:
+        manifest = convert_files(
+            paths,
+            output,
+            shards,
+            prefix,
+            seed=seed,
+            codec=codec or "none",
+            source=reading,
+            options=ConvertOptions(
+                file_format=FileFormat(to), memory_bytes=memory_mib << 20, on_progress=tell
+            ),
+        )
+    report = _account(output, manifest)
+    print_json(report) if use_json else print_mapping(report)
+
+
+def _account(output: Path, manifest: ShardManifest) -> dict[str, int | str]:
+    return {
+        "folder": str(output),
+        "shards": len(manifest.shards),
+        "samples": manifest.num_samples,
+        "bytes": manifest.num_bytes,
+    }

@@ -1,0 +1,190 @@
+"""Arguments that the commands on files share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from trainfeed.cli._printing import error_console
+from trainfeed.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainfeed.conversion import (
+        ColumnOptions,
+        CsvOptions,
+        SampleFile,
+        SourceOptions,
+        SparseOptions,
+    )
+
+__all__ = [
+    "AsFormat",
+    "AsJson",
+    "Codec",
+    "Delimiter",
+    "File",
+    "Files",
+    "Flatten",
+    "IndexBase",
+    "JsonColumns",
+    "Labels",
+    "NumFeatures",
+    "SchemaFile",
+    "TextEncoding",
+    "column_options",
+    "csv_options",
+    "open_file",
+    "progress",
+    "source_options",
+    "sparse_options",
+]
+
+File = Annotated[Path, typer.Argument(help="A file.", show_default=False)]
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        help="Files, globs, folders of a version or of one set of shards.", show_default=False
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SchemaFile = Annotated[
+    Path | None, typer.Option("--schema", help="JSON file with the fields of typed samples.")
+]
+AsFormat = Annotated[
+    str | None, typer.Option("--format", help="Format of the input, if it is not to be found out.")
+]
+Codec = Annotated[str | None, typer.Option("--codec", help="Compression: none, zstd, gzip, ….")]
+IndexBase = Annotated[
+    int | None, typer.Option("--index-base", help="libsvm: number of the first feature, 0 or 1.")
+]
+NumFeatures = Annotated[
+    int | None, typer.Option("--num-features", help="libsvm: how many; counted if not given.")
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter", help="CSV: the character between cells, or tab; the header shows it if not."
+    ),
+]
+TextEncoding = Annotated[
+    str, typer.Option("--encoding", help="CSV: encoding of the text, such as latin-1.")
+]
+JsonColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--json-columns", help="Parquet, Arrow: columns, between commas, that become JSON text."
+    ),
+]
+Flatten = Annotated[
+    str | None,
+    typer.Option(
+        "--flatten",
+        help="Parquet, Arrow: structs, between commas, whose parts become fields like image.bytes.",
+    ),
+]
+Labels = Annotated[Path | None, typer.Option("--labels", help="IDX: the file of the labels.")]
+
+
+def source_options(
+    schema: Path | None,
+    file_format: str | None,
+    *,
+    labels: Path | None = None,
+    sparse: SparseOptions | None = None,
+    csv: CsvOptions | None = None,
+    columns: ColumnOptions | None = None,
+) -> SourceOptions:
+    """Return what the options say about the files to read.
+
+    Raises:
+        ConfigError: There is no such format, or the file holds no schema.
+    """
+    from trainfeed.conversion import ColumnOptions, CsvOptions, Format, SourceOptions, load_schema
+
+    if file_format is not None and file_format not in set(Format):
+        raise ConfigError(f"expected a format of {', '.join(Format)}, got {file_format!r}")
+    return SourceOptions(
+        file_format=None if file_format is None else Format(file_format),
+        schema=None if schema is None else load_schema(schema),
+        labels=labels,
+        sparse=sparse,
+        csv=csv or CsvOptions(),
+        columns=columns or ColumnOptions(),
+    )
+
+
+def column_options(flatten: str | None, json_columns: str | None) -> ColumnOptions:
+    """Return what to do about columns that no field is like."""
+    from trainfeed.conversion import ColumnOptions
+
+    named = [tuple(filter(None, (names or "").split(","))) for names in (flatten, json_columns)]
+    return ColumnOptions(*named)
+
+
+def csv_options(delimiter: str | None, encoding: str) -> CsvOptions:
+    """Return how to read the text of CSV files.
+
+    Raises:
+        ConfigError: The delimiter is no character, or the encoding none of text.
+    """
+    from trainfeed.conversion import CsvOptions
+
+    return CsvOptions(delimiter, encoding=encoding)
+
+
+def sparse_options(
+    index_base: int | None, num_features: int | None, paths: list[Path]
+) -> SparseOptions | None:
+    """Return how to read lines of libsvm; None where nothing was said about them.
+
+    Raises:
+        ConfigError: It was said how many features there are, but not where they start.
+        FormatError: A line cannot be counted.
+    """
+    from trainfeed.conversion import SparseOptions, count_features
+
+    if index_base is None:
+        if num_features is not None:
+            raise ConfigError("expected --index-base 0 or 1 with --num-features")
+        return None
+    if num_features is None:
+        num_features = count_features(paths, index_base=index_base)
+    return SparseOptions(index_base, num_features)
+
+
+def open_file(
+    path: Path, schema: Path | None, file_format: str | None, delimiter: str | None = None
+) -> SampleFile:
+    """Return the samples of a file, given the options."""
+    from trainfeed.conversion import open_sample_file
+
+    csv = csv_options(delimiter, "utf-8")
+    return open_sample_file(path, source_options(schema, file_format, csv=csv))
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal; gives a function of what is known to be there and what is done."""
+    console = error_console()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=None)
+
+        def tell(total: int, done: int) -> None:
+            bar.update(task, total=total or None, completed=done)
+
+        yield tell

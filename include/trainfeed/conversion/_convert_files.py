@@ -1,0 +1,149 @@
+"""Files of any format → shards: the conversion that commands and the DAG offer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from trainfeed.conversion._conversion_options import AnyCodec, ConvertOptions, ShardFormat
+from trainfeed.conversion.samplefiles import (
+    ArrayEncoder,
+    SampleFile,
+    SourceOptions,
+    open_sample_file,
+    paths_of,
+    record_encoder,
+)
+from trainfeed.conversion.shardset import ConversionTarget, Encoding, ShardManifest
+from trainfeed.conversion.sorting import RunBuilder
+from trainfeed.errors import ConfigError, SampleShapeError
+from trainfeed.paths import SetWatch
+from trainfeed.recordio import Codec
+from trainfeed.samples import Schema
+
+__all__ = ["FileInputs", "add_file", "convert_files", "open_inputs"]
+
+Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+
+_CONVERT_DEFAULTS: Final = ConvertOptions()
+_SOURCE_DEFAULTS: Final = SourceOptions()
+
+
+@dataclass(frozen=True)
+class FileInputs:
+    """Files that hold the same kind of samples.
+
+    Attributes:
+        files: In the order in which their samples count.
+        encoding: What the samples are.
+        schema: Of typed samples.
+    """
+
+    files: tuple[SampleFile, ...]
+    encoding: Encoding
+    schema: Schema | None
+
+
+def open_inputs(paths: Iterable[Path], options: SourceOptions) -> FileInputs:
+    """Look at all files.
+
+    Raises:
+        ConfigError: There is none, or two hold different samples.
+        FormatError: A file is none of its format.
+    """
+    files = tuple(open_sample_file(path, options) for path in paths)
+    if not files:
+        raise ConfigError("expected at least one file to read, got none")
+    first = files[0]
+    for file in files:
+        if (file.encoding, file.schema) != (first.encoding, first.schema):
+            raise ConfigError(
+                f"expected files of the same samples, {first.path} has {_described(first)} and"
+                f" {file.path} has {_described(file)}"
+            )
+    return FileInputs(files, first.encoding, first.schema)
+
+
+def convert_files(  # noqa: PLR0913 (as for convert)
+    inputs: Paths,
+    output_path: str | os.PathLike[str],
+    num_shards: int,
+    name_prefix: str,
+    *,
+    seed: int = 0,
+    codec: AnyCodec = Codec.NONE,
+    source: SourceOptions = _SOURCE_DEFAULTS,
+    options: ConvertOptions = _CONVERT_DEFAULTS,
+) -> ShardManifest:
+    """Do what ``convert`` does with the samples of files, one file after another.
+
+    Args:
+        inputs: A path, comma list or glob, or a list of such; a folder stands for the set of shards
+            that it holds.
+        output_path: As for ``convert``.
+        num_shards: As for ``convert``.
+        name_prefix: As for ``convert``.
+        seed: As for ``convert``.
+        codec: As for ``convert``.
+        source: What the files do not say themselves.
+        options: As for ``convert``.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        NotFoundError: A part of ``inputs`` matches no file.
+        FormatError: A file is damaged.
+        ConfigError: The files hold different samples, or as for ``convert``.
+        StorageError: As for ``convert``.
+    """
+    paths = paths_of(inputs)
+    sets = SetWatch(paths)
+    with sets.explains():
+        opened = open_inputs(paths, source)
+    target = ConversionTarget(
+        Path(output_path).absolute(),
+        num_shards,
+        name_prefix,
+        seed,
+        opened.encoding,
+        opened.schema,
+        ShardFormat.of(codec, options),
+    )
+
+    def read(runs: RunBuilder) -> None:
+        with sets.explains():
+            for file in opened.files:
+                add_file(runs, file, target)
+        sets.require_unchanged()
+
+    return target.fill(read, options)
+
+
+def add_file(runs: RunBuilder, file: SampleFile, target: ConversionTarget) -> None:
+    """Give the samples of a file to a builder, as records of the target.
+
+    Raises:
+        FormatError: The file is damaged.
+    """
+    container = target.shard_format.file_format
+    if file.records is not None and file.container == container:
+        runs.add_all(file.records())
+    elif file.blocks is not None and target.schema is not None:
+        encoder = ArrayEncoder(target.schema, container)
+        for block in file.blocks():
+            runs.add_all(encoder.encode(block))
+    else:
+        encode = record_encoder(target.encoding, target.schema, container)
+        try:
+            runs.add_all(encode(file.samples()))
+        except SampleShapeError as error:
+            error.args = (f"{file.path}: {error.args[0]}",)
+            raise
+
+
+def _described(file: SampleFile) -> str:
+    return f"{file.encoding} samples of {file.schema.to_json()}" if file.schema else file.encoding

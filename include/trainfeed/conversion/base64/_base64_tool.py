@@ -1,0 +1,267 @@
+"""Base64 image files → one file per rank, shuffled over all of them, of equal length.
+
+Out of ``file_list`` and the files that it names come ``base64_rank_0`` … ``base64_rank_<n - 1>`` in
+the same folder, and a new ``file_list`` of their names. Inputs are never changed or deleted; the
+list as it was is kept as ``<file_list>.source``, from which a later run starts again. While files
+take their names, the list is the one of the sources, so a crash leaves no list of a half set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from trainfeed import faults
+from trainfeed.conversion._conversion_options import ConvertOptions
+from trainfeed.conversion._foreign_input import iter_lines, open_input
+from trainfeed.conversion.base64._base64_rows import BadRow, GoodRow, parse_row
+from trainfeed.conversion.sorting import RunBuilder, Spill, check_seed, iter_sorted, num_samples_of
+from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import new_file
+from trainfeed.storage.posix import file_lock, map_errors, remove_tree, replace_file, sync_dir
+
+__all__ = [
+    "QUARANTINE_NAME",
+    "Base64Report",
+    "process_base64",
+    "rank_file_name",
+    "read_file_list",
+]
+
+QUARANTINE_NAME: Final = "base64_quarantine.jsonl"
+_MAX_RANKS: Final = 100_000
+
+_RANK_FILE: Final = re.compile(r"base64_rank_[0-9]+")
+_SOURCE: Final = ".source"
+_STAGING: Final = ".base64."
+_WRITE_ROWS: Final = 256
+_DEFAULTS: Final = ConvertOptions()
+
+
+@dataclass(frozen=True)
+class Base64Report:
+    """What a run of the tool did.
+
+    Attributes:
+        files: Names of the rank files.
+        num_samples: Good rows of the inputs.
+        num_per_rank: Rows of every rank file.
+        num_padded: Rows that stand in the rank files a second time, to make them equal.
+        num_quarantined: Bad rows; they are in ``base64_quarantine.jsonl`` if there are any.
+    """
+
+    files: tuple[str, ...]
+    num_samples: int
+    num_per_rank: int
+    num_padded: int
+    num_quarantined: int
+
+
+def rank_file_name(rank: int) -> str:
+    """Return the name of a rank's file."""
+    return f"base64_rank_{rank}"
+
+
+def read_file_list(path: Path) -> list[str]:
+    """Return the names in a file list, blank lines left out.
+
+    Raises:
+        NotFoundError: There is no such file.
+        ConfigError: A name leads out of the folder, or stands there twice.
+    """
+    names = []
+    with open_input(path) as file:
+        for line in iter_lines(file, max_line_bytes=4096):
+            data = b"\0" if line.data is None else line.data
+            name = data.decode("utf-8", "surrogateescape").strip()
+            if not name:
+                continue
+            parts = name.split("/")
+            if name.startswith("/") or "\0" in name or {"", ".", ".."} & set(parts):
+                raise ConfigError(
+                    f"{path}, line {line.number}: expected the name of a file in the folder of the"
+                    f" data, got {name[:200]!r}"
+                )
+            names.append(name)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ConfigError(f"{path}: {twice[0]!r} stands there twice; its rows would be doubled")
+    return names
+
+
+def process_base64(
+    data_dir: str | os.PathLike[str],
+    file_list: str,
+    nranks: int,
+    *,
+    seed: int = 0,
+    options: ConvertOptions = _DEFAULTS,
+) -> Base64Report:
+    """Distribute the rows of base64 image files to ranks.
+
+    All rows are shuffled over all files; then rank ``r`` gets the ``r``-th run of ``ceil(n /
+    nranks)`` rows. Where they do not suffice, the first rows of the shuffled order follow again, as
+    often as it takes: with fewer rows than ranks, too. Equal inputs and seed give equal files.
+
+    Args:
+        data_dir: Folder of the files and of the list; results go there.
+        file_list: Name of the list in that folder, or a path.
+        nranks: From 1 to 100,000.
+        seed: Of the shuffle.
+        options: Memory and the folder for temporary files.
+
+    Returns:
+        What was done.
+
+    Raises:
+        ConfigError: ``nranks`` or the list is wrong.
+        NotFoundError: The list or a file in it is not there.
+        FormatError: There is no good row at all; nothing was changed.
+        StorageError: The file system refused.
+    """
+    if type(nranks) is not int or not 1 <= nranks <= _MAX_RANKS:
+        raise ConfigError(f"expected nranks from 1 to {_MAX_RANKS}, got {nranks!r}")
+    check_seed(seed)
+    folder = Path(data_dir)
+    list_path = folder / file_list
+    with map_errors(folder):
+        if not list_path.exists() and Path(file_list).exists():
+            list_path = Path(file_list)
+    with map_errors(folder), file_lock(folder / ".base64.lock"), _staging(folder) as staging:
+        source, names = _source_of(list_path)
+        work = staging if options.work_dir is None else Path(options.work_dir)
+        with Spill.anonymous(work) as spill:
+            num_bad = _read_rows(folder, names, staging, RunBuilder(spill, seed, 0, options))
+            num_samples = num_samples_of([spill])
+            if not num_samples:
+                raise FormatError(
+                    f"expected at least one row of base64 and label in {len(names)} files, got"
+                    f" {num_bad} bad ones; nothing was changed",
+                    path=str(list_path),
+                )
+            per_rank = -(-num_samples // nranks)
+            rows = _padded(spill, num_samples, per_rank * nranks, options.memory_bytes)
+            files = tuple(rank_file_name(rank) for rank in range(nranks))
+            for name in files:
+                _write_rows(staging / name, islice(rows, per_rank))
+        _publish(_Publication(folder, staging, list_path, source), files)
+    padded = per_rank * nranks - num_samples
+    return Base64Report(files, num_samples, per_rank, padded, num_bad)
+
+
+class _Publication(NamedTuple):
+    folder: Path
+    staging: Path
+    list_path: Path
+    source: bytes
+
+
+def _source_of(list_path: Path) -> tuple[bytes, list[str]]:
+    """Return the list of inputs as bytes and as names, also where the list is one of results."""
+    kept = list_path.with_name(list_path.name + _SOURCE)
+    names = read_file_list(list_path)
+    path = list_path
+    if names and all(map(_RANK_FILE.fullmatch, names)):
+        if not kept.exists():
+            raise ConfigError(
+                f"{list_path} lists results of this tool, and {kept} is not there to say what they"
+                " were made of; list the source files"
+            )
+        path, names = kept, read_file_list(kept)
+    if results := [name for name in names if _RANK_FILE.fullmatch(name)]:
+        raise ConfigError(
+            f"{path}: {results[0]!r} is the name of a result, which would be replaced"
+        )
+    with open_input(path) as file:
+        return file.read(), names
+
+
+def _read_rows(folder: Path, names: Sequence[str], staging: Path, runs: RunBuilder) -> int:
+    num_bad = 0
+    with ExitStack() as closing:
+        quarantine: BinaryIO | None = None
+        for name, number, row in _iter_rows(folder, names):
+            if isinstance(row, GoodRow):
+                runs.add(row.dump())
+                continue
+            if quarantine is None:
+                quarantine = closing.enter_context(new_file(staging / QUARANTINE_NAME))
+            num_bad += 1
+            quarantine.write(row.dump(name, number))
+        if quarantine is not None:
+            quarantine.flush()
+            os.fsync(quarantine.fileno())
+    runs.flush()
+    return num_bad
+
+
+def _iter_rows(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, int, GoodRow | BadRow]]:
+    for name in names:
+        with open_input(folder / name) as file:
+            for line in iter_lines(file):
+                # A blank line is no row; editors leave one at the end.
+                if line.data is None or line.data.strip():
+                    yield name, line.number, parse_row(line.data)
+
+
+def _padded(spill: Spill, num_samples: int, total: int, memory_bytes: int) -> Iterator[bytes]:
+    """Yield all rows in order, then the first ones again, up to ``total`` rows."""
+    left = total
+    while left:
+        wanted = min(left, num_samples)
+        for samples, start, stop in iter_sorted([spill], 0, wanted, memory_bytes=memory_bytes):
+            for low in range(start, stop, _WRITE_ROWS):
+                for row in samples.rows(low, min(low + _WRITE_ROWS, stop)):
+                    yield bytes(row)
+        left -= wanted
+
+
+def _write_rows(path: Path, rows: Iterable[bytes]) -> None:
+    with map_errors(path), new_file(path) as file:
+        file.writelines(rows)
+        file.flush()
+        os.fsync(file.fileno())
+    faults.point("base64.after_file")
+
+
+def _publish(publication: _Publication, files: Sequence[str]) -> None:
+    folder, staging, list_path, source = publication
+    replace_file(list_path.with_name(list_path.name + _SOURCE), source)
+    faults.point("base64.before_rename")
+    # From here on the list is that of the sources, until all results have their names.
+    replace_file(list_path, source)
+    for name in files:
+        (staging / name).replace(folder / name)
+        faults.point("base64.after_rename")
+    with suppress(FileNotFoundError):
+        (folder / QUARANTINE_NAME).unlink()
+    if (staging / QUARANTINE_NAME).exists():
+        (staging / QUARANTINE_NAME).replace(folder / QUARANTINE_NAME)
+    for path in list(folder.iterdir()):
+        if _RANK_FILE.fullmatch(path.name) and path.name not in files and path.is_file():
+            path.unlink()
+    sync_dir(folder)
+    replace_file(list_path, "".join(f"{name}\n" for name in files).encode())
+
+
+@contextmanager
+def _staging(folder: Path) -> Iterator[Path]:
+    # Under the lock, so whatever has such a name is left from a run that was killed.
+    for path in list(folder.iterdir()):
+        if path.name.startswith(_STAGING) and path.name.endswith(".tmp"):
+            remove_tree(path)
+    staging = folder / f"{_STAGING}{uuid.uuid4()}.tmp"
+    staging.mkdir(0o755)
+    try:
+        yield staging
+    finally:
+        with suppress(Exception):
+            remove_tree(staging)

@@ -1,0 +1,224 @@
+"""Columns of Parquet and Arrow files ↔ fields of typed samples.
+
+====================== ===============================================
+field                  column
+====================== ===============================================
+bool, int8 … float64   the same
+bytes, str             binary, string
+shape (k,)             fixed_size_list[k]
+shape (k, m)           fixed_size_list[k] of fixed_size_list[m]
+shape (None, …)        list of the rest
+optional               nullable
+====================== ===============================================
+
+Files that are written here carry the schema as JSON in their metadata, ``trainfeed.schema``, so it
+comes back exactly. Other files are read by their columns: further, a dictionary is what its values
+are, a list is (None,), ``large_`` types are as their small ones, a date32 is an int32 of days, and
+a timestamp or time an int64 in its own unit. A column that may hold nulls is optional, unless a
+Parquet file's statistics say that it holds none. Everything else, such as decimals and structs, is
+refused, unless ``ColumnOptions`` say that its parts are fields of their own, or that it is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from trainfeed.conversion.formats._arrow_json import require_json
+from trainfeed.errors import ConfigError, FormatError
+from trainfeed.samples import Field, Schema
+
+__all__ = ["ColumnOptions", "Place", "TableColumn", "arrow_schema", "columns_of"]
+
+Place: TypeAlias = tuple[int, ...]
+
+_METADATA: Final = b"trainfeed.schema"
+_TEXTS: Final = {"bytes": pa.binary(), "str": pa.string()}
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Return the columns for samples, with the schema itself in the metadata."""
+    columns = [pa.field(each.name, _type_of(each), nullable=each.optional) for each in schema]
+    return pa.schema(columns, metadata={_METADATA: json.dumps(schema.to_json()).encode()})
+
+
+def _type_of(field: Field) -> pa.DataType:
+    kind = _TEXTS.get(field.dtype) or pa.from_numpy_dtype(np.dtype(field.dtype))
+    for length in reversed(field.shape):
+        # A list of them may vary, and its items are never null.
+        item = pa.field("item", kind, nullable=False)
+        kind = pa.list_(item) if length is None else pa.list_(item, length)
+    return kind
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """What to do about columns that no field is like.
+
+    Attributes:
+        flatten: Structs whose parts become fields, ``image`` with ``bytes`` and ``path`` those of
+            ``image.bytes`` and ``image.path``; structs within them, too.
+        as_json: Columns of any type, and parts of structs that are flattened, that become fields of
+            JSON text; ``trainfeed.conversion.formats._arrow_json`` has the form.
+    """
+
+    flatten: tuple[str, ...] = ()
+    as_json: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """One field of the samples of a table.
+
+    Attributes:
+        field: The field.
+        place: Number of the column, and of the part of a struct, and so on.
+        is_json: Whether its values become JSON text.
+    """
+
+    field: Field
+    place: Place
+    is_json: bool = False
+
+    def of(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return its values of a batch; the parts of a struct that is null are null."""
+        column, *parts = self.place
+        values = batch.column(column)
+        for part in parts:
+            values = values.flatten()[part]
+        return values
+
+
+def columns_of(
+    columns: pa.Schema, nulls: Callable[[], Set[Place] | None], options: ColumnOptions
+) -> tuple[TableColumn, ...]:
+    """Return the fields for the columns of a file.
+
+    Args:
+        columns: The columns.
+        nulls: Gives the places of those that may hold a null, parts of structs in place of structs;
+            None where nothing is known. Not called for a file that carries its schema.
+        options: What to do about the others.
+
+    Raises:
+        ConfigError: A column has a type that samples have not, or the options name none.
+        FormatError: The metadata hold no schema, or that of other columns.
+    """
+    stored = (columns.metadata or {}).get(_METADATA)
+    if stored is not None:
+        if options != ColumnOptions():
+            raise ConfigError(
+                "expected a file whose columns are to be told what they are; this one carries its"
+                " schema: leave out what is to be flattened or made JSON"
+            )
+        schema = _stored_schema(columns, stored)
+        return tuple(TableColumn(field, (number,)) for number, field in enumerate(schema))
+    wanted = _Wanted(options, nulls())
+    found = tuple(
+        each for number, column in enumerate(columns) for each in wanted.fields(column, (number,))
+    )
+    wanted.require_used(columns.names)
+    return found
+
+
+def _stored_schema(columns: pa.Schema, stored: bytes) -> Schema:
+    try:
+        schema = Schema.from_json(json.loads(stored))
+    except ValueError as error:
+        raise FormatError(f"the metadata hold no schema: {error}") from error
+    expected = arrow_schema(schema)
+    if not expected.equals(columns, check_metadata=False):
+        raise FormatError(f"the metadata speak of {expected.names}, the file has {columns.names}")
+    return schema
+
+
+class _Wanted:
+    """Makes fields of columns, and knows which of the options were of use."""
+
+    def __init__(self, options: ColumnOptions, nulls: Set[Place] | None) -> None:
+        self._options = options
+        self._nulls = nulls
+        self._used: set[str] = set()
+
+    def fields(self, column: pa.Field, place: Place) -> Iterator[TableColumn]:
+        """Yield the fields of a column."""
+        name, kind = column.name, column.type
+        if name in self._options.as_json:
+            self._used.add(name)
+            require_json(name, kind)
+            field = Field(name, "str", (), self._optional(column, place))
+            yield TableColumn(field, place, is_json=True)
+        elif pa.types.is_struct(kind) and name in self._options.flatten:
+            self._used.add(name)
+            yield from self._parts(column, place)
+        else:
+            dtype, shape = _dtype_and_shape(name, kind)
+            yield TableColumn(Field(name, dtype, shape, self._optional(column, place)), place)
+
+    def _parts(self, column: pa.Field, place: Place) -> Iterator[TableColumn]:
+        for number in range(column.type.num_fields):
+            part = column.type.field(number)
+            name, nullable = f"{column.name}.{part.name}", column.nullable or part.nullable
+            named = pa.field(name, part.type, nullable)
+            if pa.types.is_struct(part.type) and name not in self._options.as_json:
+                yield from self._parts(named, (*place, number))
+            else:
+                yield from self.fields(named, (*place, number))
+
+    def require_used(self, names: list[str]) -> None:
+        """Check that every option has named something."""
+        unused = {*self._options.flatten, *self._options.as_json} - self._used
+        if unused:
+            raise ConfigError(
+                f"expected structs to flatten and columns to make JSON, got {sorted(unused)}; the"
+                f" file has {names}"
+            )
+
+    def _optional(self, column: pa.Field, place: Place) -> bool:
+        if self._nulls is None or not column.nullable:
+            return bool(column.nullable)
+        return any(each[: len(place)] == place for each in self._nulls)
+
+
+def _dtype_and_shape(name: str, column: pa.DataType) -> tuple[str, tuple[int | None, ...]]:
+    kind, shape = column, list[int | None]()
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    while (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ):
+        shape.append(kind.list_size if pa.types.is_fixed_size_list(kind) else None)
+        kind = kind.value_type
+    dtype = _dtype_of(kind)
+    if dtype is None or None in shape[1:] or (shape and dtype in _TEXTS):
+        remedy = f"--json-columns {name} makes JSON text of it"
+        if pa.types.is_struct(column):
+            first = column.field(0).name if column.num_fields else "…"
+            remedy = f"--flatten {name} makes the fields {name}.{first}, …, and {remedy}"
+        raise ConfigError(
+            f"column {name!r}: samples have no {column}; {remedy}; or cast or leave it out first"
+        )
+    return dtype, tuple(shape)
+
+
+def _dtype_of(kind: pa.DataType) -> str | None:
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return "bool" if pa.types.is_boolean(kind) else str(np.dtype(kind.to_pandas_dtype()))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return "str"
+    if (
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    ):
+        return "bytes"
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return "int32"
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_date64(kind):
+        return "int64"
+    return None

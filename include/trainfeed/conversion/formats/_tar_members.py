@@ -1,0 +1,289 @@
+"""What a tar of WebDataset is made of: members whose names have a key and an extension.
+
+``a/0001.seg.png`` is the part ``seg.png`` of the sample ``a/0001``: a key is all up to the first
+dot of the last word. The members of a sample stand side by side. Nothing is ever unpacked to disk,
+so a name can do no harm here; one that could elsewhere is refused all the same, since a key is what
+other programs make a path of.
+
+Python's ``tarfile`` ends in silence at a header that is damaged, and at the end of a file that was
+cut, and reads an extended header of any length at once. Both are looked after here.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple, cast
+
+import numpy as np
+import xxhash
+
+from trainfeed.conversion._foreign_input import open_input
+from trainfeed.errors import FormatError, TruncatedError
+from trainfeed.paths import FilePath
+
+__all__ = ["MAX_SAMPLE_BYTES", "Keys", "Member", "Tar", "open_tar", "parse_name"]
+
+MAX_SAMPLE_BYTES: Final = 64 << 20
+_MAX_PARTS: Final = 1000
+_BLOCK_BYTES: Final = 512
+# Extended headers hold a long name or two.
+_MAX_HEADER_BYTES: Final = 1 << 20
+# Programs fill up the last record behind the end, 10 KiB unless they are told more.
+_MAX_PADDING_BYTES: Final = 16 << 20
+_COMPRESSED: Final = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+
+
+class Member(NamedTuple):
+    """A file in a tar.
+
+    Attributes:
+        name: As it is written.
+        key: Of its sample.
+        part: Its extension, in lower case.
+        header_bytes: Where its header begins.
+        start_bytes: Where its content begins.
+        num_bytes: How long that is.
+    """
+
+    name: str
+    key: str
+    part: str
+    header_bytes: int
+    start_bytes: int
+    num_bytes: int
+
+
+def parse_name(name: str) -> tuple[str, str]:
+    """Return key and extension, in lower case, of the name of a member.
+
+    Raises:
+        ValueError: It has none, or is no name for a file; says why.
+    """
+    folder, slash, last = name.rpartition("/")
+    words = folder.split("/") if slash else []
+    if name.startswith("/") or ".." in words or "" in words or "\\" in name:
+        raise ValueError("expected the path of a file below the folder it is unpacked to")
+    if not name.isprintable():
+        raise ValueError("expected a name of characters that can be shown")
+    stem, _, part = last.partition(".")
+    if not stem or not part:
+        raise ValueError(
+            "expected a name with key and extension, such as 0001.jpg; leave such members out"
+        )
+    if stem.startswith("__") and stem.endswith("__"):
+        raise ValueError(f"expected a sample, {stem!r} is what WebDataset calls metadata")
+    return f"{folder}{slash}{stem}", part.lower()
+
+
+class Keys:
+    """The keys that were seen: 16 bytes for each."""
+
+    def __init__(self) -> None:
+        self._digests = bytearray()
+
+    def add(self, key: str) -> None:
+        """Take a key."""
+        self._digests += xxhash.xxh3_128_digest(key.encode())
+
+    def require_different(self) -> None:
+        """Check them all.
+
+        Raises:
+            ValueError: One was there twice; says how many.
+        """
+        digests = np.frombuffer(self._digests, [("low", "<u8"), ("high", "<u8")])
+        doubled = len(digests) - len(np.unique(digests))
+        if doubled:
+            raise ValueError(
+                f"expected the members of a sample side by side and keys that differ, {doubled} of"
+                f" {len(digests)} keys come again later; sort the names and pack them again"
+            )
+
+
+class Tar:
+    """An open tar.
+
+    Args:
+        file: The file.
+        path: What to call it.
+    """
+
+    def __init__(self, file: BinaryIO, path: FilePath) -> None:
+        self._file = file
+        self._path = str(path)
+        self._num_bytes = os.fstat(file.fileno()).st_size
+
+    def iter_samples(self) -> Iterator[list[Member]]:
+        """Yield the members of each sample; reads nothing but headers.
+
+        Raises:
+            TruncatedError: The file ends early.
+            FormatError: A header is damaged, or a member is something else than a file of a sample,
+                or larger than a sample may be.
+        """
+        keys, found = Keys(), list[Member]()
+        for member in self._iter_members():
+            if found and member.key != found[0].key:
+                yield found
+                found = []
+            if not found:
+                keys.add(member.key)
+            self._require_fitting(found, member)
+            found.append(member)
+        if found:
+            yield found
+        try:
+            keys.require_different()
+        except ValueError as error:
+            raise FormatError(str(error), path=self._path) from error
+
+    def read(self, member: Member) -> bytes:
+        """Return the content of a member.
+
+        Raises:
+            TruncatedError: The file ends within.
+        """
+        self._file.seek(member.start_bytes)
+        data = self._file.read(member.num_bytes)
+        if len(data) < member.num_bytes:
+            raise self._truncated(member.header_bytes)
+        return data
+
+    def refused(self, member: Member, why: str) -> FormatError:
+        """Return the error of a member that is read and not taken."""
+        return self._refused(member.name, member.header_bytes, why)
+
+    def _iter_members(self) -> Iterator[Member]:
+        self._require_plain()
+        bounded = cast("BinaryIO", _Headers(self._file))
+        end = -1
+        try:
+            with tarfile.open(fileobj=bounded, mode="r:", encoding="utf-8", errors="strict") as tar:
+                while (info := tar.next()) is not None:
+                    # What is kept of each would grow with the file.
+                    tar.members = []  # type: ignore[attr-defined]
+                    end = _require_forward(end, info)
+                    if not info.isdir():
+                        yield self._member(info)
+                end = int(tar.offset)
+        except (tarfile.TarError, UnicodeError, OverflowError, ValueError) as error:
+            if isinstance(error, tarfile.ReadError) and self._is_at_end():
+                raise self._truncated(max(end, 0)) from error
+            raise FormatError(
+                f"the tar is damaged: {error}", path=self._path, offset_bytes=max(end, 0)
+            ) from error
+        self._require_end(end)
+
+    def _member(self, info: tarfile.TarInfo) -> Member:
+        try:
+            _require_readable(info)
+            key, part = parse_name(info.name)
+        except ValueError as error:
+            raise self._refused(info.name, info.offset, str(error)) from error
+        if info.offset_data + info.size > self._num_bytes:
+            raise self._truncated(info.offset)
+        return Member(info.name, key, part, info.offset, info.offset_data, info.size)
+
+    def _require_fitting(self, found: list[Member], member: Member) -> None:
+        if any(each.part == member.part for each in found):
+            raise self.refused(
+                member, f"expected one member {member.part!r} in the sample {member.key!r}, got two"
+            )
+        num_bytes = member.num_bytes + sum(each.num_bytes for each in found)
+        if num_bytes > MAX_SAMPLE_BYTES or len(found) >= _MAX_PARTS:
+            raise self.refused(
+                member,
+                f"expected samples of at most {MAX_SAMPLE_BYTES} bytes in {_MAX_PARTS} members",
+            )
+
+    def _require_plain(self) -> None:
+        self._file.seek(0)
+        head = self._file.read(8)
+        self._file.seek(0)
+        for start, name in _COMPRESSED.items():
+            if head.startswith(start):
+                raise FormatError(
+                    f"expected a tar without compression, got one with {name}, in which samples"
+                    " have no places; decompress it first",
+                    path=self._path,
+                )
+
+    def _require_end(self, end: int) -> None:
+        """Check that the tar ends where ``tarfile`` has stopped: a block of zeros and no more."""
+        self._file.seek(end)
+        block = self._file.read(_BLOCK_BYTES)
+        if len(block) < _BLOCK_BYTES:
+            raise self._truncated(end)
+        if any(block):
+            raise FormatError("a header of the tar is damaged", path=self._path, offset_bytes=end)
+        padding_bytes = self._num_bytes - end - _BLOCK_BYTES
+        if padding_bytes > _MAX_PADDING_BYTES or any(self._file.read(padding_bytes)):
+            raise FormatError(
+                "expected nothing behind the end of the tar; one file holds one tar, and programs"
+                " read the first one only",
+                path=self._path,
+                offset_bytes=end,
+            )
+
+    def _is_at_end(self) -> bool:
+        return self._file.tell() >= self._num_bytes
+
+    def _truncated(self, offset_bytes: int) -> TruncatedError:
+        return TruncatedError(
+            "the tar ends early: expected the whole of the member that begins here, or the block of"
+            " zeros at the end; copy the file again",
+            path=self._path,
+            offset_bytes=offset_bytes,
+        )
+
+    def _refused(self, name: str, offset_bytes: int, why: str) -> FormatError:
+        return FormatError(
+            f"member {name[:200]!r}: {why}", path=self._path, offset_bytes=offset_bytes
+        )
+
+
+@contextmanager
+def open_tar(path: FilePath) -> Iterator[Tar]:
+    """Open a tar.
+
+    Raises:
+        NotFoundError: Nothing has the name.
+        FormatError: Something else than a file has it.
+    """
+    with open_input(path) as file:
+        yield Tar(file, Path(path))
+
+
+def _require_forward(end: int, info: tarfile.TarInfo) -> int:
+    if not end < info.offset <= info.offset_data or info.size < 0:
+        raise tarfile.HeaderError("a header leads backwards")
+    return info.offset
+
+
+def _require_readable(info: tarfile.TarInfo) -> None:
+    if not info.isreg() or info.issparse():
+        raise ValueError("expected a plain file, got a link, a device or a sparse file")
+    if info.size > MAX_SAMPLE_BYTES:
+        raise ValueError(f"expected at most {MAX_SAMPLE_BYTES} bytes, got {info.size}")
+
+
+class _Headers:
+    """A file of which ``tarfile`` reads headers only, none of them of any length it likes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.tell, self.seek = file.tell, file.seek
+
+    def read(self, num_bytes: int) -> bytes:
+        if num_bytes > _MAX_HEADER_BYTES:
+            raise tarfile.HeaderError(f"an extended header states {num_bytes} bytes")
+        return self._file.read(num_bytes)

@@ -1,0 +1,103 @@
+"""What the records of a single file are: ``<file>.schema.json`` beside it.
+
+A record file does not say what its records mean. Shards of a set have a manifest; a file that is
+written alone gets this.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.conversion._foreign_input import read_small
+from trainfeed.conversion.shardset import Encoding, ShardManifest, ShardName
+from trainfeed.dataset import Version, canonical
+from trainfeed.dataset.layout import MANIFEST
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.paths import FilePath
+from trainfeed.samples import Schema
+from trainfeed.storage.posix import replace_file
+
+__all__ = ["known_encoding", "load_schema", "sidecar_path", "write_sidecar"]
+
+_FORMAT: Final = "trainfeed-schema/1"
+
+
+def sidecar_path(path: Path) -> Path:
+    """Return where the account of a file's records is."""
+    return path.with_name(f"{path.name}.schema.json")
+
+
+def write_sidecar(path: Path, encoding: Encoding, schema: Schema | None) -> None:
+    """Say what the records of a file are."""
+    fields = None if schema is None else schema.to_json()
+    value = {"format": _FORMAT, "encoding": str(encoding), "schema": fields}
+    replace_file(sidecar_path(path), (json.dumps(value, indent=1) + "\n").encode())
+
+
+def known_encoding(path: Path) -> tuple[Encoding, Schema | None]:
+    """Return what the records of a file are, by the manifest of its set or version, or by a file.
+
+    Raises:
+        FormatError: The manifest, or what is beside it, is damaged.
+    """
+    manifest = _manifest_of(path)
+    if manifest is not None:
+        return manifest.encoding, manifest.schema
+    schema = _schema_of_version(path)
+    if schema is not None:
+        return Encoding.TYPED, schema
+    try:
+        data = read_small(sidecar_path(path))
+    except NotFoundError:
+        return Encoding.BYTES, None
+    return _parse(data, sidecar_path(path))
+
+
+def load_schema(path: FilePath) -> Schema:
+    """Read a schema: a list of fields, or an object that has one as ``schema``.
+
+    Raises:
+        FormatError: The file is no JSON.
+        ConfigError: It holds no schema.
+    """
+    value = canonical.loads(read_small(Path(path)), path=str(path))
+    if isinstance(value, dict):
+        value = value.get("schema")
+    if value is None:
+        raise ConfigError(f"{path}: expected a list of fields, or an object with a schema")
+    return Schema.from_json(value)
+
+
+def _parse(data: bytes, path: Path) -> tuple[Encoding, Schema | None]:
+    value: Any = canonical.loads(data, path=str(path))
+    try:
+        if value["format"] != _FORMAT:
+            raise FormatError(f"expected format {_FORMAT}, got {value['format']!r}", path=str(path))
+        encoding = Encoding(value["encoding"])
+        schema = Schema.from_json(value["schema"]) if encoding is Encoding.TYPED else None
+    except (KeyError, TypeError, ValueError, ConfigError) as error:
+        raise FormatError(f"expected an account of records: {error}", path=str(path)) from error
+    return encoding, schema
+
+
+def _manifest_of(path: Path) -> ShardManifest | None:
+    """Return the manifest of the set that a file is a shard of, if there is one."""
+    name = ShardName.parse(path.name)
+    if name is None:
+        return None
+    try:
+        manifest = ShardManifest.load(path.parent, name.prefix)
+    except NotFoundError:
+        return None
+    return manifest if path.name in {shard.name for shard in manifest.shards} else None
+
+
+def _schema_of_version(path: Path) -> Schema | None:
+    """Return the schema of the published version that a file is a shard of, if it is one."""
+    if not (path.parent / MANIFEST).is_file():
+        return None
+    version = Version.open(path.parent)
+    shards = {shard.name for split in version.manifest.splits.values() for shard in split.shards}
+    return version.schema if path.name in shards else None

@@ -1,0 +1,138 @@
+"""What format a file is in: by its first bytes, by its name only where those say nothing."""
+
+from __future__ import annotations
+
+import zlib
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from trainfeed.conversion._foreign_input import open_input
+from trainfeed.conversion.formats import NPY_MAGIC, begins_stream
+from trainfeed.errors import FormatError
+from trainfeed.paths import FilePath
+from trainfeed.tfrecord import MAX_RECORD_BYTES
+
+__all__ = ["Format", "format_of", "format_of_name"]
+
+_HEAD_BYTES: Final = 4096
+
+
+class Format(StrEnum):
+    """A format that samples or records are stored in."""
+
+    RECORDIO = "recordio"
+    TFRECORD = "tfrecord"
+    PARQUET = "parquet"
+    ARROW = "arrow"
+    IDX = "idx"
+    JSON_LINES = "jsonl"
+    CSV = "csv"
+    LIBSVM = "libsvm"
+    WEBDATASET = "webdataset"
+    NPY = "npy"
+    NPZ = "npz"
+
+
+_SUFFIXES: Final = {
+    ".recordio": Format.RECORDIO,
+    ".tfrecord": Format.TFRECORD,
+    ".tfrecords": Format.TFRECORD,
+    ".parquet": Format.PARQUET,
+    ".arrow": Format.ARROW,
+    ".feather": Format.ARROW,
+    ".idx": Format.IDX,
+    ".jsonl": Format.JSON_LINES,
+    ".ndjson": Format.JSON_LINES,
+    ".csv": Format.CSV,
+    ".tsv": Format.CSV,
+    ".libsvm": Format.LIBSVM,
+    ".svm": Format.LIBSVM,
+    ".libfm": Format.LIBSVM,
+    ".tar": Format.WEBDATASET,
+    ".tgz": Format.WEBDATASET,
+    ".npy": Format.NPY,
+    ".npz": Format.NPZ,
+}
+_STARTS: Final = {
+    b"\x04\x03\x02\x01": Format.RECORDIO,
+    b"PAR1": Format.PARQUET,
+    b"ARROW1\0\0": Format.ARROW,
+    NPY_MAGIC: Format.NPY,
+    b"PK\x03\x04": Format.NPZ,
+}
+_IDX_TYPES: Final = frozenset({8, 9, 11, 12, 13, 14})
+
+
+def format_of(path: FilePath) -> Format:
+    """Return the format of a file.
+
+    Raises:
+        FormatError: Neither content nor name say what it is.
+        NotFoundError: There is no such file.
+    """
+    with open_input(path) as file:
+        head = file.read(_HEAD_BYTES)
+    found = _format_of_content(head)
+    if found is not None:
+        return found
+    by_name = format_of_name(Path(path))
+    if by_name is not None:
+        return by_name
+    # Shards have no suffix, and a set may have empty ones.
+    if not head:
+        return Format.RECORDIO
+    raise FormatError(
+        f"expected a file of {', '.join(Format)}, it begins with {head[:8].hex()}; name its format",
+        path=str(path),
+    )
+
+
+def _format_of_content(head: bytes) -> Format | None:
+    for start, found in _STARTS.items():
+        if head.startswith(start):
+            return found
+    if begins_stream(head):
+        return Format.ARROW
+    inflated = _inflated(head)
+    if _is_tar(head) or _is_tar(inflated):
+        return Format.WEBDATASET
+    if _is_tfrecord(head) or _is_tfrecord(inflated):
+        return Format.TFRECORD
+    return Format.IDX if _is_idx(head) or _is_idx(inflated) else None
+
+
+def format_of_name(path: Path) -> Format | None:
+    """Return the format that a file name stands for, None when it says nothing."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if ".tar" in suffixes[-2:]:
+        return Format.WEBDATASET
+    suffixes = [suffix for suffix in suffixes if suffix != ".gz"]
+    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def _is_tfrecord(head: bytes) -> bool:
+    from crc32c import crc32c
+
+    if len(head) < 12 or int.from_bytes(head[:8], "little") > MAX_RECORD_BYTES:
+        return False
+    crc = crc32c(head[:8])
+    masked = (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+    return masked == int.from_bytes(head[8:12], "little")
+
+
+def _is_tar(head: bytes) -> bool:
+    return head[257:262] == b"ustar"
+
+
+def _is_idx(head: bytes) -> bool:
+    return len(head) >= 8 and head[:2] == b"\0\0" and head[2] in _IDX_TYPES and 1 <= head[3] <= 8
+
+
+def _inflated(head: bytes) -> bytes:
+    for window_bits in (31, 15):
+        try:
+            return zlib.decompressobj(window_bits).decompress(head, 512)
+        except zlib.error:
+            continue
+    return b""

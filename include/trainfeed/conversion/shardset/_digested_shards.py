@@ -1,0 +1,187 @@
+"""Samples in order → shard files in a folder, each with its size and digest."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from trainfeed import faults
+from trainfeed.conversion._conversion_options import RecordSink, ShardFormat
+from trainfeed.conversion.sorting import SortedParts
+from trainfeed.errors import FormatError
+from trainfeed.paths import new_file
+from trainfeed.recordio import RecordWriter
+from trainfeed.storage.posix import map_errors
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+__all__ = ["DigestingFile", "ShardInfo", "write_records", "write_shards"]
+
+# Records handed to a writer at once: their copy stays in the processor's cache.
+_STEP_BYTES: Final = 1 << 20
+# A set up to this size is likely to be read again at once, and takes no fresh memory to speak of.
+_CACHED_BYTES: Final = 256 << 20
+
+
+class ShardInfo(NamedTuple):
+    """What a manifest says about a shard.
+
+    Attributes:
+        name: Its file name.
+        num_records: How many records it has.
+        num_bytes: Size of the file.
+        digest: XXH3-128 of the file, 32 hex digits.
+    """
+
+    name: str
+    num_records: int
+    num_bytes: int
+    digest: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for a manifest."""
+        return {
+            "name": self.name,
+            "records": self.num_records,
+            "bytes": self.num_bytes,
+            "xxh3_128": self.digest,
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> ShardInfo:
+        """Read what ``to_json`` gives.
+
+        Raises:
+            FormatError: ``value`` is something else.
+        """
+        try:
+            info = cls(value["name"], value["records"], value["bytes"], value["xxh3_128"])
+        except (KeyError, TypeError) as error:
+            raise FormatError(f"expected the account of a shard, got {value!r}") from error
+        texts, numbers = (info.name, info.digest), (info.num_records, info.num_bytes)
+        if not all(type(text) is str for text in texts) or not all(
+            type(number) is int and number >= 0 for number in numbers
+        ):
+            raise FormatError(f"expected the account of a shard, got {value!r}")
+        return info
+
+
+class DigestingFile(io.RawIOBase):
+    """A new file that knows the digest of what was written to it.
+
+    Args:
+        path: Where; the file must not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.name = str(path)
+        self.num_bytes = 0
+        self._digest = xxhash.xxh3_128()
+        with map_errors(path):
+            self._file: BinaryIO = new_file(path, buffering=0)
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self.num_bytes
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write what the file takes and return how much that is."""
+        view = memoryview(data).cast("B")
+        num_bytes = self._file.write(view)
+        self._digest.update(view[:num_bytes])
+        self.num_bytes += num_bytes
+        return num_bytes
+
+    def seal(self, *, keep_cached: bool) -> str:
+        """Sync and close the file; return the digest.
+
+        Args:
+            keep_cached: Leave its pages in the system's cache. Else the next file uses them again,
+                where the kernel would have to look for fresh memory.
+        """
+        with map_errors(self.name):
+            os.fsync(self._file.fileno())
+            if not keep_cached:
+                os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        self.close()
+        return self._digest.hexdigest()
+
+    def close(self) -> None:
+        """Close the file; safe to call twice."""
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def write_shards(
+    samples: SortedParts,
+    folder: Path,
+    shards: Sequence[tuple[str, int]],
+    *,
+    shard_format: ShardFormat,
+) -> Iterator[ShardInfo]:
+    """Write consecutive shards.
+
+    Args:
+        samples: All samples of the shards, from ``iter_sorted``.
+        folder: Where the files go; none of their names is taken.
+        shards: Name and number of samples of each.
+        shard_format: How they are stored.
+
+    Yields:
+        Each shard, when it is on disk.
+
+    Raises:
+        FormatError: A spill file is damaged.
+        QuotaExceededError: The disk is full.
+        StorageError: A file refused the bytes.
+    """
+    rows, num_bytes = _iter_rows(samples), 0
+    rest: NDArray[Any] | list[bytes] = []
+    for name, size in shards:
+        file = DigestingFile(folder / name)
+        try:
+            with shard_format.open_sink(cast("BinaryIO", file)) as sink:
+                left = size
+                while left:
+                    rest = rest if len(rest) > 0 else next(rows)
+                    write_records(sink, rest[:left])
+                    left, rest = left - len(rest[:left]), rest[left:]
+            num_bytes += file.num_bytes
+            digest = file.seal(keep_cached=num_bytes <= _CACHED_BYTES)
+        finally:
+            file.close()
+        faults.point("convert.after_shard")
+        yield ShardInfo(name, size, file.num_bytes, digest)
+
+
+def write_records(sink: RecordSink, records: NDArray[Any] | Sequence[bytes]) -> None:
+    """Write records of one size as an array, or any as a sequence."""
+    if isinstance(records, np.ndarray) and isinstance(sink, RecordWriter):
+        sink.write_array(records)
+        return
+    items = map(np.void.tobytes, records) if isinstance(records, np.ndarray) else records
+    for record in items:
+        sink.write(record)
+
+
+def _iter_rows(
+    parts: SortedParts,
+) -> Iterator[NDArray[Any] | list[bytes]]:
+    for samples, start, stop in parts:
+        step = samples.num_rows_of(_STEP_BYTES)
+        for low in range(start, stop, step):
+            yield samples.rows(low, min(low + step, stop))

@@ -1,0 +1,217 @@
+"""The manifest of a set of shards: ``<prefix>.shards.json`` beside them, written last.
+
+It says everything that a reader must know and notices what a listing cannot: a shard that is
+missing, cut, of another conversion, or not of the set at all. It names no time and no place, so
+that equal conversions have equal manifests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import xxhash
+
+from trainfeed.conversion._conversion_options import ShardFormat
+from trainfeed.conversion._foreign_input import read_small
+from trainfeed.conversion.shardset._digested_shards import ShardInfo
+from trainfeed.conversion.shardset._shard_names import ShardName, shard_name
+from trainfeed.dataset import canonical
+from trainfeed.dataset.sealed import require_intact, seal
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import FilePath, manifest_name
+from trainfeed.samples import Schema
+from trainfeed.storage.posix import map_errors
+
+__all__ = ["Encoding", "ShardManifest", "is_shard_of"]
+
+_FORMAT: Final = "trainfeed-shards/1"
+_KEYS: Final = frozenset(
+    {
+        "format",
+        "prefix",
+        "seed",
+        "samples",
+        "encoding",
+        "schema",
+        "files",
+        "shards",
+        "num_shards",
+        "digest",
+    }
+)
+_BLOCK_BYTES: Final = 1 << 20
+
+
+class Encoding(StrEnum):
+    """What the records of a set are.
+
+    TYPED are samples of a schema, VALUE are samples that carry their types themselves, and BYTES
+    are records of which nothing is known.
+    """
+
+    TYPED = "typed"
+    VALUE = "value"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True)
+class ShardManifest:
+    """What a conversion has made.
+
+    Attributes:
+        prefix: Start of the shards' names.
+        seed: Of the shuffle.
+        encoding: What the records are.
+        schema: Of typed samples, else None.
+        shard_format: How records are stored.
+        shards: The files, in order.
+    """
+
+    prefix: str
+    seed: int
+    encoding: Encoding
+    schema: Schema | None
+    shard_format: ShardFormat
+    shards: tuple[ShardInfo, ...]
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples the shards hold together."""
+        return sum(shard.num_records for shard in self.shards)
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of all shards together."""
+        return sum(shard.num_bytes for shard in self.shards)
+
+    def dump(self) -> bytes:
+        """Return the file's content: one shard a line, and a digest of all that in the last one."""
+        head = {
+            "format": _FORMAT,
+            "prefix": self.prefix,
+            "num_shards": len(self.shards),
+            "samples": self.num_samples,
+            "seed": self.seed,
+            "encoding": str(self.encoding),
+            "schema": None if self.schema is None else self.schema.to_json(),
+            "files": self.shard_format.to_json(),
+        }
+        lines = [json.dumps(shard.to_json()) for shard in self.shards]
+        text = json.dumps(head, indent=1)[:-2] + ',\n "shards": [\n'
+        return seal((text + ",\n".join(f"  {line}" for line in lines) + "\n ]\n}\n").encode())
+
+    @classmethod
+    def load(cls, folder: FilePath, prefix: str) -> ShardManifest:
+        """Read the manifest of the set ``prefix`` in a folder.
+
+        Raises:
+            NotFoundError: There is none: the set is not complete, or no conversion made it.
+            ChecksumError: It is not the one that was written.
+            FormatError: It is no manifest of shards.
+        """
+        path = Path(folder) / manifest_name(prefix)
+        try:
+            data = read_small(path)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"{path} is not there: no conversion has completed the set {prefix!r} in this"
+                " folder; convert again, which also finishes an interrupted publication"
+            ) from error
+        value = canonical.loads(data, path=str(path))
+        require_intact(data, path=str(path))
+        try:
+            manifest = cls._from_json(value)
+        except FormatError as error:
+            error.path = str(path)
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"expected a manifest of shards: {error}", path=str(path)) from error
+        if manifest.prefix != prefix:
+            raise FormatError(
+                f"expected the manifest of {prefix!r}, got that of {manifest.prefix!r}",
+                path=str(path),
+            )
+        return manifest
+
+    @classmethod
+    def _from_json(cls, value: Mapping[str, Any]) -> ShardManifest:
+        if value.keys() != _KEYS or value["format"] != _FORMAT:
+            raise FormatError(f"expected a manifest of format {_FORMAT}")
+        schema = value["schema"]
+        manifest = cls(
+            prefix=str(value["prefix"]),
+            seed=int(value["seed"]),
+            encoding=Encoding(value["encoding"]),
+            schema=None if schema is None else Schema.from_json(schema),
+            shard_format=ShardFormat.from_json(value["files"]),
+            shards=tuple(map(ShardInfo.from_json, value["shards"])),
+        )
+        if (manifest.schema is not None) != (manifest.encoding is Encoding.TYPED):
+            raise FormatError("a set has a schema if it is typed, and only then")
+        names = [shard.name for shard in manifest.shards]
+        count = len(names)
+        if names != [shard_name(manifest.prefix, i, count) for i in range(count)] or not names:
+            raise FormatError(f"expected the names of all shards in order, got {names[:3]} …")
+        if (value["samples"], value["num_shards"]) != (manifest.num_samples, count):
+            raise FormatError("the numbers of samples or shards contradict the shards' accounts")
+        return manifest
+
+    def problems(self, folder: FilePath, *, deep: bool = False) -> list[str]:
+        """Compare the files of a folder with the manifest.
+
+        Args:
+            folder: Where the set is.
+            deep: Read all files and compare their digests; else names and sizes.
+
+        Returns:
+            What is wrong, each with the file's name: a shard that is missing, has another size or
+            digest, or is no shard of this set although its name says so.
+        """
+        folder = Path(folder)
+        with map_errors(folder):
+            found = {path.name: path for path in sorted(folder.iterdir())}
+        problems = [
+            f"{name}: a foreign shard, not of this set of {len(self.shards)}"
+            for name in found
+            if is_shard_of(name, self.prefix) and name not in self._by_name
+        ]
+        for shard in self.shards:
+            problem = _problem(shard, folder / shard.name, deep=deep)
+            problems += [problem] if problem else []
+        return problems
+
+    @property
+    def _by_name(self) -> dict[str, ShardInfo]:
+        return {shard.name: shard for shard in self.shards}
+
+
+def is_shard_of(name: str, prefix: str) -> bool:
+    """Return whether a file name is that of a shard of some set ``prefix``."""
+    parsed = ShardName.parse(name)
+    return parsed is not None and parsed.prefix == prefix
+
+
+def _problem(shard: ShardInfo, path: Path, *, deep: bool) -> str | None:
+    if not path.is_file():
+        return f"{shard.name}: missing"
+    with map_errors(path):
+        num_bytes = path.stat().st_size
+    if num_bytes != shard.num_bytes:
+        return f"{shard.name}: expected {shard.num_bytes} bytes, got {num_bytes}"
+    if deep and (digest := _digest_of(path)) != shard.digest:
+        return f"{shard.name}: expected digest {shard.digest}, got {digest}"
+    return None
+
+
+def _digest_of(path: Path) -> str:
+    digest = xxhash.xxh3_128()
+    buffer = bytearray(_BLOCK_BYTES)
+    with map_errors(path), path.open("rb", buffering=0) as file:
+        while num_bytes := file.readinto(buffer):
+            digest.update(memoryview(buffer)[:num_bytes])
+    return digest.hexdigest()

@@ -1,0 +1,89 @@
+"""Records as they come → runs on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed import faults
+from trainfeed.conversion._conversion_options import ConvertOptions
+from trainfeed.conversion.sorting._conversion_order import sort_keys
+from trainfeed.conversion.sorting._sample_spill import Spill
+
+__all__ = ["RunBuilder"]
+
+# What a record takes besides its bytes: as an object of a list, or as a row with its key.
+_OBJECT_BYTES: Final = 64
+_ROW_BYTES: Final = 40
+
+
+class RunBuilder:
+    """Collects records and spills them, a run at a time.
+
+    Args:
+        spill: Where runs go.
+        seed: Of the shuffle.
+        start: Ordinal of the first record.
+        options: Memory, and whom to tell.
+    """
+
+    def __init__(self, spill: Spill, seed: int, start: int, options: ConvertOptions) -> None:
+        self._spill = spill
+        self._seed = seed
+        self._next = start
+        self._options = options
+        self._records: list[bytes] = []
+        self._rows: NDArray[Any] = np.empty(0, "V1")
+        self._num_rows = 0
+        self._weight = 0
+
+    def add(self, record: bytes) -> None:
+        """Add a record."""
+        if self._num_rows:
+            self.flush()
+        self._records.append(record)
+        self._weight += len(record) + _OBJECT_BYTES
+        if self._weight >= self._options.memory_bytes:
+            self.flush()
+
+    def add_array(self, records: NDArray[Any]) -> None:
+        """Add records of one size, shape ``(n,)``; they are copied."""
+        records = records.view(f"V{records.itemsize}")
+        if self._records:
+            self.flush()
+        if self._rows.dtype != records.dtype:
+            self.flush()
+            room = self._options.memory_bytes // (records.itemsize + _ROW_BYTES)
+            self._rows = np.empty(max(1, room), records.dtype)
+        while len(records):
+            taken = records[: len(self._rows) - self._num_rows]
+            self._rows[self._num_rows : self._num_rows + len(taken)] = taken
+            self._num_rows += len(taken)
+            records = records[len(taken) :]
+            if self._num_rows == len(self._rows):
+                self.flush()
+
+    def add_all(self, records: NDArray[Any] | Iterable[bytes]) -> None:
+        """Add records of one size as an array, or any one by one."""
+        if isinstance(records, np.ndarray):
+            self.add_array(records)
+            return
+        for record in records:
+            self.add(record)
+
+    def flush(self) -> None:
+        """Spill what is here: rows or single records, never both, so that they stay in order."""
+        rows = self._rows[: self._num_rows]
+        for records in (rows, self._records):
+            if len(records):
+                stop = self._next + len(records)
+                ordinals = np.arange(self._next, stop, dtype=np.uint64)
+                self._spill.append(sort_keys(self._seed, ordinals), records)
+                self._next = stop
+                faults.point("convert.after_run")
+        self._records, self._num_rows, self._weight = [], 0, 0
+        if self._options.on_progress is not None:
+            self._options.on_progress(self._next, 0)

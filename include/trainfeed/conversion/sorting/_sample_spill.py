@@ -1,0 +1,233 @@
+"""Samples on disk between reading and writing: a file of runs, each sorted by key."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.conversion.sorting._holes import punch_hole
+from trainfeed.conversion.sorting._run_layout import (
+    FIXED_BYTES,
+    HEAD_BYTES,
+    NUM_BUCKETS,
+    TABLE_BYTES,
+    BucketRun,
+    LoadedBuckets,
+    Records,
+    Slice,
+    SortedRun,
+    dump_head,
+    parse_head,
+    verify_buckets,
+)
+from trainfeed.dataset.identity import Uint64s
+from trainfeed.errors import FormatError, TruncatedError
+from trainfeed.storage.posix import map_errors
+
+__all__ = ["Spill"]
+
+# Written at once: large enough for the disk, small against the memory of a run.
+_WRITE_BYTES: Final = 4 << 20
+
+
+class Spill:
+    """A file of runs; as a context manager it closes the file.
+
+    Args:
+        file: An unbuffered binary file, empty or as ``runs`` say.
+        path: What to call it in messages.
+
+    Attributes:
+        runs: What it holds, in the order of the file.
+        num_samples: Samples per bucket, shape ``(1024,)``.
+        payload_bytes: Bytes of their records per bucket, shape ``(1024,)``.
+    """
+
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self._file = file
+        self._fd = file.fileno()
+        self._path = path
+        self._can_discard = True
+        self.runs: list[BucketRun] = []
+        self.num_samples = np.zeros(NUM_BUCKETS, np.int64)
+        self.payload_bytes = np.zeros(NUM_BUCKETS, np.int64)
+
+    @classmethod
+    def anonymous(cls, folder: Path) -> Self:
+        """Make an empty one that has no name: it is gone with the process, however that ends."""
+        with map_errors(folder):
+            file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 (closed by close)
+        return cls(file, f"a nameless file in {folder}")
+
+    @classmethod
+    def create(cls, path: Path) -> Self:
+        """Make an empty file; the name must be free."""
+        with map_errors(path):
+            return cls(path.open("x+b", buffering=0), str(path))
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open a file for reading; every head is verified.
+
+        Raises:
+            FormatError: It is no spill file, is torn or damaged.
+        """
+        with map_errors(path):
+            spill = cls(path.open("rb", buffering=0), str(path))
+        try:
+            spill._load_runs()
+        except BaseException:
+            spill.close()
+            raise
+        return spill
+
+    def append(self, keys: Uint64s, records: Records) -> None:
+        """Write a run; ``records[i]`` has the key ``keys[i]``."""
+        self._release_last_run()
+        block = SortedRun(keys, records, self.runs[-1].end_bytes if self.runs else 0)
+        run = block.run
+        self._write(run.keys_at, block.keys)
+        if block.lengths is not None:
+            self._write(run.lengths_at, block.lengths)
+        place, digests = run.payload_at, []
+        step = max(1, NUM_BUCKETS * _WRITE_BYTES // max(1, run.payload_bytes))
+        for first in range(0, NUM_BUCKETS, step):
+            last = min(first + step, NUM_BUCKETS)
+            payload = block.payload(first, last)
+            digests += block.digests(first, last, payload)
+            self._write(place, payload)
+            place += len(payload)
+        head = dump_head(run, block.ends, block.payload_ends, digests)
+        self._write(run.offset_bytes, np.frombuffer(head, np.uint8))
+        self._account(run, block.ends, block.payload_ends)
+
+    def sync(self) -> None:
+        """Return when all runs are on disk."""
+        with map_errors(self._path):
+            os.fsync(self._fd)
+
+    def slices(self, first: int, last: int) -> list[Slice]:
+        """Return where the buckets ``[first, last)`` are in the runs that have samples of them."""
+        found = []
+        for run in self.runs:
+            start, stop = self._bounds(run, 0, first, last)
+            payload_start, payload_stop = self._bounds(run, 1, first, last)
+            if start < stop:
+                found.append(Slice(run, first, last, start, stop, payload_start, payload_stop))
+        return found
+
+    def load(self, part: Slice, out: LoadedBuckets) -> None:
+        """Read a slice into memory of its size, and verify it.
+
+        Raises:
+            ChecksumError: The file is damaged.
+            TruncatedError: The file ends before.
+        """
+        run = part.run
+        self._read(run.keys_at + 8 * part.start, out.keys)
+        if run.record_bytes is None:
+            self._read(run.lengths_at + 4 * part.start, out.lengths)
+        else:
+            out.lengths[:] = run.record_bytes
+        self._read(run.payload_at + part.payload_start, out.payload)
+        tables = [self._table(run, number, part.first, part.last) for number in range(3)]
+        try:
+            verify_buckets(part, out, tables)
+        except FormatError as error:
+            error.path = self._path
+            raise
+
+    def discard(self, part: Slice) -> None:
+        """Free what the payload of a slice takes; it must not be loaded again."""
+        if self._can_discard:
+            size = part.payload_stop - part.payload_start
+            start = part.run.payload_at + part.payload_start
+            self._can_discard = punch_hole(self._fd, start, size)
+
+    def close(self) -> None:
+        """Close the file; safe to call twice."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        """Return the spill itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def _release_last_run(self) -> None:
+        """Take the pages of the last run out of the system's cache, for the next one to use.
+
+        A kernel that caches all runs looks for fresh memory all the time, and writes them to disk
+        at last, too. The last run of all stays: small conversions never wait for the disk.
+        """
+        if self.runs:
+            run = self.runs[-1]
+            with map_errors(self._path):
+                os.fdatasync(self._fd)
+                size = run.end_bytes - run.offset_bytes
+                os.posix_fadvise(self._fd, run.offset_bytes, size, os.POSIX_FADV_DONTNEED)
+
+    def _account(self, run: BucketRun, ends: NDArray[Any], payload_ends: NDArray[Any]) -> None:
+        self.runs.append(run)
+        self.num_samples += ends - np.append(0, ends[:-1])
+        self.payload_bytes += payload_ends - np.append(0, payload_ends[:-1])
+
+    def _load_runs(self) -> None:
+        with map_errors(self._path):
+            file_bytes = os.fstat(self._fd).st_size
+        offset_bytes = 0
+        while offset_bytes < file_bytes:
+            head = np.empty(HEAD_BYTES, np.uint8)
+            self._read(offset_bytes, head)
+            try:
+                run, tables = parse_head(head.tobytes(), offset_bytes)
+            except FormatError as error:
+                error.path = self._path
+                raise
+            if run.end_bytes > file_bytes:
+                raise TruncatedError(
+                    f"expected a run up to byte {run.end_bytes}, the file has {file_bytes}",
+                    path=self._path,
+                    offset_bytes=offset_bytes,
+                )
+            self._account(run, tables[0], tables[1])
+            offset_bytes = run.end_bytes
+
+    def _table(self, run: BucketRun, number: int, first: int, last: int) -> NDArray[np.uint64]:
+        out = np.empty(last - first, np.uint64)
+        self._read(run.offset_bytes + FIXED_BYTES + number * TABLE_BYTES + 8 * first, out)
+        return out
+
+    def _bounds(self, run: BucketRun, number: int, first: int, last: int) -> tuple[int, int]:
+        start = int(self._table(run, number, first - 1, first)[0]) if first else 0
+        return start, int(self._table(run, number, last - 1, last)[0])
+
+    def _write(self, offset_bytes: int, data: NDArray[Any]) -> None:
+        rest = _bytes_of(data)
+        with map_errors(self._path):
+            while rest:
+                num_bytes = os.pwrite(self._fd, rest, offset_bytes)
+                rest, offset_bytes = rest[num_bytes:], offset_bytes + num_bytes
+
+    def _read(self, offset_bytes: int, out: NDArray[Any]) -> None:
+        rest = _bytes_of(out)
+        while rest:
+            with map_errors(self._path):
+                num_bytes = os.preadv(self._fd, [rest], offset_bytes)
+            if not num_bytes:
+                raise TruncatedError(
+                    f"{len(rest)} bytes are missing", path=self._path, offset_bytes=offset_bytes
+                )
+            rest, offset_bytes = rest[num_bytes:], offset_bytes + num_bytes
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    # A cast of an empty view is refused.
+    return array.view(np.uint8).data if array.size else memoryview(b"")

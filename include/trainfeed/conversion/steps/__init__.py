@@ -1,0 +1,19 @@
+"""A conversion in tasks: planned, scattered, gathered, published by different processes."""
+
+from trainfeed.conversion.steps._conversion_plan import ConversionRequest
+from trainfeed.conversion.steps._roots import Roots
+from trainfeed.conversion.steps._stages import (
+    gather_shards,
+    plan_conversion,
+    publish_conversion,
+    scatter_files,
+)
+
+__all__ = [
+    "ConversionRequest",
+    "Roots",
+    "gather_shards",
+    "plan_conversion",
+    "publish_conversion",
+    "scatter_files",
+]

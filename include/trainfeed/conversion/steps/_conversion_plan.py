@@ -1,0 +1,246 @@
+"""What the tasks of one conversion agree on, fixed before any of them starts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from trainfeed.conversion._conversion_options import (
+    AnyCodec,
+    ConvertOptions,
+    FileFormat,
+    ShardFormat,
+)
+from trainfeed.conversion._convert_files import FileInputs, open_inputs
+from trainfeed.conversion._foreign_input import read_small
+from trainfeed.conversion.formats import ColumnOptions, CsvOptions
+from trainfeed.conversion.samplefiles import SourceOptions
+from trainfeed.conversion.shardset import ConversionTarget, Encoding
+from trainfeed.conversion.steps._roots import Roots
+from trainfeed.dataset import canonical
+from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import make_folders
+from trainfeed.samples import Schema
+from trainfeed.storage.posix import create_exclusive, map_errors
+
+__all__ = ["ConversionInput", "ConversionPlan", "ConversionRequest"]
+
+_PLAN_NAME = "plan.json"
+_COLUMN_DEFAULTS: Final = ColumnOptions()
+
+
+@dataclass(frozen=True)
+class ConversionRequest:
+    """What somebody asks for.
+
+    Attributes:
+        input: Path, comma list or glob of the files.
+        output: Folder of the shards.
+        shards: How many.
+        prefix: Of their names.
+        seed: Of the shuffle.
+        file_format: RecordIO or TFRecord.
+        codec: Name of the compression.
+        run: What tells this run from others that ask for the same.
+        delimiter: Of CSV files; None for what their headers show.
+        columns: What to do about the structs and lists of text of Parquet and Arrow.
+    """
+
+    input: str
+    output: str
+    shards: int
+    prefix: str
+    seed: int
+    file_format: FileFormat
+    codec: AnyCodec
+    run: str
+    delimiter: str | None = None
+    columns: ColumnOptions = _COLUMN_DEFAULTS
+
+    @property
+    def source(self) -> SourceOptions:
+        """What the files do not say themselves."""
+        return SourceOptions(csv=CsvOptions(self.delimiter), columns=self.columns)
+
+
+class ConversionInput(NamedTuple):
+    """A file as it was when the plan was made.
+
+    Attributes:
+        path: Its real path.
+        num_bytes: Its size.
+        modified_ns: When it was last changed.
+        start: Ordinal of its first sample.
+        num_samples: How many it has.
+    """
+
+    path: str
+    num_bytes: int
+    modified_ns: int
+    start: int
+    num_samples: int
+
+    def require_unchanged(self) -> Path:
+        """Return the path.
+
+        Raises:
+            FormatError: The file was changed since.
+        """
+        with map_errors(self.path):
+            found = Path(self.path).stat()
+        if (found.st_size, found.st_mtime_ns) != (self.num_bytes, self.modified_ns):
+            raise FormatError(
+                "the file was changed after the plan was made; start the conversion anew",
+                path=self.path,
+            )
+        return Path(self.path)
+
+
+@dataclass(frozen=True)
+class ConversionPlan:
+    """A plan, and the folder that it is in.
+
+    Attributes:
+        folder: Where the tasks leave what they make.
+        target: What is to be written where.
+        files: What is read.
+        num_units: How many parts each of the mapped steps has.
+        source: How they are read.
+        is_beside: Whether shards are staged beside the output folder, which was not there when the
+            plan was made, and not in it.
+    """
+
+    folder: Path
+    target: ConversionTarget
+    files: tuple[ConversionInput, ...]
+    num_units: int
+    is_beside: bool
+    source: SourceOptions
+
+    @classmethod
+    def make(cls, request: ConversionRequest, roots: Roots, *, max_units: int) -> ConversionPlan:
+        """Look at all files and write the plan, or return the one that this run has written.
+
+        Raises:
+            ConfigError: A path is not below the roots, or the request cannot be carried out.
+            FormatError: A file is damaged.
+        """
+        output = roots.output_folder(request.output)
+        name = hashlib.sha256(f"{request.run}\0{output}\0{request.prefix}".encode()).hexdigest()
+        folder = roots.work / "convert" / name[:20]
+        path = folder / _PLAN_NAME
+        if path.exists():
+            return cls.load(folder)
+        inputs = open_inputs(roots.input_files(request.input), request.source)
+        options = ConvertOptions(file_format=request.file_format)
+        target = ConversionTarget(
+            output,
+            request.shards,
+            request.prefix,
+            request.seed,
+            inputs.encoding,
+            inputs.schema,
+            ShardFormat.of(request.codec, options),
+        )
+        units = max(1, min(max_units, max(len(inputs.files), request.shards)))
+        plan = cls(folder, target, _planned(inputs), units, not output.exists(), request.source)
+        with map_errors(folder):
+            make_folders(folder)
+        create_exclusive(path, canonical.dumps(plan._to_json()))
+        return cls.load(folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> ConversionPlan:
+        """Read a plan.
+
+        Raises:
+            NotFoundError: There is none.
+            FormatError: It is damaged.
+        """
+        path = folder / _PLAN_NAME
+        value = canonical.loads(read_small(path), path=str(path))
+        try:
+            return cls._from_json(folder, value)
+        except (AttributeError, KeyError, TypeError, ValueError, ConfigError) as error:
+            raise FormatError(f"expected a plan: {error}", path=str(path)) from error
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples all files hold."""
+        return sum(file.num_samples for file in self.files)
+
+    @property
+    def staging(self) -> Path:
+        """Where shards are written: a hidden folder in the file system of the output."""
+        output, prefix = self.target.output, self.target.prefix
+        if self.is_beside:
+            return output.parent / f".{output.name}.{prefix}.{self.folder.name}.tmp"
+        return output / f".{prefix}.{self.folder.name}.tmp"
+
+    def files_of(self, unit: int) -> tuple[ConversionInput, ...]:
+        """Return the files that a unit reads; there may be none for it."""
+        return self.files[_share(len(self.files), unit, self.num_units)]
+
+    def shards_of(self, unit: int) -> range:
+        """Return the numbers of the shards that a unit writes; there may be none for it."""
+        part = _share(self.target.num_shards, unit, self.num_units)
+        return range(part.start, part.stop)
+
+    def _to_json(self) -> dict[str, Any]:
+        target = self.target
+        return {
+            "output": str(target.output),
+            "shards": target.num_shards,
+            "prefix": target.prefix,
+            "seed": target.seed,
+            "encoding": str(target.encoding),
+            "schema": None if target.schema is None else target.schema.to_json(),
+            "format": target.shard_format.to_json(),
+            "files": [list(file) for file in self.files],
+            "units": self.num_units,
+            "beside": self.is_beside,
+            "delimiter": self.source.csv.delimiter,
+            "flatten": list(self.source.columns.flatten),
+            "json_columns": list(self.source.columns.as_json),
+        }
+
+    @classmethod
+    def _from_json(cls, folder: Path, value: Mapping[str, Any]) -> ConversionPlan:
+        schema = value["schema"]
+        target = ConversionTarget(
+            Path(value["output"]),
+            value["shards"],
+            value["prefix"],
+            value["seed"],
+            Encoding(value["encoding"]),
+            None if schema is None else Schema.from_json(schema),
+            ShardFormat.from_json(value["format"]),
+        )
+        files = tuple(ConversionInput(*file) for file in value["files"])
+        columns = ColumnOptions(
+            tuple(value.get("flatten", ())), tuple(value.get("json_columns", ()))
+        )
+        source = SourceOptions(csv=CsvOptions(value.get("delimiter")), columns=columns)
+        return cls(folder, target, files, int(value["units"]), bool(value["beside"]), source)
+
+
+def _planned(inputs: FileInputs) -> tuple[ConversionInput, ...]:
+    planned, start = [], 0
+    for file in inputs.files:
+        with map_errors(file.path):
+            found = file.path.stat()
+        num_samples = file.num_samples()
+        planned.append(
+            ConversionInput(str(file.path), found.st_size, found.st_mtime_ns, start, num_samples)
+        )
+        start += num_samples
+    return tuple(planned)
+
+
+def _share(count: int, unit: int, num_units: int) -> slice:
+    if not 0 <= unit < num_units:
+        raise ConfigError(f"expected a unit from 0 to {num_units - 1}, got {unit}")
+    return slice(count * unit // num_units, count * (unit + 1) // num_units)

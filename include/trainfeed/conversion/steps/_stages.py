@@ -1,0 +1,275 @@
+"""A conversion in steps that different processes take: plan, scatter, gather, publish.
+
+``scatter`` reads the files of a unit and leaves their samples as a spill file, ``gather`` writes
+the shards of a unit from all spill files, ``publish`` makes them visible. Each may be taken again
+at any time: what is complete is left as it is. The result is that of ``convert_files``, byte for
+byte.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import AbstractContextManager, ExitStack, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed import faults
+from trainfeed.attempts import attempt
+from trainfeed.conversion._conversion_options import ConvertOptions
+from trainfeed.conversion._convert_files import add_file
+from trainfeed.conversion._foreign_input import read_small
+from trainfeed.conversion.samplefiles import open_sample_file
+from trainfeed.conversion.shardset import (
+    ShardInfo,
+    ShardManifest,
+    Staging,
+    finish_publication,
+    write_shards,
+)
+from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
+from trainfeed.conversion.steps._conversion_plan import ConversionPlan, ConversionRequest
+from trainfeed.conversion.steps._roots import Roots
+from trainfeed.dataset import canonical
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import listed, make_folders
+from trainfeed.storage import Location
+from trainfeed.storage.posix import (
+    create_exclusive,
+    map_errors,
+    remove_tree,
+    sync_dir,
+)
+
+__all__ = [
+    "gather_shards",
+    "plan_conversion",
+    "publish_conversion",
+    "scatter_files",
+]
+
+_OPTIONS: Final = ConvertOptions()
+_MAX_UNITS: Final = 64
+_REMEDY: Final = "give the machine or container more memory, or run fewer such tasks at once in it"
+
+
+def plan_conversion(
+    request: ConversionRequest, roots: Roots, *, max_units: int = _MAX_UNITS
+) -> dict[str, Any]:
+    """Look at the files and fix what is to be done.
+
+    Returns:
+        ``plan``, what the other steps are called with, ``units``, how many there are of each, and
+        the numbers of ``files``, ``samples`` and ``shards``.
+
+    Raises:
+        ConfigError: A path is not below the roots, or the request cannot be carried out.
+        NotFoundError: A part of the input matches no file.
+        FormatError: A file is damaged.
+    """
+    plan = ConversionPlan.make(request, roots, max_units=max_units)
+    return {
+        "plan": plan.folder.name,
+        "units": plan.num_units,
+        "files": len(plan.files),
+        "samples": plan.num_samples,
+        "shards": plan.target.num_shards,
+    }
+
+
+def scatter_files(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
+    """Read the files of a unit.
+
+    Returns:
+        ``verdict``, which is ``built``, ``adopted`` or ``idle``, and the number of ``samples``.
+
+    Raises:
+        FormatError: A file is damaged or was changed after the plan was made.
+        StorageError: The file system refused.
+    """
+    plan = _plan(roots, plan_name)
+    path = _spill_path(plan, unit)
+    files = plan.files_of(unit)
+    num_samples = sum(file.num_samples for file in files)
+    report = {"unit": unit, "files": len(files), "samples": num_samples}
+    if not files:
+        return {"verdict": "idle", **report}
+    if path.exists():
+        return {"verdict": "adopted", **report}
+    partial = path.with_name(f"{path.name}.{uuid.uuid4()}.tmp")
+    try:
+        with _attempt(plan, f"scatter-{unit}"), Spill.create(partial) as spill:
+            runs = RunBuilder(spill, plan.target.seed, files[0].start, _OPTIONS)
+            for file in files:
+                add_file(
+                    runs,
+                    open_sample_file(file.require_unchanged(), plan.source),
+                    plan.target,
+                )
+                file.require_unchanged()
+            runs.flush()
+            _require_count(num_samples_of([spill]), num_samples, files[0].path)
+            spill.sync()
+        faults.point("convert.before_spill")
+        with map_errors(path):
+            partial.replace(path)
+        sync_dir(plan.folder)
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+    return {"verdict": "built", **report}
+
+
+def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
+    """Write the shards of a unit.
+
+    Returns:
+        ``verdict``, as for ``scatter_files``, and the numbers of ``shards`` and ``samples``.
+
+    Raises:
+        FormatError: A spill file is damaged.
+        StorageError: The file system refused.
+    """
+    plan = _plan(roots, plan_name)
+    numbers = plan.shards_of(unit)
+    shards = plan.target.shards(plan.num_samples)
+    wanted = shards[numbers.start : numbers.stop]
+    report = {"unit": unit, "shards": len(wanted), "samples": sum(size for _, size in wanted)}
+    if not wanted:
+        return {"verdict": "idle", **report}
+    account = _account_path(plan, unit)
+    if account.exists() and (_has_shards(plan, unit) or _is_published(plan)):
+        return {"verdict": "adopted", **report}
+    folder = plan.staging / f"unit-{unit:05d}"
+    remove_tree(folder)
+    with map_errors(folder):
+        make_folders(folder)
+    with ExitStack() as closing:
+        closing.enter_context(_attempt(plan, f"gather-{unit}"))
+        spills = [
+            closing.enter_context(Spill.open(_spill_path(plan, each)))
+            for each in range(plan.num_units)
+            if plan.files_of(each)
+        ]
+        _require_count(num_samples_of(spills), plan.num_samples, str(plan.folder))
+        start = sum(size for _, size in shards[: numbers.start])
+        samples = iter_sorted(
+            spills, start, start + report["samples"], memory_bytes=_OPTIONS.memory_bytes
+        )
+        written = write_shards(samples, folder, wanted, shard_format=plan.target.shard_format)
+        infos = [info.to_json() for info in written]
+    for each in (folder, plan.staging, plan.staging.parent):
+        sync_dir(each)
+    faults.point("convert.before_account")
+    create_exclusive(account, canonical.dumps(infos))
+    return {"verdict": "built", **report}
+
+
+def publish_conversion(roots: Roots, plan_name: str) -> dict[str, Any]:
+    """Make the shards visible and remove what is not needed any more.
+
+    Returns:
+        ``verdict``, which is ``published`` or ``adopted``, ``output``, and the numbers of
+        ``shards``, ``samples`` and ``bytes``.
+
+    Raises:
+        NotFoundError: A unit's shards are not there.
+        StorageError: The file system refused.
+    """
+    plan = _plan(roots, plan_name)
+    target = plan.target
+    manifest = target.manifest(tuple(_accounts(plan)))
+    finish_publication(target.output, target.prefix)
+    verdict = "published"
+    staging = plan.staging
+    if staging.exists():
+        _flatten(plan, staging)
+        Staging(target.output, target.prefix, staging).publish(manifest)
+    elif ShardManifest.load(target.output, target.prefix) == manifest:
+        verdict = "adopted"
+    else:
+        raise NotFoundError(f"{staging} is not there, and {target.output} holds another set")
+    faults.point("convert.after_publish")
+    # Also those that tries have left that were killed.
+    for path in listed(plan.folder, "unit-*.spill*"):
+        remove_tree(path)
+    return {
+        "verdict": verdict,
+        "output": str(target.output),
+        "shards": target.num_shards,
+        "samples": manifest.num_samples,
+        "bytes": manifest.num_bytes,
+    }
+
+
+def _plan(roots: Roots, name: str) -> ConversionPlan:
+    plan = ConversionPlan.load(roots.work / "convert" / name)
+    # The plan was written by a task, but paths are checked where they are used.
+    roots.output_folder(str(plan.target.output))
+    for file in plan.files:
+        roots.require_input(Path(file.path))
+    return plan
+
+
+def _attempt(plan: ConversionPlan, work: str) -> AbstractContextManager[None]:
+    """Return what surrounds the work of a unit; the next attempt tells of one that is killed."""
+    mark = Location.parse(str(plan.folder)) / f"{work}.attempt.json"
+    return attempt(mark, f"{work} of conversion {plan.folder.name}", _REMEDY)
+
+
+def _spill_path(plan: ConversionPlan, unit: int) -> Path:
+    return plan.folder / f"unit-{unit:05d}.spill"
+
+
+def _account_path(plan: ConversionPlan, unit: int) -> Path:
+    return plan.folder / f"unit-{unit:05d}.json"
+
+
+def _accounts(plan: ConversionPlan) -> list[ShardInfo]:
+    units = [unit for unit in range(plan.num_units) if plan.shards_of(unit)]
+    return [info for unit in units for info in _account(plan, unit)]
+
+
+def _account(plan: ConversionPlan, unit: int) -> list[ShardInfo]:
+    path = _account_path(plan, unit)
+    value = canonical.loads(read_small(path), path=str(path))
+    return [ShardInfo.from_json(each) for each in value]
+
+
+def _has_shards(plan: ConversionPlan, unit: int) -> bool:
+    """Return whether what the unit has made is still there for the publication."""
+    places = (plan.staging / f"unit-{unit:05d}", plan.staging)
+    return all(
+        any((place / info.name).is_file() for place in places) for info in _account(plan, unit)
+    )
+
+
+def _is_published(plan: ConversionPlan) -> bool:
+    try:
+        manifest = ShardManifest.load(plan.target.output, plan.target.prefix)
+        return manifest == plan.target.manifest(tuple(_accounts(plan)))
+    except NotFoundError:
+        return False
+
+
+def _flatten(plan: ConversionPlan, staging: Path) -> None:
+    """Move the shards of all units into one folder; an earlier try may have moved some."""
+    with map_errors(staging):
+        for folder in listed(staging, "unit-*"):
+            for path in list(folder.iterdir()):
+                path.replace(staging / path.name)
+            folder.rmdir()
+        found = {path.name for path in staging.iterdir()}
+        for name, _ in plan.target.shards(plan.num_samples):
+            if name not in found:
+                raise NotFoundError(f"{staging / name} is not there; clear the step that writes it")
+        # What a try that was killed has left.
+        for name in found - {name for name, _ in plan.target.shards(plan.num_samples)}:
+            (staging / name).unlink()
+
+
+def _require_count(found: int, expected: int, path: str) -> None:
+    if found != expected:
+        raise FormatError(
+            f"expected {expected} samples as planned, got {found}; start the conversion anew",
+            path=path,
+        )

@@ -1,0 +1,206 @@
+"""Where ``cache`` keeps samples: in memory, and behind that in a file without a name."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pickle  # noqa: TID251 (a file without a name that this process and its forks read)
+import struct
+import sys
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from trainfeed.errors import MemoryLimitError
+from trainfeed.paths import os_errors
+
+__all__ = ["SpillFile", "Store", "StoreLimits"]
+
+_SPILL_BYTES: Final = 1 << 20
+# Where the frames begin and end; an end of 0 says that the samples are not whole.
+_HEADER: Final = struct.Struct("<QQ")
+_LENGTH: Final = struct.Struct("<Q")
+
+
+@dataclass(frozen=True)
+class StoreLimits:
+    """What samples may take.
+
+    Attributes:
+        max_bytes: In memory.
+        max_spill_bytes: In the file; None is the disk's end.
+        folder: Where the file is; the system's temporary folder when None.
+    """
+
+    max_bytes: int
+    max_spill_bytes: int | None
+    folder: str | None
+
+    @property
+    def max_shared_bytes(self) -> int | None:
+        """What the file may take where it holds all samples: forks have no memory in common."""
+        return None if self.max_spill_bytes is None else self.max_bytes + self.max_spill_bytes
+
+
+class SpillFile:
+    """Lists of samples in a file without a name, which forks share with the process that made it.
+
+    ::
+
+        file  := start u64, end u64, frame*
+        frame := num_bytes u64, pickle
+
+    Args:
+        folder: See ``StoreLimits``.
+        max_bytes: What the frames may take; None is the disk's end.
+
+    Raises:
+        StorageError: The folder takes no file.
+    """
+
+    def __init__(self, folder: str | None, max_bytes: int | None) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        with os_errors(folder):
+            self._fd, path = tempfile.mkstemp(dir=folder)
+            Path(path).unlink()
+        weakref.finalize(self, os.close, self._fd)
+        self._start = self._end = _HEADER.size
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from filling the file; the kernel lets go of it for the dead."""
+        with os_errors(self._folder):
+            fcntl.lockf(self._fd, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._fd, fcntl.LOCK_UN)
+
+    def begin(self) -> None:
+        """Let the frames begin behind all that are there, which a failed pass may still read."""
+        with os_errors(self._folder):
+            self._start = self._end = max(_HEADER.size, os.fstat(self._fd).st_size)
+
+    def append(self, items: list[Any]) -> None:
+        """Write one more list.
+
+        Raises:
+            MemoryLimitError: It would take more than the file may.
+            QuotaExceededError: The disk is full.
+        """
+        data = pickle.dumps(items, protocol=5)
+        num_bytes = self._end - self._start + _LENGTH.size + len(data)
+        if self._max_bytes is not None and num_bytes > self._max_bytes:
+            raise MemoryLimitError(
+                f"expected at most {self._max_bytes} bytes of samples in the file of cache(), they"
+                f" take {num_bytes} and more, nothing was kept; raise max_bytes or max_spill_bytes"
+                " of cache(), or take it away: the reader may have no end"
+            )
+        self._write(_LENGTH.pack(len(data)), self._end)
+        self._write(data, self._end + _LENGTH.size)
+        self._end += _LENGTH.size + len(data)
+
+    def drop(self) -> None:
+        """Give back the room of frames that nobody will read."""
+        os.ftruncate(self._fd, self._start)
+
+    def finish(self) -> None:
+        """Say, to forks too, that the samples are whole."""
+        self._write(_HEADER.pack(self._start, self._end), 0)
+
+    def find_whole(self) -> bool:
+        """Say whether a process has written all samples, and read them from now on."""
+        header = os.pread(self._fd, _HEADER.size, 0)
+        if len(header) < _HEADER.size or not any(header):
+            return False
+        self._start, self._end = _HEADER.unpack(header)
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the items, at a position of its own, so that several passes can go on at once."""
+        position, end = self._start, self._end
+        while position < end:
+            (num_bytes,) = _LENGTH.unpack(self._read(_LENGTH.size, position))
+            yield from pickle.loads(self._read(num_bytes, position + _LENGTH.size))  # noqa: S301
+            position += _LENGTH.size + num_bytes
+
+    def _write(self, data: bytes, position: int) -> None:
+        rest = memoryview(data)
+        with os_errors(self._folder):
+            while rest:
+                num_bytes = os.pwrite(self._fd, rest, position)
+                rest, position = rest[num_bytes:], position + num_bytes
+
+    def _read(self, num_bytes: int, position: int) -> bytearray:
+        data = bytearray(num_bytes)
+        rest = memoryview(data)
+        with os_errors(self._folder):
+            # One read takes 2 GiB at most.
+            while rest and (num_read := os.preadv(self._fd, [rest], position)):
+                rest, position = rest[num_read:], position + num_read
+        return data
+
+
+class Store:
+    """Items in memory, and those that have no room there in a file.
+
+    Args:
+        limits: What they may take.
+        shared: Takes all items, in place of memory and a file of its own.
+    """
+
+    def __init__(self, limits: StoreLimits, shared: SpillFile | None = None) -> None:
+        self._limits = limits
+        self._items: list[Any] = []
+        self._left_bytes = limits.max_bytes
+        self._file = shared
+        self._pending: list[Any] = []
+        self._pending_bytes = 0
+
+    def append(self, item: Any) -> None:
+        """Keep one more item.
+
+        Raises:
+            MemoryLimitError: The items take more than they may.
+            QuotaExceededError: The disk is full.
+        """
+        num_bytes = _size_bytes(item)
+        if self._file is None and num_bytes <= self._left_bytes:
+            self._left_bytes -= num_bytes
+            self._items.append(item)
+            return
+        if self._file is None:
+            self._file = SpillFile(self._limits.folder, self._limits.max_spill_bytes)
+        self._pending.append(item)
+        self._pending_bytes += num_bytes
+        if self._pending_bytes >= _SPILL_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits to be written."""
+        if self._file is not None and self._pending:
+            self._file.append(self._pending)
+            self._pending, self._pending_bytes = [], 0
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._items
+        if self._file is not None:
+            yield from self._file
+
+
+def _size_bytes(item: Any) -> int:
+    """Return about how much memory an item takes."""
+    if isinstance(item, np.ndarray):
+        return item.nbytes + sys.getsizeof(None)
+    if isinstance(item, list | tuple):
+        return sys.getsizeof(item) + sum(map(_size_bytes, item))
+    if isinstance(item, Mapping):
+        return sys.getsizeof(item) + sum(map(_size_bytes, item.values()))
+    return sys.getsizeof(item)

@@ -1,0 +1,157 @@
+"""The fields of many samples, and those of one size: arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import SampleShapeError
+from trainfeed.loader.columns._lent_memory import ALIGNMENT_BYTES, Memory
+
+__all__ = [
+    "Column",
+    "ColumnTarget",
+    "Columns",
+    "Dense",
+    "DenseTarget",
+    "Rows",
+    "Values",
+    "count_rows",
+    "masked",
+]
+
+Rows: TypeAlias = slice | NDArray[np.int64]
+Values: TypeAlias = NDArray[Any]
+
+
+class ColumnTarget(Protocol):
+    """A field of a batch that is being put together."""
+
+    def column(self) -> Column:
+        """Return the finished field."""
+
+
+class Column(Protocol):
+    """A field of many samples."""
+
+    def __len__(self) -> int: ...
+
+    def array(self, start: int, stop: int) -> Values:
+        """Return what users get of some samples, masked or None where the field is absent."""
+
+    def num_bytes(self, start: int, stop: int) -> int:
+        """Return how many bytes the values of some samples have."""
+
+    def put_into(self, target: ColumnTarget, where: Rows, rows: Rows) -> None:
+        """Put ``rows`` to the places ``where`` of a target.
+
+        Raises:
+            SampleShapeError: The target is for values of another type or shape.
+        """
+
+    def target(self, num_samples: int, memory: Memory) -> ColumnTarget:
+        """Return room for ``num_samples`` of such samples."""
+
+    def num_target_bytes(self, num_samples: int) -> int:
+        """Return what ``target`` takes of its memory."""
+
+
+Columns: TypeAlias = dict[str, Column]
+
+
+class Dense:
+    """One value per sample, all of one shape; see ``Column``.
+
+    Attributes:
+        values: Shape ``(n, *S)``.
+        absent: Which samples lack the field, shape ``(n,)``; None for none.
+    """
+
+    __slots__ = ("absent", "values")
+
+    def __init__(self, values: Values, absent: NDArray[np.bool_] | None = None) -> None:
+        self.values = values
+        self.absent = absent
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def array(self, start: int, stop: int) -> Values:
+        """Return what users get of some samples: views, masked where the field is absent."""
+        values = self.values[start:stop]
+        return values if self.absent is None else masked(values, self.absent[start:stop])
+
+    def num_bytes(self, start: int, stop: int) -> int:
+        """Return how many bytes the values of some samples have."""
+        values = self.values[start:stop]
+        return values.nbytes if values.dtype.kind != "O" else _object_bytes(values)
+
+    def put_into(self, target: ColumnTarget, where: Rows, rows: Rows) -> None:
+        """Copy ``rows`` to the places ``where`` of a target; see ``Column``."""
+        found = self.values
+        if not isinstance(target, DenseTarget):
+            raise SampleShapeError(
+                f"{found.dtype}{found.shape[1:]} in some samples, runs in others"
+            )
+        expected = target.values
+        if found.dtype != expected.dtype or found.shape[1:] != expected.shape[1:]:
+            raise SampleShapeError(
+                f"{found.dtype}{found.shape[1:]} in some samples,"
+                f" {expected.dtype}{expected.shape[1:]} in others"
+            )
+        expected[where] = found[rows]
+        if self.absent is not None:
+            target.absent[where] = self.absent[rows]
+
+    def target(self, num_samples: int, memory: Memory) -> DenseTarget:
+        """Return room for ``num_samples`` of such samples."""
+        shape, dtype = (num_samples, *self.values.shape[1:]), self.values.dtype
+        # Memory that is used again must not hold references.
+        has_objects = dtype.kind == "O"
+        values = np.empty(shape, dtype) if has_objects else memory.array(shape, dtype)
+        return DenseTarget(values, optional=self.absent is not None)
+
+    def num_target_bytes(self, num_samples: int) -> int:
+        """Return what ``target`` takes of its memory."""
+        size = self.values.itemsize * math.prod(self.values.shape[1:])
+        return 0 if self.values.dtype.kind == "O" else num_samples * size + ALIGNMENT_BYTES
+
+
+class DenseTarget:
+    """Room for one value per sample; see ``ColumnTarget``.
+
+    Attributes:
+        values: Shape ``(n, *S)``.
+        absent: Which samples lack the field, shape ``(n,)``; empty when it is not optional.
+    """
+
+    def __init__(self, values: Values, *, optional: bool) -> None:
+        self.values = values
+        self._optional = optional
+        self.absent: NDArray[np.bool_] = np.zeros(len(values) if optional else 0, bool)
+
+    def column(self) -> Dense:
+        """Return the finished field."""
+        return Dense(self.values, self.absent if self._optional else None)
+
+
+def count_rows(rows: Rows, num_samples: int) -> int:
+    """Return how many of ``num_samples`` samples ``rows`` choose."""
+    return len(range(*rows.indices(num_samples))) if isinstance(rows, slice) else len(rows)
+
+
+def masked(values: Values, absent: NDArray[np.bool_]) -> Values:
+    """Return values as a masked array; ``absent``, shape ``(n,)``, says which samples are."""
+    mask = absent.reshape(-1, *(1 for _ in values.shape[1:]))
+    return np.ma.MaskedArray(values, np.broadcast_to(mask, values.shape))
+
+
+def _object_bytes(values: Values) -> int:
+    return sum(
+        value.nbytes if isinstance(value, np.ndarray) else len(value)
+        for value in values.tolist()
+        if value is not None
+    )

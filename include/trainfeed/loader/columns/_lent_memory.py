@@ -1,0 +1,152 @@
+"""Memory that is lent: it comes back when the last array that looks into it is gone.
+
+Every lend has a root object of its own. All arrays of the lend, and all views of them, keep the
+root alive; batches, dictionaries and lists do not matter. When the root dies, its memory is used
+again. So keeping a slice and dropping the batch is safe, and fresh memory, whose page faults cost
+more than decoding, is taken only while much is held.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["ALIGNMENT_BYTES", "FreshMemory", "LentMemory", "LentPool", "Memory", "carve", "lend"]
+
+# An array that starts anywhere works, but slower: vector loads want a cache line.
+ALIGNMENT_BYTES: Final = 64
+_PAGE_BYTES: Final = 4096
+
+
+class Memory(Protocol):
+    """Where a window's arrays are put.
+
+    Attributes:
+        is_lazy: Whether samples may stay where they are read to, or mapped, and be picked later:
+            whoever puts batches together is in the same process.
+    """
+
+    @property
+    def is_lazy(self) -> bool: ...
+
+    def reserve(self, num_bytes: int) -> None:
+        """Make room for arrays of ``num_bytes`` together; called once, before ``array``."""
+
+    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Return an array, not initialised, that starts at a multiple of 64 bytes."""
+
+
+class _Root:
+    """What the arrays of one lend have as their base."""
+
+    __slots__ = ("__array_interface__", "__weakref__")
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+def lend(buffer: NDArray[np.uint8], give_back: Callable[[], None]) -> NDArray[np.uint8]:
+    """Return a view of ``buffer``, shape ``(buffer.nbytes,)``.
+
+    Args:
+        buffer: Contiguous bytes. It is kept until the lend ends.
+        give_back: Called when the last array that looks through this view is gone, in whichever
+            thread that happens, so it must not block.
+    """
+    root = _Root(buffer.__array_interface__)
+    weakref.finalize(root, _end, buffer, give_back).atexit = False
+    return np.asarray(root)
+
+
+def _end(_buffer: NDArray[np.uint8], give_back: Callable[[], None]) -> None:
+    give_back()
+
+
+class LentPool:
+    """Page-aligned buffers of one process, used again and again; threads may share it.
+
+    All have the size of the largest that was ever asked for, so that each suits every purpose.
+
+    Args:
+        max_free: How many unused buffers are kept.
+    """
+
+    def __init__(self, max_free: int) -> None:
+        self._free: deque[NDArray[np.uint8]] = deque(maxlen=max_free)
+        self._largest = 0
+
+    def lend(self, num_bytes: int) -> NDArray[np.uint8]:
+        """Lend at least ``num_bytes``."""
+        buffer = self._take(num_bytes)
+        return lend(buffer, lambda: self._free.append(buffer))
+
+    def _take(self, num_bytes: int) -> NDArray[np.uint8]:
+        self._largest = max(self._largest, num_bytes)
+        while True:
+            try:
+                # The one that came back last: it may still be in the cache.
+                buffer = self._free.pop()
+            except IndexError:
+                break
+            if buffer.nbytes >= num_bytes:
+                return buffer
+        room = np.empty(self._largest + _PAGE_BYTES, np.uint8)
+        skip = -room.__array_interface__["data"][0] % _PAGE_BYTES
+        return room[skip:]
+
+
+class LentMemory:
+    """Memory for one window from a pool.
+
+    Args:
+        pool: The pool.
+
+    Attributes:
+        is_lazy: See ``Memory``.
+    """
+
+    def __init__(self, pool: LentPool) -> None:
+        self.is_lazy = True
+        self._pool = pool
+        self._buffer: NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._used = 0
+
+    def reserve(self, num_bytes: int) -> None:
+        """Make room for arrays of ``num_bytes`` together; called once, before ``array``."""
+        self._buffer = self._pool.lend(num_bytes)
+
+    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Return an array, not initialised, that starts at a multiple of 64 bytes."""
+        array, self._used = carve(self._buffer, self._used, shape, np.dtype(dtype))
+        return array
+
+
+class FreshMemory:
+    """New memory for every array; see ``Memory``."""
+
+    is_lazy = False
+
+    def reserve(self, num_bytes: int) -> None:
+        """Do nothing: every array gets what it needs."""
+
+    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Return a new array."""
+        return np.empty(shape, dtype)
+
+
+def carve(
+    buffer: NDArray[np.uint8], used: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> tuple[NDArray[Any], int]:
+    """Return an array in ``buffer`` behind its first ``used`` bytes, and what is used then."""
+    num_bytes = math.prod(shape) * dtype.itemsize
+    start = -(-used // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    piece = buffer[start : start + num_bytes]
+    if piece.nbytes < num_bytes:
+        raise ValueError(f"an array would end at byte {start + num_bytes} of {buffer.nbytes}")
+    return piece.view(dtype).reshape(shape), start + num_bytes

@@ -1,0 +1,139 @@
+"""Several data sets in given proportions."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import ConfigError
+from trainfeed.loader.order._mixing import MixSchedule, Weight, shares_of
+from trainfeed.loader.state import LARGEST, LARGEST_SEED, Weights
+from trainfeed.whole_numbers import whole
+
+__all__ = ["History", "Mixture", "mix"]
+
+
+class Mixture:
+    """Data sets and the share of each; see ``mix``.
+
+    Attributes:
+        datasets: The data sets.
+        shares: Their weights as whole numbers.
+        seed: Goes into the orders of all of them.
+        epoch_samples: Samples per epoch; None for as many as all data sets have together.
+    """
+
+    def __init__(
+        self,
+        pairs: Iterable[tuple[Any, Weight]],
+        *,
+        seed: int = 0,
+        epoch_samples: int | None = None,
+    ) -> None:
+        datasets, weights = [], []
+        pair: Any
+        for pair in pairs:
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise ConfigError(
+                    "expected pairs of a data set and its weight in a mixture, got"
+                    f" {type(pair).__name__}; write mix([(a, 0.7), (b, 0.3)])"
+                )
+            datasets.append(pair[0])
+            weights.append(pair[1])
+        if not datasets:
+            raise ConfigError("expected at least one data set in a mixture, got none")
+        if epoch_samples is not None:
+            epoch_samples = whole("epoch_samples", epoch_samples, 1, LARGEST)
+        self.datasets = datasets
+        self.shares = shares_of(weights)
+        self.seed = whole("seed", seed, -LARGEST_SEED, LARGEST_SEED)
+        self.epoch_samples = epoch_samples
+
+    def digest(self, digests: list[str], epoch_samples: int) -> str:
+        """Return what identifies the mixture, whatever its weights are; 16 hex digits."""
+        text = "/".join(["mix", str(self.seed), str(epoch_samples), *digests])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def mix(
+    datasets: Mapping[Any, Weight] | Iterable[tuple[Any, Weight]],
+    *,
+    seed: int = 0,
+    epoch_samples: int | None = None,
+) -> Mixture:
+    """Mix data sets in given proportions, for ``DataLoader``.
+
+    Position by position, the schedule is exact: after n samples every data set has given its share
+    of n, but for a sample or so. Each goes through its own order, epoch after epoch of its own,
+    and starts again when it ends. A state restores all of them. Every rank decodes windows of all
+    lanes, because which rank a sample falls to is not known by lane.
+
+    Args:
+        datasets: Data set → weight, or pairs of them. Weights need not sum to 1. ``0.7`` means
+            seven tenths; thirds are ``Fraction(1, 3)``, or weights of 1 and 2.
+        seed: Goes into the orders of all data sets, together with the loader's.
+        epoch_samples: Samples per epoch; as many as all data sets have together when None.
+
+    Raises:
+        ConfigError: There is no data set, or a weight is negative, or all are 0, or a number is
+            none.
+    """
+    pairs = datasets.items() if isinstance(datasets, Mapping) else datasets
+    return Mixture(pairs, seed=seed, epoch_samples=epoch_samples)
+
+
+class History:
+    """The schedule of a mixture whose weights have changed.
+
+    Positions count on through epochs.
+
+    Args:
+        weights: From which position on which shares count; the first from 0 on.
+        num_children: How many sets there are.
+
+    Raises:
+        ConfigError: The weights are none of so many sets.
+    """
+
+    def __init__(self, weights: Weights, num_children: int) -> None:
+        starts = [start for start, _ in weights]
+        if not starts or starts[0] or sorted(set(starts)) != starts:
+            raise ConfigError(f"expected weights from position 0 on, ascending, got {weights}")
+        if any(len(shares) != num_children or not sum(shares) for _, shares in weights):
+            raise ConfigError(f"expected {num_children} weights, one of them above 0: {weights}")
+        self._starts = starts
+        self._schedules = [MixSchedule(shares) for _, shares in weights]
+        # What every set has given when a schedule starts.
+        self._before = [[0] * num_children]
+        for i in range(1, len(weights)):
+            length = self._starts[i] - self._starts[i - 1]
+            counts = self._schedules[i - 1].counts(length)
+            self._before.append([a + b for a, b in zip(self._before[-1], counts, strict=True)])
+
+    def counts(self, stop: int) -> list[int]:
+        """Return how many of the first ``stop`` positions each set gets."""
+        i = bisect_right(self._starts, stop) - 1
+        counts = self._schedules[i].counts(stop - self._starts[i])
+        return [a + b for a, b in zip(self._before[i], counts, strict=True)]
+
+    def place(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return set, and number of the sample in its own stream, for ascending positions."""
+        children, own = np.empty_like(positions), np.empty_like(positions)
+        cuts = [*np.searchsorted(positions, self._starts).tolist(), len(positions)]
+        for i, schedule in enumerate(self._schedules):
+            part = slice(cuts[i], cuts[i + 1])
+            found, numbers = schedule.place(positions[part] - self._starts[i])
+            children[part] = found
+            own[part] = numbers + np.array(self._before[i], np.int64)[found]
+        return children, own
+
+    def position_of(self, child: int, own: int) -> int:
+        """Return the position that takes sample ``own`` of a set's stream."""
+        before = [counts[child] for counts in self._before]
+        i = bisect_right(before, own) - 1
+        return self._starts[i] + self._schedules[i].position_of(child, own - before[i])

@@ -1,0 +1,22 @@
+"""What a loader reads from: shards, record files, TFRecord files, Python objects."""
+
+from trainfeed.loader.sources._chunks import Verify
+from trainfeed.loader.sources._map_source import MapSource, content_of, stack
+from trainfeed.loader.sources._published import published_source
+from trainfeed.loader.sources._record_files import RecordFiles
+from trainfeed.loader.sources._skips import MISSING
+from trainfeed.loader.sources._source import Loaded, Source
+from trainfeed.loader.sources._tfrecord_files import TFRecordFiles
+
+__all__ = [
+    "MISSING",
+    "Loaded",
+    "MapSource",
+    "RecordFiles",
+    "Source",
+    "TFRecordFiles",
+    "Verify",
+    "content_of",
+    "published_source",
+    "stack",
+]

@@ -1,0 +1,232 @@
+"""Reads, verifies and decodes chunks of record files, whole or in part."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.dataset.examples import Chunk, ExampleRun, ExampleRunDecoder
+from trainfeed.errors import FormatError
+from trainfeed.loader.columns import LentPool
+from trainfeed.loader.files import ShardFiles
+from trainfeed.loader.order import Span
+from trainfeed.loader.sources._chunk_table import ChunkTable
+from trainfeed.loader.sources._kept_chunks import KeptChunks
+from trainfeed.recordio import ChunkInfo, Codec, decode_payload
+from trainfeed.samples import Schema
+
+__all__ = ["SampleChunks", "ShardAccess", "Verify"]
+
+_HEADER_BYTES: Final = 20
+# As many as there are windows open at once, and some that are loaded ahead.
+_MAX_FREE_BUFFERS: Final = 64
+_MAX_INFOS: Final = 4096
+
+
+class Verify(StrEnum):
+    """When checksums are compared: always, the first time that a process reads a chunk, never."""
+
+    ALWAYS = "always"
+    FIRST = "first"
+    NEVER = "never"
+
+
+class ShardAccess(NamedTuple):
+    """How shards are read.
+
+    Attributes:
+        verify: When checksums are compared.
+        mapped: Whether chunks that are stored as they are may be mapped, not read.
+        max_skipped: How many damaged chunks may be left out.
+    """
+
+    verify: Verify = Verify.FIRST
+    mapped: bool = False
+    max_skipped: int = 0
+
+
+class _Scratch(threading.local):
+    """Memory that a thread uses again for every chunk, and nobody else sees."""
+
+    def __init__(self) -> None:
+        self._stored = np.empty(0, np.uint8)
+
+    def stored(self, num_bytes: int) -> memoryview:
+        if self._stored.nbytes < num_bytes:
+            self._stored = np.empty(num_bytes + num_bytes // 8, np.uint8)
+        return self._stored[:num_bytes].data
+
+
+class SampleChunks:
+    """Reads chunks of shards; threads may share it.
+
+    Args:
+        files: The shards.
+        table: Their chunks.
+        schema: That of the samples; None for records without one.
+        access: How they are read.
+
+    Attributes:
+        info: Returns what the index says about a chunk.
+    """
+
+    def __init__(
+        self, files: ShardFiles, table: ChunkTable, schema: Schema | None, access: ShardAccess
+    ) -> None:
+        self._files, self._table, self._access = files, table, access
+        self._runs = None if schema is None else ExampleRunDecoder(schema)
+        self._verified = np.zeros(len(table.shard), bool)
+        self._scratch = _Scratch()
+        self._pool = LentPool(_MAX_FREE_BUFFERS)
+        self._kept = KeptChunks()
+        self.info: Callable[[int], Chunk] = lru_cache(maxsize=_MAX_INFOS)(table.info)
+
+    def is_mapped(self, info: Chunk) -> bool:
+        """Return whether a chunk may be viewed where it is."""
+        return self._access.mapped and info.codec is Codec.NONE
+
+    @property
+    def always_verifies(self) -> bool:
+        """Whether nothing that was found in a chunk holds for the next time."""
+        return self._access.verify is Verify.ALWAYS
+
+    def is_unverified(self, chunk: int) -> bool:
+        """Return whether checksum and content of a chunk must be looked at."""
+        if self._access.verify is Verify.FIRST:
+            return not self._verified[chunk]
+        return self._access.verify is Verify.ALWAYS
+
+    def located(self, error: FormatError, chunk: int, info: Chunk) -> FormatError:
+        """Return an error with the place of the chunk that it is about."""
+        error.path = self._files.paths[int(self._table.shard[chunk])]
+        error.offset_bytes = info.offset_bytes
+        return error
+
+    def expect(self, spans: Sequence[Span]) -> None:
+        """Let the kernel begin to read the chunks of spans, all at once; see ``ShardFiles``."""
+        for span in spans:
+            info, shard = self.info(span.chunk), int(self._table.shard[span.chunk])
+            num_bytes = info.stored_bytes + (0 if isinstance(info, ExampleRun) else _HEADER_BYTES)
+            self._files.expect(shard, info.offset_bytes, num_bytes)
+
+    def view(
+        self, chunk: int, info: Chunk, check: Callable[[NDArray[np.uint8]], None]
+    ) -> NDArray[np.uint8]:
+        """Return the framing of a chunk that is mapped, where it is; see ``read``."""
+        shard = int(self._table.shard[chunk])
+        stored = self._files.view(shard, info.offset_bytes, _HEADER_BYTES + info.stored_bytes)
+        framing = stored[_HEADER_BYTES:]
+        # What is mapped never changes.
+        if self._access.verify is Verify.ALWAYS or not self._verified[chunk]:
+            self._decode(chunk, info, (stored[:_HEADER_BYTES], framing, framing), check)
+        return np.frombuffer(framing, np.uint8)
+
+    def read(
+        self,
+        chunk: int,
+        info: Chunk,
+        out: NDArray[np.uint8],
+        check: Callable[[NDArray[np.uint8]], None],
+    ) -> None:
+        """Read and decode a chunk into ``out``.
+
+        Args:
+            chunk: Its number.
+            info: What the index says about it.
+            out: Gets the framing, ``info.raw_bytes``.
+            check: Looks at the framing when the checksum is compared, too.
+
+        Raises:
+            FormatError: It is damaged.
+            StorageError: The file system failed.
+        """
+        shard = int(self._table.shard[chunk])
+        if isinstance(info, ExampleRun):
+            self._read_run(chunk, info, out)
+        elif info.codec is Codec.NONE:
+            header = memoryview(bytearray(_HEADER_BYTES))
+            self._files.read(shard, info.offset_bytes, [header, out.data])
+            self._decode(chunk, info, (header, out.data, out.data), check)
+        else:
+            stored = self._scratch.stored(_HEADER_BYTES + info.stored_bytes)
+            self._files.read(shard, info.offset_bytes, [stored])
+            parts = stored[:_HEADER_BYTES], stored[_HEADER_BYTES:], out.data
+            self._decode(chunk, info, parts, check)
+
+    def read_samples(
+        self,
+        span: Span,
+        info: Chunk,
+        out: NDArray[np.uint8],
+        check: Callable[[NDArray[np.uint8]], None],
+    ) -> None:
+        """Read the samples of a span, all of one size, into ``out``; see ``read``."""
+        if out.nbytes == info.raw_bytes:
+            self.read(span.chunk, info, out, check)
+            return
+        start = span.start * (out.nbytes // (span.stop - span.start))
+        kept = self._kept.find(span)
+        if kept is None and info.codec is Codec.NONE and not self.is_unverified(span.chunk):
+            first_bytes = info.offset_bytes + _HEADER_BYTES + start
+            self._files.read(int(self._table.shard[span.chunk]), first_bytes, [out.data])
+            return
+        framing = self._framing(span, info, check) if kept is None else kept
+        out[...] = framing[start : start + out.nbytes]
+
+    def framing(
+        self, span: Span, info: Chunk, check: Callable[[NDArray[np.uint8]], None]
+    ) -> NDArray[np.uint8]:
+        """Return the framing of the chunk that a span lies in; see ``read``."""
+        kept = self._kept.find(span)
+        return self._framing(span, info, check) if kept is None else kept
+
+    def close(self) -> None:
+        """Close files and drop what is kept; reading opens them again."""
+        self._kept = KeptChunks()
+        self._files.close()
+
+    def _framing(
+        self, span: Span, info: Chunk, check: Callable[[NDArray[np.uint8]], None]
+    ) -> NDArray[np.uint8]:
+        """Read a chunk, and keep it if the span is only a part of it."""
+        framing = self._pool.lend(info.raw_bytes)[: info.raw_bytes]
+        self.read(span.chunk, info, framing, check)
+        self._kept.keep(span, framing, info.num_records)
+        return framing
+
+    def _decode(
+        self,
+        chunk: int,
+        info: Chunk,
+        parts: tuple[memoryview, memoryview, memoryview],
+        check: Callable[[NDArray[np.uint8]], None],
+    ) -> None:
+        """Decode header and payload of a chunk to the framing, which are the parts."""
+        if not isinstance(info, ChunkInfo):
+            raise TypeError(f"expected a chunk of RecordIO, got {type(info).__name__}")
+        first = self.is_unverified(chunk)
+        header, payload, framing = parts
+        try:
+            decode_payload(info, header, payload, framing, verify=first)
+            if first:
+                check(np.frombuffer(framing, np.uint8))
+        except FormatError as error:
+            raise self.located(error, chunk, info) from None
+        self._verified[chunk] = True
+
+    def _read_run(self, chunk: int, run: ExampleRun, out: NDArray[np.uint8]) -> None:
+        if self._runs is None:
+            raise FormatError("expected a schema beside runs of Examples, got none")
+        stored = self._scratch.stored(run.stored_bytes)
+        self._files.read(int(self._table.shard[chunk]), run.offset_bytes, [stored])
+        try:
+            out.data[:] = self._runs.framing(run, stored, verify=self.is_unverified(chunk))
+        except FormatError as error:
+            raise self.located(error, chunk, run) from None
+        self._verified[chunk] = True

@@ -1,0 +1,200 @@
+"""Map-style Python objects as a source: ``len(dataset)`` and ``dataset[i]``."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import ConfigError, SampleShapeError
+from trainfeed.loader.columns import Columns, Dense, FreshMemory, Memory, Rows
+from trainfeed.loader.order import Span
+from trainfeed.loader.sources._source import Loaded
+
+__all__ = ["MapDataset", "MapSource", "content_of", "stack"]
+
+# Chunks of one sample each: then an epoch is one permutation of all samples. Beyond this number
+# neighbours stay together, so that the permutation fits a few megabytes.
+_MAX_CHUNKS: Final = 1 << 20
+# What a chunk counts as: 16 samples make a window of a lane, of which there are mostly 16.
+_NOMINAL_BYTES: Final = 256 << 10
+_NATURAL_SAMPLES: Final = 32
+
+
+class MapDataset(Protocol):
+    """Samples by number; ``content_digest``, where there is one, identifies them."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, i: int, /) -> Any: ...
+
+
+class MapSource:
+    """The samples of a map-style dataset: mappings, tuples, arrays or numbers.
+
+    Args:
+        dataset: Where they come from. Threads share it; it is pickled to worker processes.
+
+    Raises:
+        ConfigError: It has no samples in a number that could be right.
+    """
+
+    def __init__(self, dataset: MapDataset) -> None:
+        self._dataset = dataset
+        self._total = len(dataset)
+        per_chunk = max(1, -(-self._total // _MAX_CHUNKS))
+        starts = np.arange(0, self._total, per_chunk, dtype=np.int64)
+        self.num_samples: NDArray[np.int64] = np.diff(starts, append=self._total)
+        self.num_bytes: NDArray[np.int64] = np.full(len(starts), _NOMINAL_BYTES)
+        self._per_chunk = per_chunk
+        self.natural_window_bytes = _NATURAL_SAMPLES * _NOMINAL_BYTES
+        self.digest = _digest(dataset, self._total)
+
+    def load(self, spans: Sequence[Span], rows: Rows, memory: Memory) -> Loaded:
+        """Get the samples of ``rows`` one by one; see ``Source``."""
+        numbers = np.concatenate(
+            [np.arange(span.start, span.stop) + span.chunk * self._per_chunk for span in spans]
+        )[rows]
+        samples: list[Any] = []
+        error: BaseException | None = None
+        for number in numbers.tolist():
+            try:
+                samples.append(self._dataset[number])
+            except Exception as raised:  # noqa: BLE001 - handed on behind the samples before it
+                raised.add_note(f"sample {number} of {type(self._dataset).__name__}")
+                error = raised
+                break
+        try:
+            return Loaded(stack(samples, memory) if samples else {}, len(samples), error)
+        except SampleShapeError:
+            loaded = _stack_alike(samples)
+        if loaded.error is not None:
+            number = int(numbers[loaded.num_samples])
+            loaded.error.add_note(f"sample {number} of {type(self._dataset).__name__}")
+        return loaded
+
+    def expect(self, _spans: Sequence[Span], /) -> None:
+        """Do nothing: only the dataset knows what its samples need."""
+
+    def output_bytes(self, _window_bytes: int, /) -> int | None:
+        """Return None: only the samples know."""
+        return None
+
+    def num_reread(self) -> int:
+        """Return 0: the dataset reads."""
+        return 0
+
+    def close(self) -> None:
+        """Do nothing: the dataset is its owner's."""
+
+
+def stack(samples: Sequence[Any], memory: Memory) -> Columns:
+    """Stack samples field by field.
+
+    Args:
+        samples: At least one. Mappings keep their names; the values of tuples are called "0", "1",
+            and so on, anything else "0".
+        memory: Where the arrays are put.
+
+    Raises:
+        SampleShapeError: They disagree in fields, shapes or types, or have no fields.
+    """
+    rows = [_fields(sample) for sample in samples]
+    names = list(rows[0])
+    if not names:
+        raise SampleShapeError(f"expected at least one field in a sample, got {samples[0]!r}")
+    for row in rows:
+        if list(row) != names and set(row) != set(names):
+            raise SampleShapeError(
+                f"a sample has the fields {list(row)}, the first of its window has {names}"
+            )
+    arrays = {name: [_array(row[name]) for row in rows] for name in names}
+    fixed = {name: values for name, values in arrays.items() if values[0].dtype.kind != "O"}
+    sizes = [len(values) * values[0].nbytes + 64 for values in fixed.values()]
+    memory.reserve(sum(sizes))
+    columns: Columns = {}
+    for name in names:
+        columns[name] = Dense(_stack(name, arrays[name], memory))
+    return columns
+
+
+def _stack(name: str, values: list[NDArray[Any]], memory: Memory) -> NDArray[Any]:
+    first = values[0]
+    # Memory that is used again must not hold references.
+    out = (
+        np.empty(len(values), object)
+        if first.dtype.kind == "O"
+        else memory.array((len(values), *first.shape), first.dtype)
+    )
+    for i, value in enumerate(values):
+        if value.shape != first.shape or value.dtype != first.dtype:
+            raise SampleShapeError(
+                f"field {name!r}: a sample is {value.dtype}{value.shape}, the first of its window"
+                f" is {first.dtype}{first.shape}"
+            )
+        out[i] = value[()] if value.dtype.kind == "O" else value
+    return out
+
+
+def _stack_alike(samples: Sequence[Any]) -> Loaded:
+    """Stack the samples before the first that differs from sample 0; return what is wrong."""
+    num_good = 0
+    while True:
+        try:
+            stack([samples[0], samples[num_good]], FreshMemory())
+        except SampleShapeError as error:
+            alike = samples[:num_good]
+            return Loaded(stack(alike, FreshMemory()) if alike else {}, num_good, error)
+        num_good += 1
+
+
+def _fields(sample: Any) -> Mapping[str, Any]:
+    if isinstance(sample, Mapping):
+        return sample
+    if isinstance(sample, tuple | list):
+        return {str(i): value for i, value in enumerate(sample)}
+    return {"0": sample}
+
+
+def _array(value: Any) -> NDArray[Any]:
+    """Return a value as an array; bytes, texts and None as objects of shape ()."""
+    if isinstance(value, bytes | str | None):
+        boxed = np.empty((), object)
+        boxed[()] = value
+        return boxed
+    if isinstance(value, np.ma.MaskedArray):
+        raise SampleShapeError(
+            "expected values that are all there as a field, got a masked array; fill it, and give"
+            " the mask as a field of its own"
+        )
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise SampleShapeError(
+            f"expected lists of equal lengths as a field, got {value!r:.80}; pad them, and give"
+            " their lengths as a field of its own"
+        ) from error
+    if array.dtype.kind in "USO":
+        raise SampleShapeError(f"expected numbers, bytes or text as a field, got {value!r:.80}")
+    return array
+
+
+def content_of(dataset: Any) -> str:
+    """Return what identifies a user's object: its ``content_digest``, or its type.
+
+    Raises:
+        ConfigError: The former is no text.
+    """
+    given = getattr(dataset, "content_digest", None)
+    if given is not None and not isinstance(given, str):
+        raise ConfigError(f"expected content_digest as text, got {type(given).__name__}")
+    kind = type(dataset)
+    return given or f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _digest(dataset: MapDataset, total: int) -> str:
+    content = content_of(dataset)
+    return hashlib.sha256(f"map/{content}/{total}".encode()).hexdigest()[:16]

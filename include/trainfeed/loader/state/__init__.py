@@ -1,0 +1,17 @@
+"""What a loader says of itself: its state, its report, the batches that it hands over."""
+
+from trainfeed.loader.state._loaded_batch import Batch, Standing
+from trainfeed.loader.state._state import LARGEST, LARGEST_SEED, MOST_LANES, LoaderState, Weights
+from trainfeed.loader.state._stats import LoaderReport, LoaderStats
+
+__all__ = [
+    "LARGEST",
+    "LARGEST_SEED",
+    "MOST_LANES",
+    "Batch",
+    "LoaderReport",
+    "LoaderState",
+    "LoaderStats",
+    "Standing",
+    "Weights",
+]

@@ -1,0 +1,197 @@
+"""Loads windows in this process: when they are asked for, or ahead of that in threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Final, NamedTuple, Self
+
+from trainfeed.decorators.workers import patience_s, require_owner
+from trainfeed.errors import LoaderError
+from trainfeed.loader.columns import LentMemory, LentPool
+from trainfeed.loader.order import Task
+from trainfeed.loader.sources import Loaded
+from trainfeed.loader.state import LoaderStats
+from trainfeed.loader.windows._load_window import Window
+
+__all__ = ["InlineFeed", "LoadTask", "ThreadFeed", "ThreadPlan"]
+
+# Loads a window of whichever set the task names.
+LoadTask = Callable[[Task, LentMemory], Loaded]
+
+# A read that hangs cannot be interrupted; whoever leaves a pass does not hang with it.
+_JOIN_S: Final = 5.0
+
+
+class InlineFeed:
+    """Loads a window when it is asked for.
+
+    Args:
+        tasks: The windows.
+        load: Loads one.
+        pool: Gives the memory.
+        stats: Where to count.
+    """
+
+    def __init__(
+        self, tasks: Iterator[Task], load: LoadTask, pool: LentPool, stats: LoaderStats
+    ) -> None:
+        self._tasks = tasks
+        self._load = load
+        self._pool = pool
+        self._stats = stats
+
+    def next(self) -> Window:
+        """Load the next window."""
+        start_s = time.perf_counter()
+        loaded = self._load(next(self._tasks), LentMemory(self._pool))
+        seconds = time.perf_counter() - start_s
+        self._stats.count_load(seconds, loaded.num_samples)
+        self._stats.count_wait(seconds, 0)
+        return Window(*loaded)
+
+    def close(self) -> None:
+        """Do nothing; there is nothing to stop."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ThreadPlan(NamedTuple):
+    """How threads load windows.
+
+    Attributes:
+        num_threads: How many threads there are at most.
+        ahead: How many windows are loaded before they are asked for.
+        timeout_s: How long the one that is asked for may take.
+    """
+
+    num_threads: int
+    ahead: int
+    timeout_s: float
+
+
+class ThreadFeed:
+    """Loads windows ahead in threads, which pays as far as decoding leaves the interpreter lock.
+
+    Args:
+        tasks: The windows.
+        load: Loads one; called in the threads.
+        pool: Gives the memory.
+        stats: Where to count.
+        plan: How many threads, how far ahead, how patiently.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterator[Task],
+        load: LoadTask,
+        pool: LentPool,
+        stats: LoaderStats,
+        *,
+        plan: ThreadPlan,
+    ) -> None:
+        self._tasks = tasks
+        self._load = load
+        self._pool = pool
+        self._stats = stats
+        self._num_threads, self._ahead = plan.num_threads, plan.ahead
+        self._timeout_s = min(plan.timeout_s, threading.TIMEOUT_MAX)
+        self._threads: list[threading.Thread] = []
+        self._queue: SimpleQueue[tuple[Task, Future[Loaded]] | None] = SimpleQueue()
+        self._running: deque[tuple[Task, Future[Loaded]]] = deque()
+        self._failure: LoaderError | None = None
+        self._owner = os.getpid()
+
+    def next(self) -> Window:
+        """Wait for the next window, and start another one.
+
+        Raises:
+            LoaderError: It did not come in time; whoever asks again is told at once. Or this is a
+                fork of the process that began the pass.
+        """
+        require_owner(self._owner)
+        if self._failure is not None:
+            raise self._failure
+        self._fill(self._ahead + 1)
+        task, future = self._running.popleft()
+        self._fill(self._ahead)
+        start_s = time.perf_counter()
+        try:
+            loaded = future.result(self._timeout_s)
+        except TimeoutError:
+            self._failure = _late(task, self._timeout_s)
+            raise self._failure from None
+        self._stats.count_wait(time.perf_counter() - start_s, len(self._running))
+        return Window(*loaded)
+
+    def close(self) -> None:
+        """Wait for what is being loaded, but not for ever, and end the threads; safe to repeat.
+
+        An error on its way to the consumer waits for less than a second.
+        """
+        if os.getpid() != self._owner:
+            return  # a fork has no threads to end, and they may have held a future's lock
+        for _, future in self._running:
+            future.cancel()
+        self._running.clear()
+        for _ in self._threads:
+            self._queue.put(None)
+        threads, self._threads = self._threads, []
+        # The garbage collector may close a pass in one of its own threads, inside a lock that the
+        # others want.
+        if threading.current_thread() in threads:
+            return
+        end_s = time.monotonic() + patience_s(_JOIN_S)
+        for thread in threads:
+            thread.join(max(0.0, end_s - time.monotonic()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _fill(self, wanted: int) -> None:
+        while len(self._running) < wanted and (task := next(self._tasks, None)) is not None:
+            self._running.append((task, Future()))
+            self._queue.put(self._running[-1])
+            if len(self._threads) < self._num_threads:
+                self._start_thread()
+
+    def _start_thread(self) -> None:
+        # Those of an executor would keep the interpreter from ending while one of them hangs.
+        thread = threading.Thread(target=self._work, name="trainfeed-loader", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            task, future = item
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(self._timed(task))
+                except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                    future.set_exception(error)
+            del item, task, future
+
+    def _timed(self, task: Task) -> Loaded:
+        start_s = time.perf_counter()
+        loaded = self._load(task, LentMemory(self._pool))
+        self._stats.count_load(time.perf_counter() - start_s, loaded.num_samples)
+        return loaded
+
+
+def _late(task: Task, timeout_s: float) -> LoaderError:
+    return LoaderError(
+        f"window {task.window} of lane {task.lane} in epoch {task.epoch} was not loaded within"
+        f" {timeout_s:g} s; raise timeout_s if samples take that long"
+    )

@@ -1,0 +1,244 @@
+"""Reads a mixture: one cursor per set and epoch of it, all fed by one queue of windows."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import ConfigError
+from trainfeed.loader.columns import (
+    Columns,
+    FreshMemory,
+    LentMemory,
+    LentPool,
+    Targets,
+    targets_for,
+)
+from trainfeed.loader.order import (
+    BatchCut,
+    EpochPart,
+    History,
+    Mixture,
+    Order,
+    RankShare,
+    Tail,
+    Task,
+)
+from trainfeed.loader.sources import Loaded, Source
+from trainfeed.loader.state import LoaderState, LoaderStats
+from trainfeed.loader.windows._cursor import Cursor, Fetched
+from trainfeed.loader.windows._feeds import InlineFeed
+from trainfeed.loader.windows._load_window import Feed, expect_window, load_window
+from trainfeed.loader.windows._set_engine import repeated
+
+__all__ = ["MixtureEngine"]
+
+_MAX_FREE_BUFFERS: Final = 64
+_ALL: Final = RankShare(0, 1)
+
+
+class MixtureEngine:
+    """Reads a mixture; see ``SetEngine``.
+
+    Args:
+        mixture: The sets' shares and seed.
+        sources: The sets.
+        state: Gives seed, lanes and windows of the orders.
+        stats: Where to count.
+    """
+
+    def __init__(
+        self,
+        mixture: Mixture,
+        sources: Sequence[Source],
+        state: LoaderState,
+        stats: LoaderStats,
+    ) -> None:
+        self._stats = stats
+        empty = [number for number, source in enumerate(sources) if not len(source.num_samples)]
+        if empty:
+            raise ConfigError(f"expected data sets with samples in a mixture, {empty} have none")
+        self._orders = [
+            Order(
+                num_samples=source.num_samples,
+                num_bytes=source.num_bytes,
+                # The same set may be there twice, and should not give the same samples twice.
+                digest=f"{source.digest}+{mixture.seed}+{number}",
+                seed=state.seed,
+                lanes=state.lanes,
+                window_bytes=state.window or source.natural_window_bytes,
+                shuffle=bool(state.window),
+            )
+            for number, source in enumerate(sources)
+        ]
+        self._sources = sources
+        samples = sum(order.total for order in self._orders)
+        self.total = mixture.epoch_samples or samples
+        self.sample_bytes = sum(float(s.num_bytes.sum()) for s in sources) / max(1, samples)
+        self.pool = LentPool(_MAX_FREE_BUFFERS)
+        self.blocks = LentPool(_MAX_FREE_BUFFERS)
+
+    @property
+    def children(self) -> list[tuple[Source, Order]]:
+        """What workers need to load windows."""
+        return list(zip(self._sources, self._orders, strict=True))
+
+    @property
+    def window_bytes(self) -> int | None:
+        """What a window takes when it is loaded; None if unknown."""
+        sizes = [source.output_bytes(order.max_window_bytes) for source, order in self.children]
+        known = [size for size in sizes if size is not None]
+        return max(known) if len(known) == len(sizes) else None
+
+    def period(self, _cut: BatchCut, /) -> int:
+        """Return how many windows may be open at once: those of two epochs of every set."""
+        return 2 * sum(order.lanes for order in self._orders)
+
+    def tasks(self, cut: BatchCut, state: LoaderState) -> Iterator[Task]:
+        """Yield the windows of a pass in the order of need; ``need`` is a position of its set."""
+        return (task for _, task in self._merged(cut, state))
+
+    def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> _MixtureReader:
+        """Return what reads a pass from a feed of its tasks."""
+        return _MixtureReader(
+            self, History(state.weights, len(self._sources)), self._merged(cut, state), feed, state
+        )
+
+    def pad(self, positions: NDArray[np.int64], state: LoaderState) -> Columns:
+        """Return samples at any positions of an epoch."""
+        wanted, places = np.unique(positions, return_inverse=True)
+        start = replace(state, position=0)
+        cut = BatchCut(self.total, 0, _ALL, 1, Tail.SHORT)
+        feed = InlineFeed(self.tasks(cut, start), self.load, self.pool, self._stats)
+        fetched = self.reader(cut, start, feed).fetch(wanted)
+        if fetched.error is not None:
+            raise fetched.error
+        return repeated(fetched.columns, places)
+
+    def expect(self, task: Task) -> None:
+        """Let the kernel begin to read a window."""
+        expect_window(self._sources[task.child], self._orders[task.child], task)
+
+    def load(self, task: Task, memory: LentMemory) -> Loaded:
+        """Load a window in this process."""
+        return load_window(self._sources[task.child], self._orders[task.child], task, memory)
+
+    def part(self, child: int, epoch: int, start: int, stop: int) -> EpochPart:
+        """Return a part of an epoch of one set."""
+        return EpochPart(self._orders[child].epoch(epoch), _ALL, start, stop, child)
+
+    def _merged(self, cut: BatchCut, state: LoaderState) -> Iterator[tuple[int, Task]]:
+        """Yield the windows of a pass with the position of the stream that needs each."""
+        base, history = state.epoch * self.total, History(state.weights, len(self._sources))
+        starts, stops = history.counts(base + cut.start), history.counts(base + cut.stop)
+        streams = [
+            self._child_tasks(child, start, stop, history)
+            for child, (start, stop) in enumerate(zip(starts, stops, strict=True))
+        ]
+        return heapq.merge(*streams)
+
+    def _child_tasks(
+        self, child: int, start: int, stop: int, history: History
+    ) -> Iterator[tuple[int, Task]]:
+        size = self._orders[child].total
+        while start < stop:
+            epoch, position = divmod(start, size)
+            end = min(size, position + stop - start)
+            for task in self.part(child, epoch, position, end).tasks():
+                yield history.position_of(child, epoch * size + task.need), task
+            start += end - position
+
+
+class _MixtureReader:
+    """Reads samples of a mixture at ascending positions of an epoch."""
+
+    def __init__(
+        self,
+        engine: MixtureEngine,
+        history: History,
+        tasks: Iterator[tuple[int, Task]],
+        feed: Feed,
+        state: LoaderState,
+    ) -> None:
+        self._engine = engine
+        self._history = history
+        self._tasks = tasks
+        self._next = next(tasks, None)
+        self._feed = feed
+        self._base = state.epoch * engine.total
+        self._cursors: dict[tuple[int, int], Cursor] = {}
+        self._start = history.counts(self._base + state.position)
+        self._sizes = np.array([order.total for _, order in engine.children], np.int64)
+
+    def fetch(self, positions: NDArray[np.int64]) -> Fetched:
+        """Return the samples at positions, in owned memory."""
+        stream = positions + self._base
+        children, own = self._history.place(stream)
+        epochs = own // self._sizes[children]
+        targets: Targets | None = None
+        end, error = 0, None
+        for start, stop in pairwise(_cuts(children, epochs)):
+            part = slice(start, stop)
+            wanted = {
+                (child, int(epochs[part][children[part] == child][0])): start
+                + np.flatnonzero(children[part] == child)
+                for child in np.unique(children[part]).tolist()
+            }
+            self._load(wanted, own, int(stream[stop - 1]))
+            end, error = stop, None
+            for key, rows in wanted.items():
+                fetched = self._cursors[key].end()
+                good = fetched.stop
+                if good:
+                    targets = targets or targets_for(fetched.columns, len(positions), FreshMemory())
+                    targets.put(fetched.columns, rows[:good], slice(0, good))
+                if fetched.error is not None and rows[fetched.stop] < end:
+                    end, error = int(rows[fetched.stop]), fetched.error
+            if error is not None:
+                break
+        return Fetched({} if targets is None else targets.columns(end), 0, end, error)
+
+    def _load(
+        self, wanted: dict[tuple[int, int], NDArray[np.int64]], own: NDArray[np.int64], last: int
+    ) -> None:
+        """Let the cursors read up to a position of the stream, each its part of it."""
+        newest = dict(wanted.keys())
+        self._cursors = {
+            key: cursor for key, cursor in self._cursors.items() if key[1] >= newest.get(key[0], 0)
+        }
+        for key in wanted.keys() | self._cursors.keys():
+            rows = wanted.get(key)
+            mine = _NONE if rows is None else own[rows] % self._sizes[key[0]]
+            self._cursor(key).begin(mine)
+        while self._next is not None and self._next[0] <= last:
+            task = self._next[1]
+            self._cursor((task.child, task.epoch)).step()
+            self._next = next(self._tasks, None)
+
+    def _cursor(self, key: tuple[int, int]) -> Cursor:
+        if key not in self._cursors:
+            child, epoch = key
+            size = int(self._sizes[child])
+            first_epoch, position = divmod(self._start[child], size)
+            start = position if epoch == first_epoch else 0
+            part = self._engine.part(child, epoch, start, size)
+            self._cursors[key] = Cursor(part, self._feed, self._engine.blocks)
+        return self._cursors[key]
+
+
+_NONE: Final = np.zeros(0, np.int64)
+
+
+def _cuts(children: NDArray[np.int64], epochs: NDArray[np.int64]) -> list[int]:
+    """Return where a fetch must be cut so that every set stays in one epoch, and its ends."""
+    cuts = {0, len(children)}
+    for child in np.unique(children).tolist():
+        rows = np.flatnonzero(children == child)
+        cuts.update(rows[1:][np.diff(epochs[rows]) != 0].tolist())
+    return sorted(cuts)

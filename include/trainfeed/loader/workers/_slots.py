@@ -1,0 +1,225 @@
+"""Windows in shared memory: how a worker lays them out and a loader finds them.
+
+The memory has no name: it is a file descriptor that workers inherit, and the kernel frees it when
+the last process that has it is gone, however that ended. It is cut into slots of one size. A slot
+belongs to the loader, is lent to a worker together with a question, comes back with the answer, and
+is then lent to the consumer until its last array dies. Memory is taken when a slot is first
+written, not when it is made.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from trainfeed.loader.columns import Column, Columns, Dense, FreshMemory, Ragged, carve
+from trainfeed.loader.workers._messages import PackedArray, PackedColumn, dump, load
+
+__all__ = ["SharedSlots", "SlotLedger", "SlotMemory", "owned", "pack", "unpack"]
+
+
+class SharedSlots:
+    """The shared memory, as one process sees it.
+
+    Args:
+        fd: Descriptor of the memory.
+        slot_bytes: Size of a slot.
+        num_slots: How many there are.
+    """
+
+    def __init__(self, fd: int, slot_bytes: int, num_slots: int) -> None:
+        self._bytes = np.frombuffer(mmap.mmap(fd, slot_bytes * num_slots), np.uint8)
+        self._slot_bytes = slot_bytes
+
+    @staticmethod
+    def create(slot_bytes: int, num_slots: int) -> int:
+        """Return a descriptor of new memory, for ``__init__`` and for workers."""
+        fd = os.memfd_create("trainfeed-loader", os.MFD_CLOEXEC)
+        os.ftruncate(fd, slot_bytes * num_slots)
+        return fd
+
+    def slot(self, number: int) -> NDArray[np.uint8]:
+        """Return a slot, shape ``(slot_bytes,)``."""
+        start = number * self._slot_bytes
+        return self._bytes[start : start + self._slot_bytes]
+
+
+class SlotMemory:
+    """A slot as the memory for one window.
+
+    A window that is too large goes to private memory instead.
+
+    Attributes:
+        fits: Whether everything so far is in the slot.
+        is_lazy: See ``Memory``.
+    """
+
+    def __init__(self, slot: NDArray[np.uint8]) -> None:
+        self._slot = slot
+        self._used = 0
+        self.fits = True
+        self.is_lazy = False
+        self._start = slot.__array_interface__["data"][0]
+
+    def reserve(self, num_bytes: int) -> None:
+        """Make room for arrays of ``num_bytes`` together; called once, before ``array``."""
+        self.fits = num_bytes <= self._slot.nbytes
+
+    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Return an array, not initialised, that starts at a multiple of 64 bytes."""
+        if not self.fits:
+            return np.empty(shape, dtype)
+        try:
+            array, self._used = carve(self._slot, self._used, shape, np.dtype(dtype))
+        except ValueError:
+            self.fits = False
+            return np.empty(shape, dtype)
+        return array
+
+    def packed(self, array: NDArray[Any]) -> PackedArray:
+        """Return where an array is in the slot, after copying it there if it is not."""
+        offset = array.__array_interface__["data"][0] - self._start
+        if not 0 <= offset < self._slot.nbytes:
+            own = self.array(array.shape, array.dtype)
+            own[...] = array
+            array, offset = own, own.__array_interface__["data"][0] - self._start
+        return PackedArray(offset, array.shape, array.strides, array.dtype)
+
+
+def pack(columns: Columns, memory: SlotMemory) -> dict[str, PackedColumn] | None:
+    """Put columns into a slot, as far as they are not there already; None when they do not fit."""
+    packed = {}
+    for name, column in columns.items():
+        packed[name] = _pack(column, memory)
+        if not memory.fits:
+            return None
+    return packed
+
+
+def unpack(packed: dict[str, PackedColumn], slot: NDArray[np.uint8]) -> Columns:
+    """Return the columns in a slot, as views of it."""
+    return {name: _unpack(column, slot) for name, column in packed.items()}
+
+
+def _pack(column: Column, memory: SlotMemory) -> PackedColumn:
+    if isinstance(column, Ragged):
+        absent = None if column.absent is None else memory.packed(column.absent)
+        ends = np.cumsum(column.sizes())
+        values = memory.array((int(ends[-1]) if len(ends) else 0,), np.uint8)
+        if memory.fits:
+            _copy_runs(column, values.data)
+        return PackedColumn(
+            memory.packed(values), memory.packed(ends), absent, column.kind, column.item_shape
+        )
+    if not isinstance(column, Dense):
+        raise TypeError(f"expected values in memory, got {type(column).__name__}")
+    absent = None if column.absent is None else memory.packed(column.absent)
+    if column.values.dtype.kind == "O":
+        data = np.frombuffer(dump(list(column.values)), np.uint8)
+        return PackedColumn(memory.packed(data), None, absent, "object")
+    return PackedColumn(memory.packed(column.values), None, absent)
+
+
+def _copy_runs(column: Ragged, out: memoryview) -> None:
+    end, buffers = 0, column.buffers
+    for number, first, last in column.places.tolist():
+        start, end = end, end + last - first
+        out[start:end] = buffers[number][first:last]
+
+
+def _unpack(column: PackedColumn, slot: NDArray[np.uint8]) -> Column:
+    def array(packed: PackedArray) -> NDArray[Any]:
+        return np.ndarray(
+            packed.shape,
+            packed.dtype,
+            slot.data,
+            packed.offset_bytes,
+            packed.strides,
+        )
+
+    values = array(column.values)
+    absent = None if column.absent is None else array(column.absent)
+    if column.kind == "object":
+        return Dense(_boxed(load(values.tobytes())), absent)
+    if column.ends is None:
+        return Dense(values, absent)
+    return _runs(values, array(column.ends), absent, (column.kind, column.item_shape))
+
+
+def _boxed(values: list[Any]) -> NDArray[Any]:
+    boxed = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        boxed[i] = value
+    return boxed
+
+
+def owned(columns: Columns) -> Columns:
+    """Return columns with memory of their own."""
+    return {name: _owned(column) for name, column in columns.items()}
+
+
+def _owned(column: Column) -> Column:
+    if isinstance(column, Ragged):
+        ends = np.cumsum(column.sizes())
+        values = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+        _copy_runs(column, values.data)
+        absent = None if column.absent is None else column.absent.copy()
+        return _runs(values, ends, absent, (column.kind, column.item_shape))
+    target = column.target(len(column), FreshMemory())
+    column.put_into(target, slice(None), slice(None))
+    return target.column()
+
+
+def _runs(
+    values: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    absent: NDArray[np.bool_] | None,
+    kind: tuple[str, tuple[int, ...]],
+) -> Ragged:
+    """Return runs of bytes that lie one after another."""
+    places = np.zeros((len(ends), 3), np.int64)
+    places[1:, 1], places[:, 2] = ends[:-1], ends
+    return Ragged([values.data], places, *kind, absent)
+
+
+class SlotLedger:
+    """Which slots are free, under way, or lent to the consumer.
+
+    Lends end in whichever thread drops the last array, at any moment, so all steps are single
+    operations of lists and sets.
+
+    Args:
+        num_slots: How many there are.
+    """
+
+    def __init__(self, num_slots: int) -> None:
+        self._free = list(range(num_slots))
+        self._lent: set[int] = set()
+
+    @property
+    def num_lent(self) -> int:
+        """How many slots the consumer holds."""
+        return len(self._lent)
+
+    def take(self) -> int | None:
+        """Return a free slot, None when there is none."""
+        return self._free.pop() if self._free else None
+
+    def lend(self, slot: int) -> Callable[[], None]:
+        """Count a slot as lent; return what brings it back."""
+        self._lent.add(slot)
+
+        def give_back() -> None:
+            self._lent.discard(slot)
+            self._free.append(slot)
+
+        return give_back
+
+    def give_back(self, slot: int) -> None:
+        """Take back a slot that was not lent."""
+        self._free.append(slot)

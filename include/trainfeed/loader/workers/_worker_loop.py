@@ -1,0 +1,134 @@
+"""What runs inside a worker process: answers questions until its loader is gone."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+import traceback
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+from trainfeed import faults
+from trainfeed.errors import LoaderError
+from trainfeed.loader.sources import Loaded
+from trainfeed.loader.windows import load_window
+from trainfeed.loader.workers._messages import (
+    IMPORTING_MAIN,
+    Answer,
+    LoaderJob,
+    Question,
+    dump,
+    load,
+)
+from trainfeed.loader.workers._slots import SharedSlots, SlotMemory, owned, pack
+from trainfeed.process_ties import tie_to_parent
+
+__all__ = ["main"]
+
+_IN_MAIN_THREAD: Final = "main"
+
+
+def main(connection_fd: int, memory_fd: int, parent: int, thread: str) -> None:
+    """Serve a loader; returns when it closes the connection.
+
+    Args:
+        connection_fd: Descriptor of the connection to the loader.
+        memory_fd: Descriptor of the shared memory.
+        parent: Process id of the loader.
+        thread: Says whether the loader's main thread started this process.
+    """
+    # Ctrl-C reaches all processes of the terminal; the loader decides what it means. It was blocked
+    # so far, see where workers are started.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    _die_with_parent(parent, by_signal=thread == _IN_MAIN_THREAD)
+    connection = Connection(connection_fd)
+    threading.Thread(target=_exit_with_parent, args=[connection_fd], daemon=True).start()
+    try:
+        faults.point("loader.worker.start")
+        job = _receive_job(connection)
+        slots = SharedSlots(memory_fd, job.slot_bytes, job.num_slots)
+        while True:
+            question = connection.recv()
+            connection.send_bytes(dump(_answer(job, slots, question)))
+            faults.point("loader.worker.answered")
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass
+    except Exception as error:  # noqa: BLE001 - told to the loader, which raises it
+        # The loader may be what failed: then nobody wants to know.
+        with suppress(OSError):
+            connection.send_bytes(dump(_failure(error)))
+    # Nothing here is worth an orderly end, which could wait for the user's threads.
+    os._exit(0)
+
+
+def _answer(job: LoaderJob, slots: SharedSlots, question: Question) -> Answer:
+    start_s = time.perf_counter()
+    source, order = job.children[question.task.child]
+    slot = slots.slot(question.slot)
+    memory = SlotMemory(slot)
+    faults.point("loader.worker.load")
+    loaded = load_window(source, order, question.task, memory)
+    packed = pack(loaded.columns, memory)
+    faults.point("loader.worker.packed")
+    return Answer(
+        number=question.number,
+        packed=packed,
+        columns=owned(loaded.columns) if packed is None else None,
+        num_samples=loaded.num_samples,
+        error=_portable(loaded),
+        seconds=time.perf_counter() - start_s,
+        num_reread=source.num_reread(),
+    )
+
+
+def _portable(loaded: Loaded) -> BaseException | None:
+    """Return the error of a window so that it survives the way, with its traceback as a note."""
+    error = loaded.error
+    if error is None:
+        return None
+    trace = "".join(traceback.format_exception(error))
+    note = f"in loader worker {os.getpid()}:\n{trace}"
+    try:
+        copy = load(dump(error))
+    except Exception:  # noqa: BLE001 - users raise what they like
+        copy = LoaderError(f"{type(error).__name__}: {error}")
+    for line in [*getattr(error, "__notes__", []), note]:
+        if line not in getattr(copy, "__notes__", []):
+            copy.add_note(line)
+    return copy if isinstance(copy, BaseException) else LoaderError(str(error))
+
+
+def _failure(error: Exception) -> Answer:
+    return Answer(-1, {}, None, 0, _portable(Loaded({}, 0, error)), 0.0, 0)
+
+
+def _receive_job(connection: Connection) -> LoaderJob:
+    preparation: dict[str, Any] = connection.recv()
+    data = connection.recv_bytes()
+    if preparation:
+        from multiprocessing import spawn
+
+        IMPORTING_MAIN.set()
+        spawn.prepare(preparation)
+        IMPORTING_MAIN.clear()
+    job: LoaderJob = load(data)
+    return job
+
+
+def _die_with_parent(parent: int, *, by_signal: bool) -> None:
+    # A thread that ends would take its workers along; see ``tie_to_parent``.
+    if by_signal and not tie_to_parent(parent):
+        os._exit(1)
+
+
+def _exit_with_parent(fd: int) -> None:
+    """End this process when the loader's end of the connection closes, whatever it is doing."""
+    poll = select.poll()
+    poll.register(fd, select.POLLRDHUP)
+    poll.poll()
+    os._exit(1)

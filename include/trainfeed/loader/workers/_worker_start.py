@@ -1,0 +1,128 @@
+"""Worker processes, one by one: started, prepared, ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from multiprocessing import Pipe, spawn
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+from trainfeed.errors import ConfigError
+from trainfeed.loader.workers._messages import IMPORTING_MAIN, Question
+from trainfeed.process_ties import is_stopped
+
+__all__ = ["Worker", "end_workers", "preparation", "require_not_importing", "start_worker"]
+
+_BOOTSTRAP: Final = (
+    "import json, sys; sys.path[:], args = json.loads(sys.argv[1]);"
+    " from trainfeed.loader.workers._worker_loop import main; main(*args)"
+)
+_END_S: Final = 1.0
+
+
+@dataclass
+class Worker:
+    """One process.
+
+    Attributes:
+        process: It.
+        connection: The loader's end.
+        pidfd: Becomes readable when the process ends.
+        unanswered: The questions that it has, by number.
+        has_ended: Whether the process was reported as ended, which happens once.
+    """
+
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    pidfd: int
+    unanswered: dict[int, Question] = field(default_factory=dict)
+    has_ended: bool = False
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped it."""
+        return is_stopped(self.process.pid)
+
+
+def start_worker(memory_fd: int) -> Worker:
+    """Start a process that serves slots of shared memory.
+
+    Args:
+        memory_fd: The memory; it gets a copy of the descriptor.
+    """
+    ours, theirs = Pipe()
+    in_main = threading.current_thread() is threading.main_thread()
+    arguments = [theirs.fileno(), memory_fd, os.getpid(), "main" if in_main else "other"]
+    # Ctrl-C reaches all processes of the terminal. It must not meet a worker that is still starting
+    # and does not ignore it yet, so it waits until that does.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+            [
+                os.fsdecode(spawn.get_executable() or sys.executable),
+                "-c",
+                _BOOTSTRAP,
+                json.dumps([[os.fspath(path) for path in sys.path], arguments]),
+            ],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno(), memory_fd],
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        theirs.close()
+    return Worker(process, ours, os.pidfd_open(process.pid))
+
+
+def end_workers(workers: list[Worker], owner: int) -> None:
+    """Close the connections, at which workers exit; kill those that do not."""
+    for worker in workers:
+        worker.connection.close()
+    if os.getpid() != owner:
+        return
+    end_s = time.monotonic() + _END_S
+    for worker in workers:
+        try:
+            worker.process.wait(max(0.0, end_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            worker.process.kill()
+            worker.process.wait()
+        os.close(worker.pidfd)
+    workers.clear()
+
+
+def preparation(payload: bytes) -> dict[str, Any]:
+    """Return what a worker needs to import the main program, if the dataset is defined there."""
+    if b"__main__" not in payload:
+        return {}
+    if sys.modules["__main__"].__dict__.get("__file__") is None:
+        raise ConfigError(
+            "the dataset's class is defined in an interactive session, which worker processes"
+            " cannot import; put it into a module, or use num_threads"
+        )
+    wanted = ("name", "sys_argv", "dir", "init_main_from_name", "init_main_from_path")
+    found = spawn.get_preparation_data("trainfeed-loader")
+    return {name: found[name] for name in wanted if name in found}
+
+
+def require_not_importing() -> None:
+    """Refuse to start a process where the main program is only being imported.
+
+    Raises:
+        ConfigError: This is a worker that does.
+    """
+    if IMPORTING_MAIN.is_set():
+        raise ConfigError(
+            "a worker process imports the main program, because the dataset's class is defined"
+            " there, and must not start a loader meanwhile; put what the program does below"
+            ' if __name__ == "__main__":, or the class into a module'
+        )

@@ -1,0 +1,133 @@
+"""Several tasks of a stage at once, in one process: what a scheduler does with many machines."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from trainfeed.config import Environment, KafkaSettings
+from trainfeed.errors import EngineError
+from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline.functions import StageJob, fitting_processes, memory_ran_out
+from trainfeed.pipeline.stage import kept
+from trainfeed.pipeline.workers import Death, WorkerLimits, rest_workers, run_jobs, stop_workers
+from trainfeed.specification import DatasetSpec, ResourceSpec
+
+__all__ = ["in_worker", "run_units", "share_of"]
+
+_LEAST_MEMORY_BYTES: Final = 1 << 20
+_AGAIN_S: Final = 0.1
+_NO_LIMITS: Final = WorkerLimits(math.inf, sys.maxsize)
+
+
+class _Share(ResourceSpec):
+    """What a task may use that runs beside others.
+
+    Attributes:
+        whole_bytes: ``memory_bytes`` of a task that runs alone.
+    """
+
+    whole_bytes: int
+
+    @property
+    def task_memory_bytes(self) -> int:
+        """What counts for broken records: how many tasks run at once decides about no success."""
+        return self.whole_bytes
+
+
+def share_of(spec: DatasetSpec, num_units: int) -> DatasetSpec:
+    """Return the data set as a task sees it that runs beside others, with its share of memory."""
+    resources = spec.resources
+    at_once = min(resources.processes, num_units, fitting_processes(spec))
+    if at_once == 1:
+        return spec
+    update = {
+        "processes": resources.processes // at_once,
+        "memory_bytes": max(_LEAST_MEMORY_BYTES, resources.memory_bytes // at_once),
+        "whole_bytes": resources.memory_bytes,
+    }
+    share = _Share.model_construct(**{**dict(resources), **update})
+    return spec.model_copy(update={"resources": share})
+
+
+def in_worker(
+    stage: Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]],
+) -> Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]]:
+    """Return ``stage`` as it runs in a worker process: threads would wait for each other.
+
+    Args:
+        stage: A stage that calls no function of the user and reads no cluster; it can be pickled.
+    """
+    return partial(_run_in_worker, stage)
+
+
+def _run_in_worker(
+    stage: Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]],
+    spec: DatasetSpec,
+    env: Environment,
+    ref: PlanRef,
+    unit: int,
+) -> dict[str, Any]:
+    recorded = {name: KafkaSettings(recorded=kafka.recorded) for name, kafka in env.kafka.items()}
+    job = StageJob(stage, spec, replace(env, kafka=recorded), ref, unit)
+    try:
+        (report,) = run_jobs([job], _NO_LIMITS, str)
+    except Death as death:
+        how, remedy = memory_ran_out(spec, death) or (
+            f"ended by {death.cause} {death.detail}",
+            "run again",
+        )
+        raise EngineError(
+            f"the process of task {unit} of stage {stage.__name__} of data set {spec.name!r} {how};"
+            f" {kept(spec)}; {remedy}"
+        ) from death
+    return report
+
+
+def run_units(
+    run: Callable[[int], dict[str, Any]], units: Sequence[int], processes: int
+) -> Iterator[dict[str, Any]]:
+    """Run every task of a stage, up to ``processes`` at a time.
+
+    The work of a task is to be done outside of this interpreter, in worker processes.
+
+    Args:
+        run: Runs the task with that number.
+        units: The tasks.
+        processes: How many at once.
+
+    Yields:
+        What they returned, in their order. After the first error no more are begun.
+    """
+    if processes == 1 or len(units) == 1:
+        yield from map(run, units)
+        return
+    pool = ThreadPoolExecutor(processes, thread_name_prefix="trainfeed-task")
+    tasks: list[Future[dict[str, Any]]] = []
+    try:
+        tasks.extend(pool.submit(run, unit) for unit in units)
+        # Not in their order: the first may wait for ever for what a later one has failed at.
+        for task in as_completed(tasks):
+            task.result()
+        yield from (task.result() for task in tasks)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        _end(tasks)
+        raise
+    finally:
+        pool.shutdown()
+        rest_workers()
+
+
+def _end(tasks: Sequence[Future[dict[str, Any]]]) -> None:
+    """End the workers of tasks that may wait for a function that never comes back."""
+    stop_workers(busy=True)
+    # Again: a task that had no worker yet gets one later.
+    while at_work := [task for task in tasks if not task.done()]:
+        wait(at_work, _AGAIN_S)
+        stop_workers(busy=True)

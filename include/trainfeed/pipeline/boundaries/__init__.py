@@ -1,0 +1,29 @@
+"""Where the partitions of a topic stood at a point in time, and what shows it."""
+
+from trainfeed.pipeline.boundaries._boundary_file import (
+    Boundary,
+    folders_of_others,
+    known_boundaries,
+    milliseconds,
+)
+from trainfeed.pipeline.boundaries._boundary_proof import is_proved, last_proved
+from trainfeed.pipeline.boundaries._emptiness import reasons, require_empty_proved
+from trainfeed.pipeline.boundaries._losses import Loss, without
+from trainfeed.pipeline.boundaries._topic_boundaries import resolve_boundary, transaction_open
+from trainfeed.pipeline.boundaries._topic_window import TopicWindow
+
+__all__ = [
+    "Boundary",
+    "Loss",
+    "TopicWindow",
+    "folders_of_others",
+    "is_proved",
+    "known_boundaries",
+    "last_proved",
+    "milliseconds",
+    "reasons",
+    "require_empty_proved",
+    "resolve_boundary",
+    "transaction_open",
+    "without",
+]

@@ -1,0 +1,132 @@
+"""Where a topic stood at a point in time: one file for both neighbours of the boundary.
+
+Window ``[t0, t1)`` is the offset range ``[B(t0), B(t1))``. A boundary file is created exclusively
+and re-read by whoever comes second, so neighbouring windows share it: they cannot overlap or leave
+a hole, in whatever order and at whatever time they are built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from trainfeed.dataset import DatasetFolder, canonical
+from trainfeed.errors import TransactionOpenError
+from trainfeed.paths import make_folders
+from trainfeed.pipeline.boundaries._boundary_file import (
+    Boundary,
+    boundary_files,
+    milliseconds,
+    read_boundary,
+    to_json,
+)
+from trainfeed.pipeline.boundaries._boundary_proof import Earlier, is_first_topic
+from trainfeed.sources import Known, Topic, find_boundaries
+from trainfeed.storage import posix
+
+__all__ = ["resolve_boundary", "transaction_open"]
+
+# Finding one takes some thousand records of every partition.
+_LOCK_TIMEOUT_S: Final = 600.0
+
+
+def resolve_boundary(
+    folder: DatasetFolder,
+    topic: Topic,
+    at: datetime,
+    *,
+    skew_ms: int,
+    clock_ms: int | None = None,
+) -> Boundary:
+    """Read the boundary of ``topic`` at ``at``, or find it and write it down first.
+
+    Args:
+        folder: The data set, which keeps boundary files.
+        topic: The open topic.
+        at: Aware UTC time, already settled.
+        skew_ms: How far from ``at`` the records around it are usually stamped, in milliseconds.
+        clock_ms: Time of planning, milliseconds since 1970: what is stamped later is no evidence.
+            Now, when it is not given.
+
+    Raises:
+        TransactionOpenError: An open transaction may hide records that come before the boundary;
+            nothing was written. It names all such partitions of the topic.
+        IngestError: The source does not answer, or a boundary file is damaged.
+    """
+    path = folder.boundary(topic.identity.topic, topic.identity.uuid, at)
+    if not path.exists():
+        with posix.map_errors(path.parent):
+            make_folders(path.parent)
+        # One at a time: two neighbours found side by side would not know of each other.
+        with posix.file_lock(path.parent / ".lock", timeout_s=_LOCK_TIMEOUT_S):
+            if not path.exists():
+                found = _find(path.parent, topic, at, skew_ms, clock_ms)
+                _require_settled(topic, found)
+                posix.create_exclusive(path, canonical.dumps(to_json(topic.identity, found)))
+    return read_boundary(path)
+
+
+def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int | None) -> Boundary:
+    clock_ms = milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms
+    lower, upper = _neighbours(folder, at)
+    earlier, is_first = Earlier(folder, at), is_first_topic(folder, at)
+    known = {
+        partition: Known(
+            floor=lower.offset(partition) if lower else None,
+            # A partition that a later boundary does not have, came after that one was found.
+            ceiling=upper.offset(partition) if upper else None,
+            earlier=partial(earlier.shown, partition),
+            is_first_topic=is_first,
+        )
+        for partition in topic.partitions()
+    }
+    found = find_boundaries(
+        topic,
+        milliseconds(at),
+        skew_ms=skew_ms,
+        clock_ms=clock_ms,
+        known=known,
+    )
+    return Boundary(at, found, clock_ms)
+
+
+def _require_settled(topic: Topic, boundary: Boundary) -> None:
+    places = tuple(
+        f"topic {topic.identity.topic!r} partition {partition} at"
+        f" {boundary.at:%Y-%m-%dT%H:%M:%SZ}: last stable offset {found.log_end}, high watermark"
+        f" {found.evidence.high_watermark}"
+        for partition, found in sorted(boundary.partitions.items())
+        if found.evidence is not None and not found.is_settled
+    )
+    if places:
+        raise transaction_open(places)
+
+
+def transaction_open(places: Collection[str]) -> TransactionOpenError:
+    """Return the error that names all partitions where a transaction is open.
+
+    Args:
+        places: Per partition which it is, its last stable offset and high watermark.
+    """
+    error = TransactionOpenError(
+        f"transaction open: {'; '.join(places)}; expected a high watermark equal to the last"
+        " stable offset, because records behind it may come before the boundary; no boundary of"
+        " these was written and nothing was read; run again when the transactions have ended, or"
+        " find and abort the one that hangs (kafka-transactions.sh find-hanging)"
+    )
+    error.places = tuple(places)
+    return error
+
+
+def _neighbours(folder: Path, at: datetime) -> tuple[Boundary | None, Boundary | None]:
+    """Return the nearest known boundaries below and above ``at``."""
+    paths = dict(boundary_files(folder))
+    before = max((moment for moment in paths if moment < at), default=None)
+    after = min((moment for moment in paths if moment > at), default=None)
+    return (
+        read_boundary(paths[before]) if before else None,
+        read_boundary(paths[after]) if after else None,
+    )

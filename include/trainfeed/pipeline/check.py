@@ -1,0 +1,246 @@
+"""Stage ``check``: prove that nothing was lost or doubled, then hold the result against the gates.
+
+The ledger of what was published is recomputed from the positions that lie beside the shards, and
+compared with what preprocessing says it let through; reads only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed import faults
+from trainfeed.config import Environment
+from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf, canonical
+from trainfeed.dataset.identity import source_hash
+from trainfeed.errors import GateError
+from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline.inputs import late_policies
+from trainfeed.pipeline.plans import first_few
+from trainfeed.pipeline.sorting import ArrowWithTrailer
+from trainfeed.pipeline.stage import Stage, kept, run_stage
+from trainfeed.pipeline.version import Counts, check_report, evaluate, failures, refusal
+from trainfeed.samples import FieldStatistics, Schema, Statistics
+from trainfeed.specification import DatasetSpec
+
+__all__ = ["check"]
+
+# A mask per source is fastest for the partitions of a topic, and hopeless for thousands of files.
+_FEW_SOURCES: Final = 32
+_REMEDY: Final = "build the interval again (in Airflow: clear the run from preprocess on)"
+
+
+def check(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+    """Prove completeness and evaluate the gates.
+
+    Returns:
+        ``verdict``, ``samples``, ``quarantined``, ``filtered``, ``warnings``, ``proof``, and
+        ``report`` for pages.
+
+    Raises:
+        GateError: Ledgers differ, or a blocking gate failed; both sides are in the message. Of a
+            gate, the message and ``report`` have reasons, examples and where the records are.
+    """
+    return run_stage("check", (spec, env, ref), _check)
+
+
+def _check(stage: Stage) -> dict[str, Any]:
+    trailers = list(_spill_trailers(stage))
+    ledger = _ledger(stage, trailers)
+    quarantine = _recount_quarantine(stage, ledger)
+    shards, statistics = _recount_shards(stage, ledger)
+    late = _late(stage, trailers)
+    counts = _counted(stage, ledger, statistics, late)
+    verdict: dict[str, Any] = {
+        # Gates may change under one plan id: a verdict counts for the plan that it was reached on.
+        "plan_sha256": stage.plan.sha256(),
+        "ledger": ledger.to_json(),
+        "quarantine": quarantine,
+        "filtered": _filtered(ledger),
+        "late": late,
+        "shards": shards,
+        "statistics": {split: part.to_json() for split, part in statistics.items()},
+        "gates": _gates(stage, counts, late),
+    }
+    if error := refusal(stage, verdict, counts):
+        raise error
+    data = canonical.dumps(verdict)
+    stage.verdict_file.write_atomic(lambda file: _write(file, data))
+    return {
+        "verdict": "built",
+        "samples": sum(leaf.valid.samples for leaf in ledger.values()),
+        "quarantined": quarantine["records"],
+        "filtered": sum(verdict["filtered"].values()),
+        "warnings": failures(verdict["gates"], "warn", counts),
+        # Without published positions nobody can repeat the proof from the version alone.
+        "proof": "positions" if stage.spec.output.positions else "spill",
+        "report": check_report(stage, verdict, counts),
+    }
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+    faults.point("check.before_rename")
+
+
+def _spill_trailers(stage: Stage) -> Iterator[Mapping[str, Any]]:
+    for group in range(len(stage.plan.preprocess)):
+        with closing(ArrowWithTrailer(stage.spill_file(group))) as spill:
+            yield spill.trailer
+
+
+def _ledger(stage: Stage, trailers: list[Mapping[str, Any]]) -> Ledger:
+    """Return what preprocessing accounted for, having checked that it saw every range once."""
+    seen = sorted(index for trailer in trailers for index in trailer["ranges"])
+    if seen != list(range(len(stage.plan.ranges))):
+        raise GateError(
+            f"expected spill files of {len(stage.plan.ranges)} ranges, as the plan has them, got"
+            f" {len(seen)}; {kept(stage.spec)}; {_REMEDY}"
+        )
+    empty = {source: SourceLedger() for source in stage.plan.sources}
+    parts = [Ledger.from_json(trailer["ledger"]) for trailer in trailers]
+    ledger = Ledger.total([empty, *parts])
+    if imbalances := ledger.imbalances():
+        what = "preprocessing did not account for every record"
+        raise GateError(_unequal(stage, what, imbalances))
+    return ledger
+
+
+def _recount_quarantine(stage: Stage, ledger: Ledger) -> dict[str, Any]:
+    """Compare the quarantine files with the ledger; return records and counts by reason."""
+    reasons: dict[str, int] = {}
+    found = dict.fromkeys(stage.plan.sources, Leaf())
+    for group in range(len(stage.plan.preprocess)):
+        with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
+            for table in file.iter_tables():
+                offsets = table["offset"].to_numpy()
+                for source, rows in _by_source(stage, table["source"].to_numpy()):
+                    found[source] += Leaf.of(source_hash(source), offsets[rows], 0)
+                for entry in table["reason"].value_counts().to_pylist():
+                    reasons[entry["values"]] = reasons.get(entry["values"], 0) + entry["counts"]
+    _compare(
+        stage, "quarantine", found, {source: leaf.quarantined for source, leaf in ledger.items()}
+    )
+    return {"records": sum(reasons.values()), "reasons": reasons}
+
+
+def _recount_shards(
+    stage: Stage, ledger: Ledger
+) -> tuple[list[dict[str, Any]], dict[str, Statistics]]:
+    """Recompute the valid side from the positions of the shards; return shards and statistics."""
+    schema = Schema.from_json(stage.plan.fields)
+    statistics = {split: Statistics(schema) for split in stage.plan.splits}
+    found = dict.fromkeys(stage.plan.sources, ValidLeaf())
+    shards = []
+    for shard in stage.plan.all_shards():
+        with closing(ArrowWithTrailer(stage.part_file(shard))) as part:
+            positions, trailer = part.read_all(), part.trailer
+        offsets, ordinals = positions["offset"].to_numpy(), positions["ordinal"].to_numpy()
+        for source, rows in _by_source(stage, positions["source"].to_numpy()):
+            found[source] += ValidLeaf.of(source_hash(source), offsets[rows], ordinals[rows], 0)
+        if trailer["shard"]["samples"] != len(positions):
+            raise GateError(
+                f"expected {trailer['shard']['samples']} positions of shard"
+                f" {trailer['shard']['name']}, got {len(positions)}; {kept(stage.spec)}; {_REMEDY}"
+            )
+        statistics[shard.split].merge(Statistics.from_json(schema, trailer["statistics"]))
+        shards.append({"split": shard.split, **trailer["shard"]})
+    _compare(stage, "shards", found, {source: leaf.valid for source, leaf in ledger.items()})
+    return shards, statistics
+
+
+def _by_source(
+    stage: Stage, indices: NDArray[np.integer[Any]]
+) -> Iterator[tuple[str, NDArray[np.bool_] | NDArray[np.intp]]]:
+    """Yield sources, all that occur in a column of source indices, and what selects their rows."""
+    sources = stage.plan.sources
+    if len(sources) <= _FEW_SOURCES:
+        yield from ((source, indices == index) for index, source in enumerate(sources))
+        return
+    order = np.argsort(indices, kind="stable")
+    counts = np.bincount(indices, minlength=len(sources))
+    ends = np.cumsum(counts)
+    for index in np.flatnonzero(counts).tolist():
+        yield sources[index], order[ends[index] - counts[index] : ends[index]]
+
+
+def _compare(
+    stage: Stage,
+    what: str,
+    found: Mapping[str, Leaf | ValidLeaf],
+    expected: Mapping[str, Leaf | ValidLeaf],
+) -> None:
+    lines = [
+        f"{source}: {what} hold {_counts(found[source])}, preprocessing let through {_counts(leaf)}"
+        for source, leaf in expected.items()
+        if _counts(found[source]) != _counts(leaf)
+    ]
+    if lines:
+        raise GateError(
+            _unequal(stage, f"records were lost, doubled or swapped on the way to {what}", lines)
+        )
+
+
+def _counts(leaf: Leaf | ValidLeaf) -> dict[str, Any]:
+    """Return everything but the bytes, which positions do not tell."""
+    return {name: value for name, value in leaf.to_json().items() if name != "bytes"}
+
+
+def _unequal(stage: Stage, what: str, lines: list[str]) -> str:
+    return f"{what}: {first_few(lines)}; {kept(stage.spec)}; {_REMEDY}"
+
+
+def _late(stage: Stage, trailers: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add up the records stamped outside of the window, and those that no policy lets pass."""
+    policies = late_policies(stage.spec, stage.plan.inputs)
+    parts = [(source, part) for trailer in trailers for source, part in trailer["late"].items()]
+    refused = [part for source, part in parts if policies[source] == "fail"]
+    # In the manifest where they are not 0 only: they are younger than the format.
+    optional = {name: sum(p.get(name, 0) for _, p in parts) for name in ("unstamped", "ahead")}
+    return {
+        "policy": {stage.plan.inputs[source].label: policies[source] for source in policies},
+        "late": sum(part["late"] for _, part in parts),
+        "future": sum(part["future"] for _, part in parts),
+        "max_lateness_ms": max((part["max_lateness_ms"] for _, part in parts), default=0),
+        "refused": sum(part["late"] + part.get("ahead", 0) for part in refused),
+        **{name: count for name, count in optional.items() if count},
+    }
+
+
+def _filtered(ledger: Ledger) -> dict[str, int]:
+    reasons: dict[str, int] = {}
+    for source in ledger.values():
+        for reason, leaf in source.filtered.items():
+            reasons[reason] = reasons.get(reason, 0) + leaf.records
+    return reasons
+
+
+def _counted(
+    stage: Stage, ledger: Ledger, statistics: Mapping[str, Statistics], late: Mapping[str, Any]
+) -> Counts:
+    # Of the fields that gates are about: there may be very many others.
+    schema = Schema.from_json(stage.plan.fields)
+    names = sorted({str(gate["field"]) for gate in stage.plan.quality if gate.get("field")})
+    totals = {name: FieldStatistics(schema[name]) for name in names}
+    for name, total in totals.items():
+        for split in stage.plan.splits:
+            total.merge(statistics[split].fields[name])
+    return Counts(
+        read=sum(leaf.read.records for leaf in ledger.values()),
+        quarantined=sum(leaf.quarantined.records for leaf in ledger.values()),
+        samples=sum(leaf.valid.samples for leaf in ledger.values()),
+        late=late["refused"],
+        statistics={name: total.to_json() for name, total in totals.items()},
+        filtered=sum(_filtered(ledger).values()),
+    )
+
+
+def _gates(stage: Stage, counts: Counts, late: Mapping[str, Any]) -> list[dict[str, Any]]:
+    gates = list(stage.plan.quality)
+    if "fail" in late["policy"].values():
+        gates.append({"check": "late", "max": 0, "severity": "block"})
+    return evaluate(gates, counts)

@@ -1,0 +1,176 @@
+"""Stage ``convert``: spilled samples become shards in the plan's staging folder.
+
+A shard is an equal range of order keys, so neighbouring shards are one run of rows in every spill
+file. These runs are merged, block by block where they do not fit the memory; what comes out is
+framed, shard after shard, so a task reads its part of every spill file once. Two tries write the
+same bytes, each under a name of its own, and rename them onto the final name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from itertools import pairwise
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import pyarrow as pa
+
+from trainfeed import faults
+from trainfeed.config import Environment
+from trainfeed.paths import make_folders
+from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline.functions import field_bytes
+from trainfeed.pipeline.plans import PlannedShard
+from trainfeed.pipeline.sorting import (
+    RECORD,
+    SPILL_SCHEMA,
+    ArrowWithTrailer,
+    Merge,
+    SpillRun,
+    TrailerWriter,
+    first_shards,
+)
+from trainfeed.pipeline.stage import Stage, StagedFile, run_stage, unit_of
+from trainfeed.pipeline.version import ShardWriter
+from trainfeed.specification import DatasetSpec
+
+__all__ = ["convert"]
+
+_PART_SCHEMA: Final = pa.schema([SPILL_SCHEMA.field(n) for n in ("source", "offset", "ordinal")])
+
+
+def convert(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict[str, Any]:
+    """Write the shards of one task.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        ref: The plan.
+        unit: Index into the plan's ``convert``.
+
+    Returns:
+        ``verdict``, ``shards``, ``samples``, ``bytes``.
+
+    Raises:
+        QuotaExceededError: The publication root is full.
+    """
+    return run_stage("convert", (spec, env, ref), lambda stage: _convert(stage, unit))
+
+
+def _convert(stage: Stage, unit: int) -> dict[str, Any]:
+    make_folders(stage.folder.staged(stage.plan.plan_id))
+    shards = unit_of(stage.plan.convert, unit)
+    scratch = stage.spill / f".convert-{unit:05d}"
+    merge = Merge(stage.plan, _room_for_samples(stage.spec), scratch)
+    entries = []
+    with ExitStack() as stack:
+        spills = [
+            stack.enter_context(closing(ArrowWithTrailer(stage.spill_file(group))))
+            for group in range(len(stage.plan.preprocess))
+        ]
+        for first, runs, counts in _segments(spills, shards):
+            samples = _Samples(stack.enter_context(closing(merge.blocks(runs))))
+            for index, count in enumerate(counts, first.index):
+                shard = first.model_copy(update={"index": index})
+                entries.append(_write_shard(stage, shard, samples.take(count)))
+                faults.point("convert.after_shard")
+    return {
+        "verdict": "built",
+        "unit": unit,
+        "shards": len(entries),
+        "samples": sum(entry["samples"] for entry in entries),
+        "bytes": sum(entry["bytes"] for entry in entries),
+    }
+
+
+def _room_for_samples(spec: DatasetSpec) -> int:
+    """Return the memory beside what statistics of the fields take; a quarter at least."""
+    memory_bytes = spec.resources.memory_bytes
+    return max(memory_bytes // 4, memory_bytes - field_bytes(spec))
+
+
+class _Segment(NamedTuple):
+    """Neighbouring shards of one split.
+
+    Attributes:
+        first: The first of them.
+        runs: Where the samples of all of them are in every spill file.
+        counts: How many samples each of them has.
+    """
+
+    first: PlannedShard
+    runs: list[SpillRun]
+    counts: list[int]
+
+
+def _segments(spills: Sequence[ArrowWithTrailer], unit: Sequence[PlannedShard]) -> list[_Segment]:
+    segments = [_Segment(first, [], [0] * count) for first, count in first_shards(unit)]
+    for spill in spills:
+        # Of all that it says of shards, which of very many is more than there is room for.
+        rows = spill.trailer.pop("rows")
+        for first, runs, counts in segments:
+            edges = rows[first.split][first.index : first.index + len(counts) + 1]
+            runs.append(SpillRun(spill, edges[0], edges[-1]))
+            counts[:] = [n + b - a for n, (a, b) in zip(counts, pairwise(edges), strict=True)]
+    return segments
+
+
+class _Samples:
+    """Samples in their order, given out shard by shard.
+
+    Args:
+        blocks: Tables of all of them.
+    """
+
+    def __init__(self, blocks: Iterator[pa.Table]) -> None:
+        self._blocks = blocks
+        self._rest = SPILL_SCHEMA.empty_table()
+
+    def take(self, count: int) -> Iterator[pa.Table]:
+        """Yield tables with the next ``count`` of them."""
+        while count:
+            if not len(self._rest):
+                self._rest = next(self._blocks)
+            table = self._rest.slice(0, count)
+            self._rest = self._rest.slice(len(table))
+            count -= len(table)
+            yield table
+
+
+def _write_shard(stage: Stage, shard: PlannedShard, blocks: Iterator[pa.Table]) -> dict[str, Any]:
+    """Write a shard, and the file of its positions beside: there is no room for all of them."""
+    entry: dict[str, Any] = {}
+
+    def write(file: BinaryIO) -> None:
+        part = TrailerWriter(file, _PART_SCHEMA)
+        writer = _write_samples(stage, shard, blocks, part, entry)
+        part.close({"shard": entry, **writer.account()})
+
+    stage.part_file(shard).write_atomic(write)
+    return entry
+
+
+def _write_samples(
+    stage: Stage,
+    shard: PlannedShard,
+    blocks: Iterator[pa.Table],
+    part: TrailerWriter,
+    entry: dict[str, Any],
+) -> ShardWriter:
+    name = stage.plan.shard_name(shard)
+    with StagedFile(stage.folder, stage.plan.plan_id, name, mode=0o444) as file:
+        writer = ShardWriter(stage, file)
+        for block in blocks:
+            writer.write(block[RECORD])
+            part.write(block.select(_PART_SCHEMA.names))
+            faults.point("convert.after_block")
+        writer.close()
+        faults.point("convert.before_sync")
+    entry |= {
+        "name": name,
+        "bytes": file.num_bytes,
+        "samples": writer.num_samples,
+        "sha256": file.sha256,
+        "records_sha256": writer.records_sha256,
+    }
+    return writer

@@ -1,0 +1,25 @@
+"""Calls preprocessing functions and accounts for every record that they get."""
+
+from trainfeed.pipeline.functions._account import Lateness, require_bounded
+from trainfeed.pipeline.functions._deaths import explain, memory_ran_out, memory_remedy
+from trainfeed.pipeline.functions._group import batch_bytes_of
+from trainfeed.pipeline.functions._jobs import FunctionJob, StageJob
+from trainfeed.pipeline.functions._sample_limits import (
+    field_bytes,
+    fitting_processes,
+    require_room_for_fields,
+)
+
+__all__ = [
+    "FunctionJob",
+    "Lateness",
+    "StageJob",
+    "batch_bytes_of",
+    "explain",
+    "field_bytes",
+    "fitting_processes",
+    "memory_ran_out",
+    "memory_remedy",
+    "require_bounded",
+    "require_room_for_fields",
+]

@@ -1,0 +1,249 @@
+"""Counts what becomes of records while a split group is preprocessed."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
+from trainfeed.dataset.identity import source_hash
+from trainfeed.errors import MemoryLimitError
+from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA
+from trainfeed.preprocessing import Reject
+
+__all__ = ["Lateness", "Tally", "require_bounded"]
+
+# Raw bytes kept of a quarantined record; whatever is longer is cut, the position finds the rest.
+_MAX_RAW_BYTES: Final = 64 << 10
+# Source, offset, and the ends of three texts in Arrow's columns.
+_FIXED_BYTES: Final = 24
+# What waits as Python objects, which take some hundred bytes each.
+_PENDING_OFFSETS: Final = 16_384
+_PENDING_ROWS: Final = 1024
+_PENDING_BYTES: Final = 1 << 20
+
+
+class _Turned:
+    """Records of one source that were turned down: how many, their bytes and position hashes.
+
+    Offsets wait in an array of machine words until there are enough for one call of numpy.
+
+    Args:
+        source: Hash of the source.
+    """
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+        self._leaf = Leaf()
+        self._offsets = array("q")
+        self._num_bytes = 0
+
+    def extend(self, offsets: list[int], num_bytes: int) -> None:
+        """Count records at ``offsets`` that have ``num_bytes`` together."""
+        self._offsets.extend(offsets)
+        self._num_bytes += num_bytes
+        if len(self._offsets) >= _PENDING_OFFSETS:
+            self._fold()
+
+    def leaf(self) -> Leaf:
+        """Return the account."""
+        self._fold()
+        return self._leaf
+
+    def _fold(self) -> None:
+        offsets = np.array(self._offsets, dtype=np.int64)
+        self._leaf += Leaf.of(self._source, offsets, self._num_bytes)
+        self._offsets, self._num_bytes = array("q"), 0
+
+
+class Tally:
+    """The records of a task that yield no sample.
+
+    Args:
+        sources: Source strings of the plan, in its order.
+        limit_bytes: Most bytes that the quarantine of the task may keep.
+        run_bytes: About how many of them are held in memory.
+
+    Attributes:
+        kept_bytes: Bytes in quarantine: raw bytes, reason, message and position of every record.
+    """
+
+    def __init__(self, sources: list[str], limit_bytes: int, run_bytes: int) -> None:
+        self._index = {source: index for index, source in enumerate(sources)}
+        self._limit_bytes = limit_bytes
+        self._filtered: dict[str, dict[str, _Turned]] = {}
+        self._quarantined: dict[str, _Turned] = {}
+        self._quarantine = _Quarantine(run_bytes)
+        self.kept_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the broken records in memory should be written."""
+        return self._quarantine.is_full
+
+    def filter(self, source: str, reason: str, offsets: list[int], num_bytes: int) -> None:
+        """Count records that are not wanted, at ``offsets``, of ``num_bytes`` together."""
+        turned = self._filtered.setdefault(source, {})
+        if reason not in turned:
+            turned[reason] = _Turned(source_hash(source))
+        turned[reason].extend(offsets, num_bytes)
+
+    def reject(self, source: str, offset: int, value: bytes | None, reject: Reject) -> None:
+        """Take a broken record into quarantine.
+
+        Raises:
+            MemoryLimitError: There is too much in it.
+        """
+        if source not in self._quarantined:
+            self._quarantined[source] = _Turned(source_hash(source))
+        self._quarantined[source].extend([offset], len(value or b""))
+        raw = (value or b"")[:_MAX_RAW_BYTES]
+        self.kept_bytes += self._quarantine.add(
+            self._index[source], offset, reject.reason, reject.message, raw
+        )
+        require_bounded(self.kept_bytes, self._limit_bytes, f" at {source} offset {offset}")
+
+    def take_quarantine(self) -> pa.Table:
+        """Return the broken records in memory, in the order in which they came, and drop them."""
+        return self._quarantine.take()
+
+    def ledger(self, read: Mapping[str, Leaf], valid: Mapping[str, ValidLeaf]) -> Ledger:
+        """Return what became of all records.
+
+        Args:
+            read: Account of what was read, by source.
+            valid: Account of what has samples, by source.
+        """
+        result = Ledger()
+        for source, leaf in read.items():
+            filtered = self._filtered.get(source, {})
+            quarantined = self._quarantined.get(source)
+            result[source] = SourceLedger(
+                read=leaf,
+                valid=valid[source],
+                quarantined=quarantined.leaf() if quarantined else Leaf(),
+                filtered={reason: filtered[reason].leaf() for reason in sorted(filtered)},
+            )
+        return result
+
+
+class _Quarantine:
+    """Broken records in memory, as Arrow columns: a Python object for each would take far more.
+
+    Args:
+        run_bytes: About how many bytes make it full.
+    """
+
+    def __init__(self, run_bytes: int) -> None:
+        self._run_bytes = run_bytes
+        self._rows: list[tuple[int, int, str, str, bytes]] = []
+        self._row_bytes = 0
+        self._batches: list[pa.RecordBatch] = []
+        self._batch_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._row_bytes + self._batch_bytes >= self._run_bytes
+
+    def add(self, source: int, offset: int, reason: str, message: str, raw: bytes) -> int:
+        """Take a record; returns the bytes that it takes."""
+        num_bytes = _FIXED_BYTES + len(reason) + len(message.encode()) + len(raw)
+        self._rows.append((source, offset, reason, message, raw))
+        self._row_bytes += num_bytes
+        if len(self._rows) >= _PENDING_ROWS or self._row_bytes >= _PENDING_BYTES:
+            self._pack()
+        return num_bytes
+
+    def take(self) -> pa.Table:
+        """Return all rows, and drop them."""
+        self._pack()
+        batches, self._batches, self._batch_bytes = self._batches, [], 0
+        return pa.Table.from_batches(batches, schema=QUARANTINE_SCHEMA)
+
+    def _pack(self) -> None:
+        if not self._rows:
+            return
+        columns = zip(*self._rows, strict=True)
+        arrays = [
+            pa.array(column, field.type)
+            for column, field in zip(columns, QUARANTINE_SCHEMA, strict=True)
+        ]
+        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA))
+        self._batch_bytes += self._row_bytes
+        self._rows, self._row_bytes = [], 0
+
+
+def require_bounded(kept_bytes: int, limit_bytes: int, place: str = "") -> None:
+    """Refuse more bytes in quarantine than one task may keep.
+
+    Raises:
+        MemoryLimitError: There are more.
+    """
+    if kept_bytes > limit_bytes:
+        raise MemoryLimitError(
+            f"quarantined records of one task exceed resources.memory_bytes = {limit_bytes} bytes"
+            f"{place}; nothing was published; look at why so many are broken, raise it, or lower"
+            " resources.records_per_task in dataset.yaml"
+        )
+
+
+@dataclass
+class Lateness:
+    """Records of one source stamped outside of the window that their offset puts them into.
+
+    Attributes:
+        late: Stamped before its start.
+        future: Stamped at its end or later.
+        max_lateness_ms: How long before its start, at most.
+        unstamped: Without a stamp: neither late nor future.
+        ahead: Those of ``future`` that are stamped so long after its end that they are refused;
+            counted where the policy is to fail.
+    """
+
+    late: int = 0
+    future: int = 0
+    max_lateness_ms: int = 0
+    unstamped: int = 0
+    ahead: int = 0
+
+    def count(
+        self, stamps: NDArray[Any], start_ms: int, end_ms: int, ahead_ms: int | None = None
+    ) -> None:
+        """Count the stamps of a batch, int64 milliseconds of shape (n,).
+
+        Args:
+            stamps: Negative where a record has none.
+            start_ms: Start of the window.
+            end_ms: Its end.
+            ahead_ms: From when on stamps are refused; None when none is.
+        """
+        stamped = stamps >= 0
+        late = stamped & (stamps < start_ms)
+        self.unstamped += len(stamps) - int(stamped.sum())
+        self.late += int(late.sum())
+        self.future += int((stamps >= end_ms).sum())
+        if ahead_ms is not None:
+            self.ahead += int((stamps >= ahead_ms).sum())
+        if late.any():
+            self.max_lateness_ms = max(self.max_lateness_ms, int(start_ms - stamps[late].min()))
+
+    def __add__(self, other: Lateness) -> Lateness:
+        return Lateness(
+            self.late + other.late,
+            self.future + other.future,
+            max(self.max_lateness_ms, other.max_lateness_ms),
+            self.unstamped + other.unstamped,
+            self.ahead + other.ahead,
+        )
+
+    def to_json(self) -> dict[str, int]:
+        """Return the counts for the trailer of the spill file; the optional ones where not 0."""
+        counts = {"late": self.late, "future": self.future, "max_lateness_ms": self.max_lateness_ms}
+        optional = {"unstamped": self.unstamped, "ahead": self.ahead}
+        return counts | {name: count for name, count in optional.items() if count}

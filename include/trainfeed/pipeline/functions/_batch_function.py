@@ -1,0 +1,274 @@
+"""Batch mode: what a function gets and gives, and that every source record is accounted for.
+
+A function gets the source records as an Arrow record batch of ``BATCH_SCHEMA`` and returns one with
+the fields of the schema, ``_row`` and, where it turns records down, their reasons::
+
+    _row       number of the source record in the batch; several samples of a record stand in the
+               order of their ordinals
+    _rejected  utf8 or null: the record is broken, for this reason, and goes to quarantine
+    _message   utf8 or null: what exactly is wrong with it (beside _rejected)
+    _filtered  utf8 or null: the record is good, but not wanted, for this reason
+
+A record that is turned down has one row; what its fields hold does not matter. A record without a
+row would be lost, so that is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from trainfeed.preprocessing.source_record import check_reason, cut_message
+
+__all__ = ["BATCH_SCHEMA", "Judged", "WrongBatchError", "judge", "source_batch"]
+
+_ROW: Final = "_row"
+_REJECTED: Final = "_rejected"
+_MESSAGE: Final = "_message"
+_FILTERED: Final = "_filtered"
+_SPECIAL: Final = frozenset({_ROW, _REJECTED, _MESSAGE, _FILTERED})
+_ALL: Final = slice(None)
+_EXPECTED: Final = "return a pyarrow.RecordBatch with the fields of the schema and _row"
+
+BATCH_SCHEMA: Final = pa.schema(
+    [
+        ("value", pa.binary()),
+        ("key", pa.binary()),
+        ("timestamp", pa.int64()),  # milliseconds since 1970 UTC
+        ("headers", pa.list_(pa.struct([("key", pa.utf8()), ("value", pa.binary())]))),
+        ("source", pa.dictionary(pa.int32(), pa.utf8())),
+        ("offset", pa.int64()),
+        (_ROW, pa.int32()),
+    ]
+)
+
+
+class WrongBatchError(Exception):
+    """What a function returned is not what a function may return.
+
+    Attributes:
+        row: The source record that shows it, or None when it is about the whole batch.
+        remedy: What to do.
+    """
+
+    def __init__(self, message: str, *, row: int | None = None, remedy: str = _EXPECTED) -> None:
+        super().__init__(message)
+        self.row = row
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of the records of a batch; rows are numbers of source records.
+
+    Attributes:
+        returned: What the function returned.
+        kept: Which rows of it are samples, ordered by source record and ordinal; None for all.
+        rows: Source record of every sample, int64 of shape (n,), ascending.
+        ordinals: Number of every sample within its record, int32 of shape (n,).
+        rejected: Rows of the broken records, ascending, and per row its reason and message.
+        filtered: By reason the rows of the records that are not wanted, ascending.
+    """
+
+    returned: pa.RecordBatch
+    kept: NDArray[np.intp] | None
+    rows: NDArray[np.int64]
+    ordinals: NDArray[np.int32]
+    rejected: tuple[NDArray[np.int64], list[str], list[str]]
+    filtered: dict[str, NDArray[np.int64]]
+
+    def samples(self, names: Sequence[str], part: slice = _ALL) -> pa.RecordBatch:
+        """Return fields of samples, in their order; a part, because they may be large.
+
+        Args:
+            names: The fields; those that no sample has are left out.
+            part: Which samples.
+        """
+        found = self.returned.select([n for n in names if n in self.returned.schema.names])
+        if self.kept is None:
+            start, stop, _ = part.indices(len(self.rows))
+            return found.slice(start, stop - start)
+        return found.take(pa.array(self.kept[part]))
+
+
+def source_batch(landed: pa.RecordBatch, source: str) -> pa.RecordBatch:
+    """Return landed records of one source as a function gets them."""
+    num_rows = landed.num_rows
+    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(num_rows, np.int32)), [source])
+    columns = [landed.column(name) for name in ("value", "key", "timestamp", "headers")]
+    rows = pa.array(np.arange(num_rows, dtype=np.int32))
+    columns += [names, landed.column("offset"), rows]
+    return pa.RecordBatch.from_arrays(columns, schema=BATCH_SCHEMA)
+
+
+def judge(returned: Any, names: Sequence[str], num_rows: int) -> Judged:
+    """Account for every source record of a batch.
+
+    Args:
+        returned: What the function returned.
+        names: The fields of the schema; a column may be missing, if the field is optional the
+            samples lack it.
+        num_rows: How many source records it got.
+
+    Raises:
+        WrongBatchError: It is no record batch, has other columns, or does not account for every
+            record exactly once.
+    """
+    _check_columns(returned, names)
+    rows = _source_rows(returned, num_rows)
+    reasons = {name: _texts(returned, name) for name in (_REJECTED, _FILTERED)}
+    turned = {name: _is_given(column, len(rows)) for name, column in reasons.items()}
+    out = turned[_REJECTED] | turned[_FILTERED]
+    _check_complete(rows, out, turned[_REJECTED] & turned[_FILTERED], num_rows)
+    kept, kept_rows, ordinals = _in_order(rows, np.flatnonzero(~out))
+    return Judged(
+        returned=returned,
+        kept=kept,
+        rows=kept_rows,
+        ordinals=ordinals,
+        rejected=_rejected(returned, rows, reasons[_REJECTED], turned[_REJECTED]),
+        filtered=_filtered(rows, reasons[_FILTERED], turned[_FILTERED]),
+    )
+
+
+def _check_columns(returned: Any, names: Sequence[str]) -> None:
+    if not isinstance(returned, pa.RecordBatch):
+        raise WrongBatchError(f"returned a {type(returned).__name__}")
+    found = returned.schema.names
+    if len(set(found)) < len(found):
+        raise WrongBatchError(f"returned a column twice: {found}")
+    if unknown := sorted(set(found) - _SPECIAL - set(names)):
+        raise WrongBatchError(
+            f"returned the columns {unknown}, the schema has {list(names)}",
+            remedy="leave them out, or add them to the schema in dataset.yaml",
+        )
+    if _ROW not in found:
+        raise WrongBatchError(f"returned no column {_ROW}, got {found}")
+
+
+def _source_rows(returned: pa.RecordBatch, num_rows: int) -> NDArray[np.int64]:
+    column = returned.column(_ROW)
+    if not pa.types.is_integer(column.type) or column.null_count:
+        raise WrongBatchError(
+            f"returned {_ROW} as {column.type} with {column.null_count} nulls, expected integers"
+            " without nulls"
+        )
+    rows: NDArray[np.int64] = column.to_numpy().astype(np.int64)
+    wrong = np.flatnonzero((rows < 0) | (rows >= num_rows))
+    if len(wrong):
+        raise WrongBatchError(
+            f"returned {_ROW} {rows[wrong[0]]} in row {wrong[0]}, it got the rows 0 to"
+            f" {num_rows - 1}",
+            remedy=f"pass {_ROW} on from the batch",
+        )
+    return rows
+
+
+def _texts(returned: pa.RecordBatch, name: str) -> pa.Array | None:
+    if name not in returned.schema.names:
+        return None
+    column = returned.column(name)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+        raise WrongBatchError(
+            f"returned {name} as {column.type}, expected utf8 with nulls",
+            remedy="give a reason as text, and null to records that are kept",
+        )
+    return column.cast(pa.utf8())
+
+
+def _is_given(column: pa.Array | None, length: int) -> NDArray[np.bool_]:
+    if column is None or column.null_count == length:
+        return np.zeros(length, dtype=bool)
+    given: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+    return given
+
+
+def _check_complete(
+    rows: NDArray[np.int64], out: NDArray[np.bool_], both: NDArray[np.bool_], num_rows: int
+) -> None:
+    """Raise unless every source record is kept, or turned down exactly once."""
+    if both.any():
+        row = int(rows[np.flatnonzero(both)[0]])
+        raise WrongBatchError("both rejected and filtered a record", row=row, remedy="choose one")
+    counts = np.bincount(rows, minlength=num_rows)
+    lost = np.flatnonzero(counts == 0)
+    if len(lost):
+        raise WrongBatchError(
+            f"lost {len(lost)} of {num_rows} records: they have no row in what it returned",
+            row=int(lost[0]),
+            remedy=f"return a row with a reason in {_FILTERED} or {_REJECTED} for each of them",
+        )
+    if not out.any():
+        return
+    outs = np.bincount(rows[out], minlength=num_rows)
+    again = np.flatnonzero((outs > 0) & (counts > 1))
+    if len(again):
+        raise WrongBatchError(
+            f"turned a record down and returned {counts[again[0]]} rows of it",
+            row=int(again[0]),
+            remedy="return one row for a record that is turned down",
+        )
+
+
+def _in_order(
+    rows: NDArray[np.int64], kept: NDArray[np.intp]
+) -> tuple[NDArray[np.intp] | None, NDArray[np.int64], NDArray[np.int32]]:
+    """Return which rows to take (None: all as they are), their source records and ordinals."""
+    kept_rows = rows[kept]
+    steps = np.diff(kept_rows)
+    if (steps > 0).all():
+        whole = len(kept) == len(rows)
+        return None if whole else kept, kept_rows, np.zeros(len(kept), dtype=np.int32)
+    if (steps < 0).any():
+        order = np.argsort(kept_rows, kind="stable")
+        kept, kept_rows = kept[order], kept_rows[order]
+        steps = np.diff(kept_rows)
+    starts = np.flatnonzero(np.concatenate([[True], steps > 0]))
+    lengths = np.diff(np.append(starts, len(kept)))
+    ordinals = np.arange(len(kept)) - np.repeat(starts, lengths)
+    return kept, kept_rows, ordinals.astype(np.int32)
+
+
+def _rejected(
+    returned: pa.RecordBatch,
+    rows: NDArray[np.int64],
+    reasons: pa.Array | None,
+    turned: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], list[str], list[str]]:
+    if reasons is None or not turned.any():
+        return np.empty(0, dtype=np.int64), [], []
+    places = np.flatnonzero(turned)
+    places = places[np.argsort(rows[places])]
+    messages = _texts(returned, _MESSAGE)
+    texts = [None] * len(places) if messages is None else messages.take(places).to_pylist()
+    checked = [_checked(reason) for reason in reasons.take(pa.array(places)).to_pylist()]
+    return rows[places], checked, [cut_message(text or "") for text in texts]
+
+
+def _filtered(
+    rows: NDArray[np.int64], reasons: pa.Array | None, turned: NDArray[np.bool_]
+) -> dict[str, NDArray[np.int64]]:
+    if reasons is None or not turned.any():
+        return {}
+    column = reasons.dictionary_encode()
+    codes = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False)
+    return {
+        _checked(reason): np.sort(rows[codes == code])
+        for code, reason in enumerate(column.dictionary.to_pylist())
+    }
+
+
+def _checked(reason: str) -> str:
+    try:
+        return check_reason(reason)
+    except ValueError as error:
+        raise WrongBatchError(
+            f"gave a wrong reason: {error}", remedy="use a short code like 'not_json'"
+        ) from error

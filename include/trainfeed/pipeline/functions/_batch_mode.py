@@ -1,0 +1,148 @@
+"""What calls a preprocessing function, and the way that calls it with whole batches.
+
+Landed records become blocks of encoded samples, and what yields none is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from trainfeed.errors import SampleShapeError
+from trainfeed.pipeline.functions._account import Tally
+from trainfeed.pipeline.functions._batch_function import Judged, source_batch
+from trainfeed.pipeline.functions._sample_limits import BatchSize, SampleLimits
+from trainfeed.pipeline.functions._split_fields import SplitFields
+from trainfeed.pipeline.functions._user_function import UserFunction
+from trainfeed.pipeline.sorting import SampleBlock
+from trainfeed.preprocessing import Reject
+from trainfeed.samples import Schema
+from trainfeed.samples.arrow_columns import ColumnEncoder
+
+__all__ = ["SCHEMA_REMEDY", "BatchMode", "Mode", "value_lengths"]
+
+SCHEMA_REMEDY: Final = "fix the function, or the schema in dataset.yaml"
+
+
+class Mode(Protocol):
+    """Calls a function and encodes what it returns."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many landed records the next call of ``blocks`` should bring, at most."""
+
+    def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
+        """Yield the samples of landed records of one source, about as many bytes in each block.
+
+        Raises:
+            PreprocessError: The function raised, or returned what it may not.
+            MemoryLimitError: Too many records are broken, or a sample is too large.
+        """
+
+
+class BatchMode:
+    """Calls the function with batches.
+
+    Args:
+        function: The function.
+        schema: Of the samples.
+        split_fields: What a data set is split by, None for single records.
+        tally: Counts the records that yield no sample.
+        limits: What samples may take.
+    """
+
+    def __init__(
+        self,
+        function: UserFunction,
+        schema: Schema,
+        split_fields: SplitFields | None,
+        tally: Tally,
+        *,
+        limits: SampleLimits,
+    ) -> None:
+        self._function = function
+        self._names = schema.names
+        self._columns = ColumnEncoder(schema)
+        self._split_fields = split_fields
+        self._tally = tally
+        self._limits = limits
+        sample_bytes = schema.record_dtype.itemsize if schema.is_fixed else None
+        self._size = BatchSize(sample_bytes, limits.block_bytes)
+
+    @property
+    def rows_at_once(self) -> int:
+        """As many as the samples so far let expect a bounded number of bytes of."""
+        return self._size.rows
+
+    def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
+        """Yield blocks of about ``limits.block_bytes``."""
+        batch = source_batch(landed, source)
+        judged = self._function.call_batch(batch)
+        num_bytes = judged.returned.nbytes
+        self._size.learn(batch.num_rows, num_bytes)
+        offsets, stamps = (landed.column(name).to_numpy() for name in ("offset", "timestamp"))
+        lengths = value_lengths(landed)
+        self._turn_down(landed, source, judged, lengths)
+        hashes = self._hashes(judged)
+        step = max(1, len(judged.rows) * self._limits.block_bytes // max(1, num_bytes))
+        for start in range(0, len(judged.rows), step):
+            part = slice(start, start + step)
+            rows, ordinals = judged.rows[part], judged.ordinals[part]
+            yield SampleBlock(
+                source=source,
+                offsets=offsets[rows],
+                ordinals=ordinals,
+                stamps=stamps[rows],
+                records=self._encode(batch, judged.samples(self._names, part), rows),
+                field_hashes=None if hashes is None else hashes[part],
+                num_bytes=int(lengths[rows[ordinals == 0]].sum()),
+            )
+
+    def _encode(
+        self, batch: pa.RecordBatch, samples: pa.RecordBatch, rows: NDArray[np.int64]
+    ) -> pa.Array:
+        try:
+            records = self._columns.encode(samples)
+        except SampleShapeError as error:
+            row = int(rows[self._columns.first_wrong_row(samples)])
+            message = f"broke the schema: {error}"
+            raise self._function.batch_mistake(batch, row, message, SCHEMA_REMEDY) from error
+        largest = pc.max(pc.binary_length(records)).as_py() or 0
+        if largest > self._limits.sample_bytes:
+            row = int(rows[pc.index(pc.binary_length(records), largest).as_py()])
+            mistake = partial(self._function.batch_mistake, batch, row)
+            raise self._limits.refusal(largest, mistake)
+        return records
+
+    def _hashes(self, judged: Judged) -> NDArray[np.uint64] | None:
+        if self._split_fields is None:
+            return None
+        hashes = self._split_fields.of_batch(judged.samples(self._split_fields.names))
+        # That of a record's first sample goes for all of them.
+        firsts: NDArray[np.uint64] = hashes[np.arange(len(hashes)) - judged.ordinals]
+        return firsts
+
+    def _turn_down(
+        self, landed: pa.RecordBatch, source: str, judged: Judged, lengths: NDArray[np.int32]
+    ) -> None:
+        offsets = landed.column("offset").to_numpy()
+        for reason, rows in judged.filtered.items():
+            self._tally.filter(source, reason, offsets[rows].tolist(), int(lengths[rows].sum()))
+        values = landed.column("value")
+        for row, reason, message in zip(*judged.rejected, strict=True):
+            value = values[int(row)].as_py()
+            self._tally.reject(source, int(offsets[row]), value, Reject(reason, message))
+
+
+def value_lengths(landed: pa.RecordBatch) -> NDArray[np.int32]:
+    """Return the bytes of every value, 0 for null."""
+    lengths: NDArray[np.int32] = pc.fill_null(
+        pc.binary_length(landed.column("value")), 0
+    ).to_numpy()
+    return lengths

@@ -1,0 +1,199 @@
+"""Runs the preprocessing function over ranges of a plan and leaves sorted runs behind."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import closing
+from datetime import timedelta
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from trainfeed.dataset import Leaf
+from trainfeed.dataset.order import split_seed
+from trainfeed.errors import MemoryLimitError, PreprocessError
+from trainfeed.pipeline.functions._account import Lateness, Tally
+from trainfeed.pipeline.functions._batch_mode import BatchMode, Mode
+from trainfeed.pipeline.functions._record_mode import RecordMode
+from trainfeed.pipeline.functions._sample_limits import SampleLimits
+from trainfeed.pipeline.functions._split_fields import SplitFields
+from trainfeed.pipeline.functions._user_function import UserFunction
+from trainfeed.pipeline.inputs import PieceReader, late_policies, late_skews
+from trainfeed.pipeline.plans import PlannedRange
+from trainfeed.pipeline.sorting import SampleSorter, TrailerWriter, edges_of, held_batch_bytes
+from trainfeed.pipeline.stage import Stage
+from trainfeed.samples import Schema
+from trainfeed.storage import Location
+from trainfeed.window import parse_time
+
+__all__ = ["Group", "Progress", "batch_bytes_of"]
+
+_BATCH_ROWS: Final = 16_384
+# Of the memory for sorting: what is read, or encoded, before it is added to a run.
+_BLOCKS_PER_RUN: Final = 16
+
+
+class Progress(Protocol):
+    """Is told where the function is at work, in case that it never comes back."""
+
+    def batch(self, source: str, first: int, last: int) -> None:
+        """Say that records of offsets ``first`` to ``last`` come now."""
+
+    def record(self, offset: int) -> None:
+        """Say which of them is next."""
+
+
+class Group:
+    """Part of a split group at work.
+
+    Args:
+        stage: The stage.
+        function: The function and its lookups.
+        limit_bytes: Memory that the samples of a run may take, sorting included.
+        target: Path of the runs: they are named by it, a number and a suffix.
+        progress: Is told about every batch and record.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        function: UserFunction,
+        limit_bytes: int,
+        *,
+        target: Location,
+        progress: Progress,
+    ) -> None:
+        self._stage = stage
+        self._target = target
+        self._progress = progress
+        self._limit_bytes = limit_bytes
+        self._block_bytes = limit_bytes // _BLOCKS_PER_RUN
+        # Of the plan, not of today's schedule.
+        self._start_ms, self._end_ms = (
+            int(parse_time(stage.plan.interval[edge]).timestamp() * 1000)
+            for edge in ("start", "end")
+        )
+        self._sorter = SampleSorter(stage.spec, stage.plan, limit_bytes, self._late_before())
+        quarantine_bytes = stage.spec.resources.task_memory_bytes
+        self._tally = Tally(stage.plan.sources, quarantine_bytes, self._block_bytes)
+        self._mode = self._make_mode(function)
+        self._read: dict[str, Leaf] = {}
+        self._lateness: dict[str, Lateness] = {}
+        self._refused_from = self._stamps_refused()
+        self._runs: list[str] = []
+        self._quarantine: list[str] = []
+
+    def process(self, piece: PlannedRange) -> None:
+        """Run the function over one range."""
+        reader = PieceReader(self._stage, piece)
+        try:
+            self._process(reader, piece)
+        except (MemoryLimitError, PreprocessError):
+            # No function is to blame for what it made of damaged records.
+            reader.verify()
+            raise
+        self._read[piece.source] = self._read.get(piece.source, Leaf()) + reader.read
+
+    def _process(self, reader: PieceReader, piece: PlannedRange) -> None:
+        lateness = self._lateness.setdefault(piece.source, Lateness())
+        refused_ms = self._refused_from.get(piece.source)
+        with closing(self._cut(reader)) as batches:
+            for batch in batches:
+                stamps = batch.column("timestamp").to_numpy()
+                lateness.count(stamps, self._start_ms, self._end_ms, refused_ms)
+                offsets = batch.column("offset")
+                self._progress.batch(piece.source, offsets[0].as_py(), offsets[-1].as_py())
+                for block in self._mode.blocks(batch, piece.source):
+                    if not self._sorter.has_room(block):
+                        self._write_run({})
+                    self._sorter.add(block)
+                if self._tally.is_full:
+                    self._write_quarantine()
+
+    def finish(self, ranges: list[int]) -> dict[str, Any]:
+        """Write the last run, which carries the account, and the quarantined records.
+
+        Args:
+            ranges: The ranges that were processed, for the account.
+
+        Returns:
+            ``runs`` and ``quarantine`` (names of files), ``account`` (ledger, late, ranges),
+            ``kept_bytes`` (in quarantine).
+        """
+        account = {
+            "ledger": self._tally.ledger(self._read, self._sorter.valid).to_json(),
+            "late": {source: late.to_json() for source, late in self._lateness.items()},
+            "ranges": ranges,
+        }
+        self._write_run(account)
+        self._write_quarantine()
+        return {
+            "runs": self._runs,
+            "quarantine": self._quarantine,
+            "account": account,
+            "kept_bytes": self._tally.kept_bytes,
+        }
+
+    def _late_before(self) -> dict[str, int]:
+        """Return, for the sources whose late records have a split of their own, what is late."""
+        policies = late_policies(self._stage.spec, self._stage.plan.inputs)
+        return {source: self._start_ms for source, p in policies.items() if p == "separate"}
+
+    def _stamps_refused(self) -> dict[str, int]:
+        """Return, for the sources whose policy is to fail, from when on stamps are refused."""
+        skews = late_skews(self._stage.spec, self._stage.plan.inputs)
+        return {
+            source: self._end_ms + int(skew / timedelta(milliseconds=1))
+            for source, skew in skews.items()
+        }
+
+    def _make_mode(self, function: UserFunction) -> Mode:
+        spec = self._stage.spec
+        schema = Schema.from_json(self._stage.plan.fields)
+        by = spec.split.by
+        fields = SplitFields([schema[name] for name in by], split_seed(spec.name)) if by else None
+        limits = SampleLimits(
+            spec.resources.task_memory_bytes, self._limit_bytes, self._block_bytes
+        )
+        if spec.preprocess.input == "batch":
+            return BatchMode(function, schema, fields, self._tally, limits=limits)
+        return RecordMode(function, schema, fields, self._tally, told=self._progress, limits=limits)
+
+    def _cut(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
+        """Cut batches that are larger than the function should get; drop empty ones."""
+        for batch in batches:
+            mean_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
+            most = max(1, self._block_bytes // mean_bytes)
+            start = 0
+            while start < batch.num_rows:
+                piece = batch.slice(start, min(most, self._mode.rows_at_once))
+                yield piece
+                start += piece.num_rows
+
+    def _write_run(self, trailer: dict[str, Any]) -> None:
+        table, rows = self._sorter.run()
+        name = f"{len(self._runs):05d}.arrow"
+        self._runs.append(self._write(name, table, {"rows": rows, **trailer}))
+
+    def _write_quarantine(self) -> None:
+        name = f"quarantine.{len(self._quarantine):05d}.arrow"
+        self._quarantine.append(self._write(name, self._tally.take_quarantine(), {}))
+
+    def _write(self, suffix: str, table: pa.Table, trailer: dict[str, Any]) -> str:
+        location = self._target.parent / f"{self._target.name}.{suffix}"
+        plan = self._stage.plan
+        with location.open_write() as file:
+            writer = TrailerWriter(
+                file,
+                table.schema,
+                batch_bytes=batch_bytes_of(self._stage),
+                edges=edges_of(trailer["rows"], plan.convert) if "rows" in trailer else (),
+            )
+            writer.write(table)
+            writer.close(trailer)
+        return location.name
+
+
+def batch_bytes_of(stage: Stage) -> int:
+    """Return how large a batch of a spill file may be: merging holds some of every file."""
+    return held_batch_bytes(stage.spec.resources.memory_bytes, len(stage.plan.preprocess))

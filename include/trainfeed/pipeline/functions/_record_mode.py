@@ -1,0 +1,170 @@
+"""Calls a preprocessing function record by record, and encodes what it returns, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import repeat
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from trainfeed.errors import SampleShapeError
+from trainfeed.pipeline.functions._account import Tally
+from trainfeed.pipeline.functions._batch_mode import SCHEMA_REMEDY, value_lengths
+from trainfeed.pipeline.functions._sample_limits import SampleLimits
+from trainfeed.pipeline.functions._split_fields import SplitFields
+from trainfeed.pipeline.functions._user_function import UserFunction
+from trainfeed.pipeline.sorting import SampleBlock
+from trainfeed.preprocessing import Filtered, Record, Reject
+from trainfeed.samples import Schema, TypedCodec
+
+__all__ = ["RecordMode", "iter_landed"]
+
+# Records that are looked at one by one, but cut from what was landed at once.
+_RECORDS_AT_ONCE: Final = 16_384
+
+
+class _Told(Protocol):
+    def record(self, offset: int) -> None: ...
+
+
+class RecordMode:
+    """Calls the function with single records.
+
+    Args:
+        function: The function.
+        schema: Of the samples.
+        split_fields: What a data set is split by, None for single records.
+        tally: Counts the records that yield no sample.
+        told: Is told the offset of every record before the function gets it.
+        limits: What samples may take.
+    """
+
+    def __init__(
+        self,
+        function: UserFunction,
+        schema: Schema,
+        split_fields: SplitFields | None,
+        tally: Tally,
+        *,
+        told: _Told,
+        limits: SampleLimits,
+    ) -> None:
+        self._function = function
+        self._codec = TypedCodec(schema)
+        self._split_fields = split_fields
+        self._tally = tally
+        self._tell = told.record
+        self._limits = limits
+
+    @property
+    def rows_at_once(self) -> int:
+        """Any number: the function gets them one by one."""
+        return _RECORDS_AT_ONCE
+
+    def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
+        """Yield blocks of about ``limits.block_bytes``."""
+        block = _Block(landed, source)
+        tell, samples_of, encode = self._tell, self._samples_of, self._codec.encode
+        most = self._limits.block_bytes
+        for row, record in enumerate(iter_landed(landed, source)):
+            tell(record.offset)
+            field_hash = None
+            try:
+                for ordinal, sample in enumerate(samples_of(record)):
+                    # At once: a function may use the same arrays for the next one.
+                    encoded = encode(sample)
+                    if not ordinal and self._split_fields is not None:
+                        field_hash = self._split_fields.of_sample(sample)
+                    block.add(row, ordinal, encoded, field_hash)
+                    if block.num_bytes > most:
+                        self._require_fitting(record, len(encoded))
+                        yield block.finish()
+                        block = _Block(landed, source)
+            except SampleShapeError as error:
+                message = f"broke the schema: {error}"
+                raise self._function.mistake(record, message, SCHEMA_REMEDY) from error
+        yield block.finish()
+
+    def _require_fitting(self, record: Record, num_bytes: int) -> None:
+        """Refuse a sample that is too large."""
+        if num_bytes > self._limits.sample_bytes:
+            raise self._limits.refusal(num_bytes, partial(self._function.mistake, record))
+
+    def _samples_of(self, record: Record) -> list[Any]:
+        """Return the samples of a record; none when it was turned down, which is counted."""
+        try:
+            result = self._function.call(record)
+        except Reject as reject:
+            self._tally.reject(record.source, record.offset, record.value, reject)
+            return []
+        if isinstance(result, Filtered):
+            num_bytes = len(record.value or b"")
+            self._tally.filter(record.source, result.reason, [record.offset], num_bytes)
+            return []
+        return result
+
+
+class _Block:
+    """A block that grows record by record.
+
+    Args:
+        landed: The records.
+        source: Their source.
+
+    Attributes:
+        num_bytes: Of the encoded samples.
+    """
+
+    def __init__(self, landed: pa.RecordBatch, source: str) -> None:
+        self._landed = landed
+        self._source = source
+        self._records: list[bytes] = []
+        self._rows: list[int] = []
+        self._ordinals: list[int] = []
+        self._hashes: list[int] = []
+        self.num_bytes = 0
+
+    def add(self, row: int, ordinal: int, encoded: bytes, field_hash: int | None) -> None:
+        """Take an encoded sample of a record, and the split hash of the record, if it has one."""
+        self._records.append(encoded)
+        self._rows.append(row)
+        self._ordinals.append(ordinal)
+        if field_hash is not None:
+            self._hashes.append(field_hash)
+        self.num_bytes += len(encoded)
+
+    def finish(self) -> SampleBlock:
+        """Return what was taken."""
+        rows = np.array(self._rows, dtype=np.int64)
+        ordinals = np.array(self._ordinals, dtype=np.int32)
+        offsets, stamps = (self._landed.column(name).to_numpy() for name in ("offset", "timestamp"))
+        return SampleBlock(
+            source=self._source,
+            offsets=offsets[rows],
+            ordinals=ordinals,
+            stamps=stamps[rows],
+            records=pa.array(self._records, pa.large_binary()),
+            field_hashes=np.array(self._hashes, dtype=np.uint64) if self._hashes else None,
+            num_bytes=int(value_lengths(self._landed)[rows[ordinals == 0]].sum()),
+        )
+
+
+def iter_landed(landed: pa.RecordBatch, source: str) -> Iterator[Record]:
+    """Yield landed records of one source as a function gets them."""
+    values, keys = (landed.column(name).to_pylist() for name in ("value", "key"))
+    stamps, offsets = (landed.column(name).to_numpy().tolist() for name in ("timestamp", "offset"))
+    headers = _headers(landed.column("headers"))
+    fields = zip(values, keys, stamps, headers, repeat(source), offsets, strict=False)
+    return map(tuple.__new__, repeat(Record), fields)
+
+
+def _headers(column: pa.Array) -> Iterable[tuple[tuple[str, bytes | None], ...]]:
+    if not len(column.flatten()):
+        return repeat(())
+    return (
+        tuple((header["key"], header["value"]) for header in headers or ())
+        for headers in column.to_pylist()
+    )

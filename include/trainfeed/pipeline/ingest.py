@@ -1,0 +1,132 @@
+"""Stage ``ingest``: copy planned ranges of topics into landing files; verify log files.
+
+A landing file is named by its range. A complete one is adopted without a word to the source, so a
+retry, a second data set and a rebuild read the broker at most once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from trainfeed import faults
+from trainfeed.config import Environment
+from trainfeed.dataset import Leaf, canonical
+from trainfeed.dataset.identity import source_hash
+from trainfeed.errors import SourceReplacedError
+from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline.inputs import check_folder, iter_log, open_source
+from trainfeed.pipeline.plans import (
+    PlannedFile,
+    PlannedInput,
+    PlannedRange,
+    landed_leaf,
+    landing_file,
+    leaf_of,
+)
+from trainfeed.pipeline.stage import Stage, run_stage, unit_of
+from trainfeed.sources import LandingWriter, Topic
+from trainfeed.specification import DatasetSpec
+from trainfeed.storage import Location
+
+__all__ = ["ingest"]
+
+
+def ingest(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict[str, Any]:
+    """Land the ranges of one task.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        ref: The plan.
+        unit: Index into the plan's ``ingest``.
+
+    Returns:
+        ``verdict`` (built, adopted, verified or published), ``source_reads``, ``records``,
+        ``bytes``.
+
+    Raises:
+        SourceReplacedError: The topic is not the one that was planned, or log files are not.
+        OffsetOutOfRangeError: Retention deleted records of a range.
+        IngestError: The source cannot be read now.
+    """
+    return run_stage("ingest", (spec, env, ref), lambda stage: _ingest(stage, unit))
+
+
+def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
+    pieces = [stage.plan.ranges[index] for index in unit_of(stage.plan.ingest, unit)]
+    if not stage.spec.source.lands:
+        return _verify(stage, unit, pieces)
+    adopted, landed = Leaf(), Leaf()
+    missing = []
+    for piece in pieces:
+        location = landing_file(stage.landing, stage.plan.inputs[piece.source], piece)
+        leaf = landed_leaf(location, piece.source)
+        if leaf is not None:
+            adopted += leaf
+        else:
+            missing.append((piece, location))
+    if stage.spec.source.logs is not None and missing:
+        check_folder(stage, {piece.source for piece, _ in missing})
+    for piece, location in missing:
+        landed += _land(stage, piece, location)
+    total = adopted + landed
+    return {
+        "verdict": "built" if landed.records else "adopted",
+        "unit": unit,
+        "source_reads": landed.records,
+        "records": total.records,
+        "bytes": total.bytes,
+    }
+
+
+def _verify(stage: Stage, unit: int, pieces: list[PlannedRange]) -> dict[str, Any]:
+    """Log files that later stages read themselves: make sure that they are the planned ones."""
+    check_folder(stage, {piece.source for piece in pieces})
+    num_bytes = sum(piece.end - piece.start for piece in pieces)
+    return {"verdict": "verified", "unit": unit, "records": 0, "bytes": num_bytes}
+
+
+def _land(stage: Stage, piece: PlannedRange, location: Location) -> Leaf:
+    leaves: list[Leaf] = []
+    with closing(_batches(stage, piece)) as batches:
+        location.write_atomic(lambda file: leaves.append(_write(file, batches, piece)))
+    faults.point("ingest.after_rename")
+    return leaves[-1]
+
+
+def _batches(stage: Stage, piece: PlannedRange) -> Generator[pa.RecordBatch]:
+    planned = stage.plan.inputs[piece.source]
+    if isinstance(planned, PlannedFile):
+        yield from iter_log(stage, piece)
+        return
+    with closing(open_source(stage.env, planned.connection, planned.topic)) as topic:
+        _check_identity(topic, planned)
+        yield from topic.iter_batches(planned.partition, piece.start, piece.end)
+
+
+def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch], piece: PlannedRange) -> Leaf:
+    writer = LandingWriter(file)
+    leaf = Leaf()
+    source = source_hash(piece.source)
+    for batch in batches:
+        writer.write(batch)
+        leaf += leaf_of(batch, source)
+        faults.point("ingest.after_batch")
+    writer.close({"ledger": canonical.dumps(leaf.to_json()).decode()})
+    faults.point("ingest.before_rename")
+    return leaf
+
+
+def _check_identity(topic: Topic, planned: PlannedInput) -> None:
+    found = topic.identity
+    if (found.uuid, found.cluster) != (planned.topic_uuid, planned.cluster):
+        raise SourceReplacedError(
+            f"topic {planned.topic!r} was replaced since the plan was made: planned"
+            f" {planned.topic_uuid} in cluster {planned.cluster}, found {found.uuid} in cluster"
+            f" {found.cluster}; landed ranges and published versions are kept; run the build again"
+            " to build from the new topic"
+        )

@@ -1,0 +1,147 @@
+"""What becomes of an interval whose folder of logs is not complete in time.
+
+The wait ends at a time that the interval and the specification give: ``settle`` and ``wait`` after
+the interval's end. Schedule, trigger, backfill and command line therefore decide alike, and an
+interval of long ago is decided at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Final
+
+from trainfeed.dataset import Skip
+from trainfeed.errors import LogsMissingError, NotFoundError, StorageError, WindowOpenError
+from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path
+from trainfeed.storage import Location
+from trainfeed.window import Interval, format_time, ready_at
+
+__all__ = ["Absence", "deadline"]
+
+_NEIGHBOURS: Final = 3
+
+
+def deadline(logs: LogsSourceSpec, interval: Interval) -> datetime:
+    """Return the aware UTC time until which the folder of an interval is waited for."""
+    return ready_at(interval, logs.settle) + logs.wait
+
+
+class Absence:
+    """The folder of an interval that is not complete, and the rule of the specification for it.
+
+    Args:
+        spec: A data set of log files.
+        interval: The interval.
+        folder: Its folder.
+        incomplete: What was found in place of a complete folder.
+        now: Aware UTC time.
+    """
+
+    def __init__(
+        self,
+        spec: DatasetSpec,
+        interval: Interval,
+        folder: Location,
+        incomplete: WindowOpenError,
+        now: datetime,
+    ) -> None:
+        if spec.source.logs is None:
+            raise ValueError("expected a data set of log files")
+        self._name = f"{spec.name}/{interval.name}"
+        self._logs = spec.source.logs
+        self._interval = interval
+        self._folder = folder
+        self._incomplete = incomplete
+        self._now = now
+
+    def require_decided(self) -> None:
+        """Refuse an interval that is still waited for, or that may not be missing.
+
+        Raises:
+            WindowOpenError: The wait has not ended.
+            LogsMissingError: It has, and the specification takes no empty or skipped interval.
+        """
+        if self._now < deadline(self._logs, self._interval):
+            raise self._incomplete
+        if self._logs.missing == "fail":
+            raise self._missing("decide with source.logs.missing: empty or skip")
+        if self._logs.missing == "empty" and not self._is_bare():
+            raise self._missing(
+                "'missing: empty' speaks only for a folder that is not there or holds nothing"
+            )
+
+    def skip(self) -> Skip | None:
+        """Return the decision to leave the interval out, or None when the rule is another.
+
+        Raises:
+            WindowOpenError: The wait has not ended.
+            LogsMissingError: It has, and the interval may not be missing.
+        """
+        self.require_decided()
+        if self._logs.missing != "skip":
+            return None
+        until = format_time(deadline(self._logs, self._interval))
+        why = f"folder {self._path} of {self._logs.connection} is not complete: {self._why()}"
+        return Skip(self._interval.name, why, format_time(self._now), until)
+
+    def empty_because(self) -> dict[str, str]:
+        """Return folder → why it is published as empty: the same words in every run.
+
+        Raises:
+            WindowOpenError: The wait has not ended.
+            LogsMissingError: It has, and the interval may not be empty.
+        """
+        self.require_decided()
+        if self._logs.missing != "empty":
+            raise self._incomplete
+        return {self._path: f"missing: {self._why()}"}
+
+    @property
+    def _path(self) -> str:
+        """The folder as the specification has it: the same whatever the connection says."""
+        return expand_path(self._logs.path, self._interval)
+
+    def _why(self) -> str:
+        until = format_time(deadline(self._logs, self._interval))
+        return f"{self._incomplete.reason}; it was waited for until {until}"
+
+    def _is_bare(self) -> bool:
+        try:
+            return not self._folder.list()
+        except NotFoundError:
+            return not self._folder.exists()
+
+    def _missing(self, remedy: str) -> LogsMissingError:
+        since = format_time(ready_at(self._interval, self._logs.settle))
+        until = format_time(deadline(self._logs, self._interval))
+        found = f"folder {self._folder.uri} is not complete: {self._incomplete.reason}"
+        found = "; ".join([found, *self._beside()])
+        return LogsMissingError(
+            f"expected the logs of {self._name}, waited for from {since} to {until}"
+            f" (source.logs.wait), got none: {found}; nothing was read or written; let them be"
+            f" written and run again, or {remedy}"
+        )
+
+    def _beside(self) -> Iterator[str]:
+        """Yield what lies where the folder should be: a misspelt path shows itself there."""
+        parent, wanted = self._folder, ""
+        try:
+            while not parent.exists() and parent.name:
+                parent, wanted = parent.parent, parent.name
+            names = [info.name for info in parent.list()] if wanted else []
+        except StorageError:
+            return  # what is missing is known; this would only help to see why
+        digits = _digits(wanted)
+        same = [name for name in names if digits and _digits(name) == digits]
+        near = same or get_close_matches(wanted, names, _NEIGHBOURS, cutoff=0.0)
+        if near:
+            hint = ", of the same digits: is source.logs.path right?" if same else ""
+            yield f"{parent.uri} has {', '.join(sorted(near))}{hint}"
+        elif wanted:
+            yield f"{parent.uri} is empty"
+
+
+def _digits(text: str) -> str:
+    return "".join(filter(str.isdigit, text))

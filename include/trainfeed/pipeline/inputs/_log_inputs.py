@@ -1,0 +1,205 @@
+"""Which log files an interval covers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Manifest, Skip
+from trainfeed.dataset.identity import logs_source
+from trainfeed.errors import ConfigError, WindowOpenError
+from trainfeed.pipeline.inputs._log_absence import Absence
+from trainfeed.pipeline.inputs._log_shrunk import refuse_cut, require_whole
+from trainfeed.pipeline.plans import Planned, PlannedFile, cut, is_landed
+from trainfeed.sources import CompleteRule, LogFile, find_logs, present_logs
+from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path, logs_root
+from trainfeed.storage import Location
+from trainfeed.window import Interval
+
+__all__ = ["LogInputs", "find_interval_logs", "log_location", "logs_folder"]
+
+
+def log_location(env: Environment, connection: str, path: str) -> Location:
+    """Return where a path of log files is.
+
+    Raises:
+        ConfigError: The connection is not defined.
+    """
+    place = env.logs.get(connection)
+    if place is None:
+        raise ConfigError(
+            f"connection {connection!r} is not defined, known are {sorted(env.logs)}; define it"
+            " (outside of Airflow in the file that TRAINFEED_CONNECTIONS names), or change"
+            " source.logs.connection in dataset.yaml"
+        )
+    return Location.parse(place) / path.lstrip("/")
+
+
+def logs_folder(logs: LogsSourceSpec, env: Environment, interval: Interval) -> Location:
+    """Return the folder of log files of an interval."""
+    return log_location(env, logs.connection, expand_path(logs.path, interval))
+
+
+def find_interval_logs(
+    logs: LogsSourceSpec, env: Environment, interval: Interval, *, checksums: bool = False
+) -> list[LogFile]:
+    """Return the log files of an interval, with checksums only if they are asked for.
+
+    Raises:
+        WindowOpenError: Their folder is not complete.
+    """
+    rule = CompleteRule(logs.marker, logs.stable)
+    folder = logs_folder(logs, env, interval)
+    return find_logs(folder, rule, datetime.now(UTC), checksums=checksums)
+
+
+class LogInputs:
+    """The log files of one interval, as the planner wants them.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        folder: The data set below the publication root.
+        interval: The interval.
+
+    Attributes:
+        marker: Name of the file that marked the folder as complete; None where none did.
+
+    Raises:
+        FormatError: The folder has what cannot be read.
+        StorageError: The file system does not answer.
+    """
+
+    def __init__(
+        self, spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
+    ) -> None:
+        logs = spec.source.logs
+        if logs is None:
+            raise ValueError("expected a data set of log files")
+        self._logs = logs
+        self._env = env
+        self._folder = folder
+        self._interval = interval
+        self._place = logs_folder(logs, env, interval)
+        self._absence: Absence | None = None
+        self._incomplete: WindowOpenError | None = None
+        self._is_gone = False
+        try:
+            files = find_interval_logs(logs, env, interval, checksums=True)
+        except WindowOpenError as error:
+            self._incomplete = error
+            self._absence = Absence(spec, interval, self._place, error, datetime.now(UTC))
+            self._is_gone = not self._place.exists()
+            files = [] if self._is_gone else present_logs(self._place)
+        self._found = dict(self._planned(file) for file in files)
+        self.marker = logs.marker if self._incomplete is None else None
+
+    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
+        """Return source string → planned file.
+
+        Args:
+            current: The published version. What one protocol does not tell is taken from it, where
+                the file has the length and time that it had. It speaks for a folder that is gone;
+                of a folder that is there it need not be complete any more.
+
+        Raises:
+            WindowOpenError: The folder is not complete, and nothing is published.
+        """
+        old = {} if current is None else current.inputs
+        if self._incomplete is not None:
+            if current is None or not _are_files(old):
+                raise self._incomplete
+            if self._is_gone:
+                return {name: PlannedFile.model_validate(each) for name, each in old.items()}
+        return {source: _filled(file, old.get(source)) for source, file in self._found.items()}
+
+    def skip(self) -> Skip | None:
+        """Return the decision to leave the interval out; None when it is built.
+
+        Raises:
+            WindowOpenError: The folder is not complete, and still waited for.
+            LogsMissingError: It was not complete in time, and may not be missing.
+        """
+        return None if self._absence is None else self._absence.skip()
+
+    def without_losses(
+        self,
+        current: Manifest | None,
+        allow_gap: str | None,
+    ) -> tuple[Mapping[str, Planned], list[dict[str, Any]]]:
+        """Return what will be read, and what an earlier plan saw and somebody goes without.
+
+        Raises:
+            WindowOpenError: The folder is not complete, or gone while not all of it has landed.
+            LogsMissingError: It was not complete in time, and may not be missing.
+            FormatError: A compressed file is empty.
+            SourceReplacedError: An earlier plan saw more of the folder.
+        """
+        if current is None and self._absence is not None:
+            self._absence.empty_because()
+            return {}, []
+        inputs = self.inputs(current)
+        if self._incomplete is not None and not (self._is_gone and self._is_landed(inputs)):
+            raise self._incomplete
+        refuse_cut(self._place, inputs.values())
+        if current is not None:
+            return inputs, []  # a rebuild says why it takes what is there now
+        path = expand_path(self._logs.path, self._interval)
+        return inputs, require_whole(self._folder, self._interval, path, inputs, allow_gap)
+
+    def empty_because(
+        self,
+        inputs: Mapping[str, Planned],
+        allow_gap: str | None,  # noqa: ARG002 - what is missing of a folder is decided by its rule
+    ) -> dict[str, str]:
+        """Return why nothing is read: nothing while any file has bytes.
+
+        ``no_bytes`` per file, ``no_files`` for a complete folder without files, and for one that
+        is taken as empty although it is not complete, what it lacks.
+        """
+        if any(planned.start < planned.end for planned in inputs.values()):
+            return {}
+        if self._absence is not None and not inputs:
+            return self._absence.empty_because()
+        folder = expand_path(self._logs.path, self._interval)
+        return dict.fromkeys(inputs, "no_bytes") or {logs_source(folder): "no_files"}
+
+    def _is_landed(self, inputs: Mapping[str, Planned]) -> bool:
+        landing = Location.parse(self._env.landing)
+        pieces = cut(inputs, self._logs.split_bytes)
+        return self._logs.land and all(
+            is_landed(landing, inputs[piece.source], piece) for piece in pieces
+        )
+
+    def _planned(self, file: LogFile) -> tuple[str, PlannedFile]:
+        folder = expand_path(self._logs.path, self._interval)
+        path = f"{folder}/{file.info.name}"
+        planned = PlannedFile(
+            connection=self._logs.connection,
+            path=path,
+            compression=file.compression,
+            timestamp_ms=int(self._interval.start.timestamp() * 1000),
+            start=0,
+            end=file.info.size_bytes,
+            modified_ms=file.info.modified_ms,
+            file_id=file.info.file_id,
+            checksum=file.checksum,
+        )
+        root = logs_root(self._logs.path).rstrip("/")
+        return logs_source(path.removeprefix(f"{root}/")), planned
+
+
+def _are_files(inputs: Mapping[str, Mapping[str, Any]]) -> bool:
+    return all("path" in old for old in inputs.values())
+
+
+def _filled(planned: Planned, old: Mapping[str, Any] | None) -> Planned:
+    """Return the file with the checksum of the published version, where only one side knows it."""
+    if old is None or not isinstance(planned, PlannedFile):
+        return planned
+    same = (planned.end, planned.modified_ms) == (old["end"], old["modified_ms"])
+    if same and None in {planned.checksum, old["checksum"]}:
+        return planned.model_copy(update={"checksum": old["checksum"]})
+    return planned

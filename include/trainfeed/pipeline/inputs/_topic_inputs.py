@@ -1,0 +1,251 @@
+"""Which offset ranges an interval covers, and whether the topics still hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.config import Environment, KafkaSettings
+from trainfeed.dataset import DatasetFolder, Manifest, Skip
+from trainfeed.errors import ConfigError, TransactionOpenError
+from trainfeed.pipeline.boundaries import (
+    Boundary,
+    Loss,
+    TopicWindow,
+    is_proved,
+    last_proved,
+    milliseconds,
+    reasons,
+    require_empty_proved,
+    resolve_boundary,
+    transaction_open,
+    without,
+)
+from trainfeed.pipeline.plans import Planned, PlannedInput, cut, is_landed, replaced_inputs
+from trainfeed.sources import RecordedTopic, Topic, open_topic
+from trainfeed.specification import DatasetSpec, KafkaSourceSpec, RecordedSourceSpec
+from trainfeed.storage import Location
+from trainfeed.window import Interval, ready_at
+
+__all__ = [
+    "TopicInputs",
+    "TopicWindow",
+    "open_source",
+    "open_topics",
+    "resolve_inputs",
+    "topics_of",
+]
+
+# Names a recorded topic of the spec where a connection would stand.
+_RECORDED: Final = "recorded:"
+
+
+def open_source(env: Environment, connection: str, topic: str) -> Topic:
+    """Open a topic the way the plan names it.
+
+    Raises:
+        ConfigError: The connection is not defined.
+        TopicNotFoundError: The topic is not there.
+    """
+    if connection.startswith(_RECORDED):
+        return RecordedTopic(Location.parse(connection.removeprefix(_RECORDED)))
+    settings: KafkaSettings | None = env.kafka.get(connection)
+    if settings is None:
+        raise ConfigError(
+            f"connection {connection!r} is not defined, known are {sorted(env.kafka)}; define it"
+            " (outside of Airflow in the file that TRAINFEED_CONNECTIONS names), or change"
+            " source.kafka.connection in dataset.yaml"
+        )
+    return open_topic(settings, topic)
+
+
+class TopicInputs:
+    """The offset ranges of one interval, as the planner wants them.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        windows: The open topics.
+    """
+
+    marker: str | None = None
+
+    def __init__(self, spec: DatasetSpec, env: Environment, windows: list[TopicWindow]) -> None:
+        self._spec = spec
+        self._env = env
+        self._windows = windows
+        self._folder = DatasetFolder(Path(env.root), spec.name)
+
+    def inputs(self, current: Manifest | None) -> dict[str, PlannedInput]:
+        """Return the planned ranges, without the gaps that the published version knows.
+
+        Raises:
+            ConfigError: One topic name came from two clusters.
+        """
+        inputs = resolve_inputs(self._windows)
+        for gap in self._known_gaps(current):
+            planned = inputs[gap["source"]]
+            start = min(max(planned.start, gap["end"]), planned.end)
+            inputs[gap["source"]] = planned.model_copy(update={"start": start})
+        return inputs
+
+    def skip(self) -> Skip | None:
+        """Return None: a topic that is not there is an error."""
+        return None
+
+    def without_losses(
+        self, current: Manifest | None, allow_gap: str | None
+    ) -> tuple[dict[str, PlannedInput], list[dict[str, Any]]]:
+        """Return what the topics still hold, and all gaps that somebody allowed.
+
+        Raises:
+            OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
+            EmptyUnprovenError: Nothing would be read, and nothing shows that there is nothing.
+        """
+        inputs = self.inputs(current)
+        known = self._known_gaps(current)
+        losses = [loss for loss in self._losses(inputs) if not loss.is_in(known)]
+        if current is not None and replaced_inputs(current, inputs):
+            # A rebuild was asked for, from what is there now.
+            losses = [loss for loss in losses if not loss.is_of_earlier_topic]
+        kept, gaps = without(losses, inputs, known, allow_gap=allow_gap)
+        if allow_gap is None:
+            require_empty_proved(self._windows, kept)
+        return kept, gaps
+
+    def empty_because(self, inputs: Mapping[str, Planned], allow_gap: str | None) -> dict[str, str]:
+        """Return per source why nothing is read of it; none while anything is read."""
+        return reasons(self._windows, inputs, allow_gap)
+
+    def _losses(self, inputs: Mapping[str, PlannedInput]) -> Iterator[Loss]:
+        for window in self._windows:
+            states = window.topic.states()
+            for source, whole in window.inputs():
+                log_start = states[whole.partition].log_start
+                loss = self._loss(window, source, inputs[source], log_start)
+                if loss is not None:
+                    yield loss
+
+    def _loss(
+        self, window: TopicWindow, source: str, planned: PlannedInput, log_start: int
+    ) -> Loss | None:
+        lost = min(log_start, planned.end)
+        is_lost = planned.start < lost and not self._is_landed(source, planned)
+        topic, start, partition = window.topic, window.start, planned.partition
+        # What has landed says nothing of records before it.
+        if is_proved(self._folder, topic, start, partition, log_start):
+            return Loss(source, planned.start, lost, is_certain=True) if is_lost else None
+        found = start.partitions[partition]
+        ends = [
+            found.log_start,
+            found.offset if found.log_start == 0 else 0,
+            lost if is_lost else 0,
+        ]
+        first = last_proved(self._folder, topic, start.at, partition)
+        return Loss(source, min(first, max(ends)), max(ends), is_certain=False)
+
+    def _known_gaps(self, current: Manifest | None) -> list[dict[str, Any]]:
+        """Return the gaps of the published version, as far as its topics are still there."""
+        inputs = resolve_inputs(self._windows)
+        if current is None or replaced_inputs(current, inputs):
+            return []
+        return [gap for gap in current.gaps if gap["source"] in inputs]
+
+    def _is_landed(self, source: str, planned: PlannedInput) -> bool:
+        pieces = cut({source: planned}, self._spec.resources.records_per_task)
+        landing = Location.parse(self._env.landing)
+        # An empty range proves nothing: its records may be those that were deleted.
+        return bool(pieces) and all(is_landed(landing, planned, piece) for piece in pieces)
+
+
+@contextmanager
+def open_topics(
+    spec: DatasetSpec,
+    env: Environment,
+    folder: DatasetFolder,
+    interval: Interval,
+    *,
+    clock_ms: int | None = None,
+) -> Iterator[list[TopicWindow]]:
+    """Open every topic of the spec and resolve both boundaries of the interval.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        folder: The data set below the publication root.
+        interval: The interval.
+        clock_ms: Time of planning, milliseconds since 1970; now, when it is not given.
+
+    Raises:
+        TransactionOpenError: Open transactions may hide records of the interval; it names all
+            partitions of all topics.
+    """
+    clock_ms = milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms
+    with ExitStack() as stack:
+        windows, places = [], list[str]()
+        for connection, name, kept in topics_of(spec):
+            topic = stack.enter_context(closing(open_source(env, connection, name)))
+            resolver = _Resolver(folder, topic, kept.skew, clock_ms, places)
+            start, end = resolver.resolve(interval.start), resolver.resolve(interval.end)
+            if start is not None and end is not None:
+                windows.append(TopicWindow(topic, connection, start, end))
+        if places:
+            error = transaction_open(places)
+            error.wait = spec.source.transaction_wait
+            error.since = ready_at(interval, spec.source.settle)
+            raise error
+        yield windows
+
+
+@dataclass(frozen=True)
+class _Resolver:
+    """Resolves boundaries of one topic; collects where a transaction is open."""
+
+    folder: DatasetFolder
+    topic: Topic
+    skew: timedelta
+    clock_ms: int
+    places: list[str]
+
+    def resolve(self, at: datetime) -> Boundary | None:
+        skew_ms = int(self.skew / timedelta(milliseconds=1))
+        try:
+            return resolve_boundary(
+                self.folder, self.topic, at, skew_ms=skew_ms, clock_ms=self.clock_ms
+            )
+        except TransactionOpenError as error:
+            self.places.extend(error.places)
+            return None
+
+
+def resolve_inputs(windows: list[TopicWindow]) -> dict[str, PlannedInput]:
+    """Return source string → planned range.
+
+    Raises:
+        ConfigError: One topic name came from two clusters.
+    """
+    inputs: dict[str, PlannedInput] = {}
+    for window in windows:
+        for source, planned in window.inputs():
+            if source in inputs:
+                raise ConfigError(
+                    f"topic {planned.topic!r} stands twice in the data set's source; positions"
+                    " would clash: name it once"
+                )
+            inputs[source] = planned
+    return inputs
+
+
+def topics_of(
+    spec: DatasetSpec,
+) -> Iterator[tuple[str, str, KafkaSourceSpec | RecordedSourceSpec]]:
+    """Yield connection, topic and part of the spec of every topic."""
+    if spec.source.recorded is not None:
+        uri = spec.source.recorded.location(spec.folder)
+        yield f"{_RECORDED}{uri}", "", spec.source.recorded
+    for topic in spec.source.kafka:
+        yield topic.connection, topic.topic, topic

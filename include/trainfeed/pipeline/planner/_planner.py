@@ -1,0 +1,222 @@
+"""Decides what an interval reads and makes, and whether that is published already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Manifest, Skip, canonical
+from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.manifest import FORMAT
+from trainfeed.dataset.order import LATE_SPLIT, check_shards, num_shards
+from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
+from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline.inputs import Inputs, KnownInputs, late_policies
+from trainfeed.pipeline.plans import (
+    Plan,
+    Planned,
+    Sizes,
+    cut,
+    first_few,
+    group_ranges,
+    group_shards,
+    load_plan,
+    replaced_inputs,
+    save_plan,
+    told_changes,
+)
+from trainfeed.specification import DatasetSpec, fingerprint_fields
+from trainfeed.usercode import code_digest, lookup_digests, running_libraries
+from trainfeed.window import Interval, format_time
+
+__all__ = ["Planner"]
+
+
+class Planner:
+    """Plans one interval of one data set.
+
+    Args:
+        spec: The data set.
+        interval: The interval.
+        env: Where things are.
+        folder: The data set below the publication root.
+    """
+
+    def __init__(
+        self, spec: DatasetSpec, interval: Interval, env: Environment, folder: DatasetFolder
+    ) -> None:
+        self._spec = spec
+        self._interval = interval
+        self._env = env
+        self._folder = folder
+        self._code, self._code_files = code_digest(spec)
+        self._lookups = lookup_digests(spec)
+        # In this order: a version that appears in between is seen as the current one, or makes
+        # this run plan the generation that it has, and adopt it.
+        self._next_generation = folder.last_generation(interval.name) + 1
+        self._current = self._read_current()
+
+    def identical(self, source: KnownInputs, rebuild: str | None) -> Plan | None:
+        """Return the plan of the published version when it is what this plan would make.
+
+        Args:
+            source: The topics or files.
+            rebuild: Why the interval is built again; None when nobody asks for it.
+
+        Raises:
+            SourceReplacedError: It was built from another topic or file, and no rebuild is asked
+                for.
+            ConflictError: It was built from another fingerprint, and no rebuild is asked for.
+        """
+        current = self._current
+        if current is None:
+            return None
+        inputs = source.inputs(current)
+        replaced = replaced_inputs(current, inputs)
+        fingerprint_of = self._fingerprint_of(inputs)
+        if not replaced and canonical.sha256_of(fingerprint_of) == current.fingerprint:
+            plan = self._plan_of(current, inputs)
+            return plan if rebuild in {None, plan.rebuild} else None
+        if rebuild is None:
+            raise self._refusal(current, fingerprint_of, replaced)
+        return None
+
+    def skip(self, source: Inputs) -> Skip | None:
+        """Return the decision to leave the interval out; None when it is, or will be, published."""
+        return source.skip() if self._current is None else None
+
+    def make(self, source: Inputs, *, rebuild: str | None, allow_gap: str | None) -> Plan:
+        """Write the plan down, or adopt the one that an earlier or parallel run wrote.
+
+        Raises:
+            OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
+            EmptyUnprovenError: Nothing would be read, and nothing shows that there is nothing.
+        """
+        inputs, gaps = source.without_losses(self._current, allow_gap)
+        supersedes = None
+        if self._current is not None:
+            supersedes = {"generation": self._current.generation, "why": rebuild}
+        plan = self._plan(self._next_generation, inputs)
+        update = {
+            "supersedes": supersedes,
+            "rebuild": rebuild,
+            "gaps": gaps,
+            "marker": source.marker,
+            "empty_because": source.empty_because(inputs, allow_gap),
+        }
+        return save_plan(self._folder, plan.model_copy(update=update))
+
+    def _read_current(self) -> Manifest | None:
+        generation = self._folder.current_generation(self._interval.name)
+        if generation is None:
+            return None
+        manifest, _ = Manifest.read(self._folder.version(self._interval.name, generation))
+        return manifest
+
+    def _plan_of(self, current: Manifest, inputs: Mapping[str, Planned]) -> Plan:
+        """Return the plan of the published version, made anew when somebody has removed it."""
+        ref = PlanRef(self._spec.name, self._interval.name, current.plan)
+        try:
+            return load_plan(self._folder, ref)
+        except NotFoundError:
+            plan = self._plan(current.generation, inputs)
+            why = (current.supersedes or {}).get("why")
+            update = {
+                "supersedes": current.supersedes,
+                "rebuild": why,
+                "gaps": current.gaps,
+                "empty_because": current.empty_because,
+            }
+            return save_plan(self._folder, plan.model_copy(update=update))
+
+    def _plan(self, generation: int, inputs: Mapping[str, Planned]) -> Plan:
+        fingerprint_of = self._fingerprint_of(inputs)
+        fingerprint = canonical.sha256_of(fingerprint_of)
+        sizes = Sizes.of(self._spec)
+        ranges = cut(inputs, sizes.range_span)
+        groups = group_ranges(ranges, sizes.task_span)
+        shards = self._shards(inputs)
+        return Plan.model_validate(
+            {
+                "format": FORMAT,
+                "dataset": self._spec.name,
+                "interval": self._interval_json(),
+                "plan_id": f"{fingerprint[:16]}-{generation_name(generation)}",
+                "generation": generation,
+                "supersedes": None,
+                "rebuild": None,
+                "fingerprint": fingerprint,
+                "fingerprint_of": fingerprint_of,
+                "inputs": inputs,
+                "ranges": ranges,
+                "ingest": groups,
+                "preprocess": groups,
+                "convert": group_shards(shards, ranges, groups, sizes.task_span),
+                "shards": shards,
+                "quality": [gate.model_dump() for gate in self._spec.quality],
+                "gaps": [],
+                "code": {"digest": self._code, "files": self._code_files},
+                "lookups": self._lookups,
+                "libraries": running_libraries(),
+                "schema": self._spec.schema_fields(),
+            }
+        )
+
+    def _refusal(
+        self, current: Manifest, fingerprint_of: dict[str, Any], replaced: list[str]
+    ) -> Exception:
+        version = f"{self._spec.name}/{self._interval.name}/{generation_name(current.generation)}"
+        remedy = (
+            "the published version stays; to make the next generation from what is there now, run"
+            " again with --rebuild WHY (Airflow: parameter 'rebuild')"
+        )
+        if replaced:
+            return SourceReplacedError(
+                f"inputs of {version} were replaced: {first_few(replaced)}; {remedy}"
+            )
+        ref = PlanRef(self._spec.name, self._interval.name, current.plan)
+        try:
+            published = load_plan(self._folder, ref).fingerprint_of
+        except NotFoundError:
+            # Of the other values only the digest is left, and that they are not all the same.
+            published = {"code": current.code["digest"], "lookups": current.lookups}
+            fingerprint_of = {key: fingerprint_of[key] for key in published}
+        changes, code = told_changes(self._folder, self._spec, published, fingerprint_of)
+        return ConflictError(
+            f"{version} is published from other inputs: {changes or 'its plan file is gone'};"
+            f" {remedy}{code}"
+        )
+
+    def _fingerprint_of(self, inputs: Mapping[str, Planned]) -> dict[str, Any]:
+        """Return everything that determines the content."""
+        interval = self._interval_json()
+        return {
+            "format": FORMAT,
+            "dataset": self._spec.name,
+            "interval": {"start": interval["start"], "end": interval["end"]},
+            "inputs": {source: planned.fingerprint() for source, planned in inputs.items()},
+            "spec": fingerprint_fields(self._spec),
+            "code": self._code,
+            "lookups": self._lookups,
+        }
+
+    def _interval_json(self) -> dict[str, str]:
+        return {
+            "name": self._interval.name,
+            "start": format_time(self._interval.start),
+            "end": format_time(self._interval.end),
+        }
+
+    def _shards(self, inputs: Mapping[str, Planned]) -> dict[str, int]:
+        output = self._spec.output
+        span = sum(i.end - i.start for i in inputs.values())
+        planned = span // Sizes.of(self._spec).span_per_record
+        shards = {
+            split: output.shards or num_shards(planned, share, output.samples_per_shard or 1)
+            for split, share in self._spec.split.millionths.items()
+        }
+        separates = "separate" in late_policies(self._spec, inputs).values()
+        shards |= {LATE_SPLIT: 1} if separates else {}
+        check_shards(self._spec.name, shards)
+        return shards

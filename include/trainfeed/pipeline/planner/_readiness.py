@@ -1,0 +1,71 @@
+"""Whether the log files of an interval can be planned: what a scheduler asks before ``plan``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, require_root
+from trainfeed.errors import ConfigError, StorageError, WindowOpenError
+from trainfeed.pipeline.inputs import Absence, deadline, find_interval_logs, is_away, logs_folder
+from trainfeed.pipeline.planner._closed import require_closed
+from trainfeed.specification import DatasetSpec
+from trainfeed.storage import Location
+from trainfeed.window import Interval
+
+__all__ = ["folder_of_logs", "require_complete", "waits_until"]
+
+
+def folder_of_logs(spec: DatasetSpec, interval: Interval, env: Environment) -> Location:
+    """Return where the log files of an interval are.
+
+    Raises:
+        ConfigError: The data set has none, or its connection is not defined.
+    """
+    if spec.source.logs is None:
+        raise ConfigError(f"expected data set {spec.name!r} to have source.logs, it has none")
+    return logs_folder(spec.source.logs, env, interval)
+
+
+def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) -> int:
+    """Return how many log files the complete folder of an interval has.
+
+    A published interval is not waited for: whether its folder is gone or changed, or its file
+    system is away, ``plan`` tells. Nor is one whose wait has ended and that the specification
+    takes as empty or leaves out. Then there are 0.
+
+    Raises:
+        LogsMissingError: The folder was not complete in time.
+        WindowOpenError: The folder is not complete; of an interval that has not ended and settled
+            yet, that is the reason.
+        FormatError: It has what cannot be read.
+        RootError: Nobody has made the publication root.
+        StorageError: The file system does not answer.
+    """
+    require_root(Path(env.root), env.root_setting)
+    folder = folder_of_logs(spec, interval, env)
+    logs = spec.source.logs
+    if logs is None:
+        return 0
+    try:
+        return len(find_interval_logs(logs, env, interval))
+    except (WindowOpenError, StorageError) as error:
+        if isinstance(error, StorageError) and not is_away(error):
+            raise
+        now = datetime.now(UTC)
+        require_closed(spec, interval, now)
+        versions = DatasetFolder(Path(env.root), spec.name)
+        if versions.current_generation(interval.name) is not None:
+            return 0
+        if isinstance(error, StorageError):
+            raise
+        Absence(spec, interval, folder, error, now).require_decided()
+        return 0
+
+
+def waits_until(spec: DatasetSpec, interval: Interval) -> datetime:
+    """Return the aware UTC time until which the logs of an interval are waited for."""
+    if spec.source.logs is None:
+        raise ConfigError(f"expected data set {spec.name!r} to have source.logs, it has none")
+    return deadline(spec.source.logs, interval)

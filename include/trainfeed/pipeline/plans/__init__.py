@@ -1,0 +1,55 @@
+"""Plans: what an interval reads and makes, fixed before anything is read."""
+
+from trainfeed.pipeline.plans._kept_code import keep_code, told_changes
+from trainfeed.pipeline.plans._landed_ranges import (
+    REMEDY,
+    is_landed,
+    landed_leaf,
+    landing_file,
+    leaf_of,
+    opened_landing,
+    promised_leaf,
+)
+from trainfeed.pipeline.plans._pieces import Sizes, cut, group_ranges, group_shards
+from trainfeed.pipeline.plans._plan_file import (
+    Plan,
+    PlannedFile,
+    PlannedRange,
+    earlier_plans,
+    load_plan,
+    save_plan,
+)
+from trainfeed.pipeline.plans._planned import (
+    Planned,
+    PlannedInput,
+    PlannedShard,
+    first_few,
+    replaced_inputs,
+)
+
+__all__ = [
+    "REMEDY",
+    "Plan",
+    "Planned",
+    "PlannedFile",
+    "PlannedInput",
+    "PlannedRange",
+    "PlannedShard",
+    "Sizes",
+    "cut",
+    "earlier_plans",
+    "first_few",
+    "group_ranges",
+    "group_shards",
+    "is_landed",
+    "keep_code",
+    "landed_leaf",
+    "landing_file",
+    "leaf_of",
+    "load_plan",
+    "opened_landing",
+    "promised_leaf",
+    "replaced_inputs",
+    "save_plan",
+    "told_changes",
+]

@@ -1,0 +1,109 @@
+"""The code of every plan, kept below the publication root, so that a later change can be shown.
+
+A plan knows its code by one digest. When a build meets a version of other code, a person wants to
+see what is different; the digest alone shows that something is. So the text is kept in
+``<data set>/code/<digest>.json``, readable for the account that builds. A version of before, or a
+file that is gone or damaged, takes nothing but the difference away.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from trainfeed.dataset import DatasetFolder, canonical
+from trainfeed.dataset.files import open_plain_file
+from trainfeed.errors import FormatError, StorageError
+from trainfeed.pipeline.plans._differences import differences
+from trainfeed.pipeline.plans._planned import first_few
+from trainfeed.specification import DatasetSpec
+from trainfeed.storage import posix
+from trainfeed.usercode import code_texts, digest_of_texts
+
+__all__ = ["keep_code", "told_changes"]
+
+_MAX_BYTES: Final = 4 << 20
+_MAX_LINES: Final = 60
+_MAX_CHARS: Final = 200
+_MODE: Final = 0o600
+
+
+def keep_code(folder: DatasetFolder, spec: DatasetSpec) -> None:
+    """Keep the text of a data set's code, unless it is kept or larger than 4 MiB.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    texts = code_texts(spec)
+    path = folder.code(digest_of_texts(texts))
+    with posix.map_errors(path):
+        if path.exists():
+            return
+    posix.make_public_dir(path.parent)
+    data = canonical.dumps({name: text.decode("utf-8", "replace") for name, text in texts.items()})
+    if len(data) <= _MAX_BYTES:
+        posix.create_exclusive(path, data, mode=_MODE)
+
+
+def _code_difference(folder: DatasetFolder, old: str, spec: DatasetSpec) -> str:
+    """Say which files of the code changed since the one with digest ``old``, and how.
+
+    Returns:
+        The names, then a unified diff of at most 60 lines; without the text of then, that it is not
+        there.
+    """
+    new = {name: data.decode("utf-8", "replace") for name, data in code_texts(spec).items()}
+    kept = _kept(folder, old)
+    if kept is None:
+        return (
+            f"the code ({', '.join(new)}) is not that of then, whose text was not kept in"
+            f" {folder.code(old)}"
+        )
+    changed = sorted(name for name in kept.keys() | new.keys() if kept.get(name) != new.get(name))
+    lines = [line for name in changed for line in _diff(name, kept, new)]
+    more = [f"… and {len(lines) - _MAX_LINES} more lines"] if len(lines) > _MAX_LINES else []
+    return "\n".join([f"{', '.join(changed)} changed", *lines[:_MAX_LINES], *more])
+
+
+def told_changes(
+    folder: DatasetFolder, spec: DatasetSpec, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Say what differs between what a build was made from and what there is now.
+
+    Args:
+        folder: The data set.
+        spec: The specification of now.
+        old: What the build was made from; its code digest is ``code``.
+        new: The same of now.
+
+    Returns:
+        The values that differ as ``place: old → new``, in one line, and below it, on lines of its
+        own, what is different in the code; empty when nothing is.
+    """
+    changes = differences(old, {**new, "code": old["code"]})
+    if old["code"] == new["code"]:
+        return first_few(changes), ""
+    return first_few([*changes, "the code"]), f"\n{_code_difference(folder, old['code'], spec)}"
+
+
+def _diff(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    before, after = (texts.get(name, "").splitlines() for texts in (old, new))
+    labels = f"{name} as published", f"{name} now"
+    for line in difflib.unified_diff(before, after, *labels, n=1, lineterm=""):
+        yield line[:_MAX_CHARS]
+
+
+def _kept(folder: DatasetFolder, digest: str) -> dict[str, str] | None:
+    try:
+        with open_plain_file(folder.code(digest)) as file:
+            found = canonical.loads(file.read(_MAX_BYTES + 1))
+    except (FormatError, StorageError):
+        return None
+    is_text = isinstance(found, dict) and all(isinstance(text, str) for text in found.values())
+    if (
+        not is_text
+        or digest_of_texts({name: text.encode() for name, text in found.items()}) != digest
+    ):
+        return None
+    return dict(found)

@@ -1,0 +1,114 @@
+"""Landing files of planned ranges: where they are, and what a complete one accounts for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trainfeed.dataset import Leaf, canonical
+from trainfeed.dataset.identity import source_hash
+from trainfeed.errors import ChecksumError, FormatError, NotFoundError
+from trainfeed.pipeline.plans._plan_file import Planned, PlannedFile, PlannedRange
+from trainfeed.sources import LandingFile, landing_folder, landing_name
+from trainfeed.storage import Location
+
+__all__ = [
+    "REMEDY",
+    "is_landed",
+    "landed_leaf",
+    "landing_file",
+    "leaf_of",
+    "opened_landing",
+    "promised_leaf",
+]
+
+_LOGS: Final = "_logs"
+_LEDGER: Final = "ledger"
+_AGAIN: Final = "build the interval again (in Airflow: clear the run from ingest on)"
+REMEDY: Final = f"nothing was published; delete the file and {_AGAIN}"
+
+logger = logging.getLogger(__name__)
+
+
+def landing_file(landing: Location, planned: Planned, piece: PlannedRange) -> Location:
+    """Return where the records of a range land, below the landing area."""
+    if isinstance(planned, PlannedFile):
+        # Everything that its records depend on, so whoever plans the same file finds it.
+        folder = f"{_LOGS}/{canonical.sha256_of(planned.model_dump())[:32]}"
+    else:
+        folder = landing_folder(planned.topic, planned.topic_uuid, planned.partition)
+    return landing / folder / landing_name(piece.start, piece.end)
+
+
+@contextmanager
+def opened_landing(location: Location, *, verified: bool = True) -> Iterator[LandingFile]:
+    """Open a landing file.
+
+    Args:
+        location: Where it is.
+        verified: Whether its content is verified first; else the caller verifies while reading.
+
+    Raises:
+        NotFoundError: It is not there.
+        FormatError: It is torn or damaged, or turns out to be while it is read.
+    """
+    if not location.exists():
+        raise NotFoundError(
+            f"landing file {location.uri} is missing; nothing was published; {_AGAIN}"
+        )
+    try:
+        with closing(LandingFile.open(location)) as landing:
+            if verified:
+                landing.verify()
+            yield landing
+    except FormatError as error:
+        raise ChecksumError(f"{error}; {REMEDY}") from error
+
+
+def promised_leaf(landing: LandingFile) -> Leaf:
+    """Return the account in the trailer of a landing file.
+
+    Raises:
+        FormatError: There is none, or something else.
+    """
+    if (text := landing.metadata.get(_LEDGER)) is None:
+        raise FormatError(f"expected {_LEDGER!r} in the trailer, got {sorted(landing.metadata)}")
+    return Leaf.from_json(canonical.loads(text.encode()))
+
+
+def landed_leaf(location: Location, source: str) -> Leaf | None:
+    """Return the account of a landing file, or None when there is no complete, intact one.
+
+    The account is taken from the records; one in the trailer that differs is damage.
+    """
+    if not location.exists():
+        return None
+    try:
+        with closing(LandingFile.open(location)) as landing:
+            promised = promised_leaf(landing)
+            number = source_hash(source)
+            batches = landing.iter_batches(verifies=True)
+            found = sum((leaf_of(batch, number) for batch in batches), start=Leaf())
+    except FormatError as error:
+        logger.warning("%s is torn or damaged and will be landed anew: %s", location.uri, error)
+        return None
+    if found != promised:
+        logger.warning("%s has a wrong account and will be landed anew", location.uri)
+        return None
+    return found
+
+
+def is_landed(landing: Location, planned: Planned, piece: PlannedRange) -> bool:
+    """Return whether a complete, intact landing file covers the range."""
+    return landed_leaf(landing_file(landing, planned, piece), piece.source) is not None
+
+
+def leaf_of(batch: pa.RecordBatch, source: int) -> Leaf:
+    """Account for the records of a landing batch, whose source has that hash."""
+    num_bytes = pc.sum(pc.binary_length(batch.column("value"))).as_py() or 0
+    return Leaf.of(source, batch.column("offset").to_numpy(), num_bytes)

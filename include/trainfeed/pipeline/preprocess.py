@@ -1,0 +1,239 @@
+"""Stage ``preprocess``: source records become samples, quarantined rows, or filtered counts.
+
+A pure function of a split group's source ranges: the user function sees records or batches of them
+in worker processes, samples get their order key from the record's position, and every worker leaves
+sorted runs, which are one spill file already, or are merged into it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
+from typing import Any, BinaryIO
+
+from trainfeed import faults
+from trainfeed.config import Environment
+from trainfeed.dataset import Ledger
+from trainfeed.errors import TrainFeedError
+from trainfeed.pipeline._heap import give_back, return_large_blocks
+from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline.functions import (
+    FunctionJob,
+    Lateness,
+    batch_bytes_of,
+    explain,
+    fitting_processes,
+    require_bounded,
+)
+from trainfeed.pipeline.sorting import (
+    QUARANTINE_SCHEMA,
+    SPILL_SCHEMA,
+    ArrowWithTrailer,
+    Merge,
+    SpillRun,
+    TrailerWriter,
+    edges_of,
+)
+from trainfeed.pipeline.stage import Stage, run_stage, unit_of
+from trainfeed.pipeline.workers import Death, WorkerLimits, rest_workers, run_jobs
+from trainfeed.specification import DatasetSpec
+from trainfeed.storage import Location
+
+__all__ = ["preprocess"]
+
+
+def preprocess(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict[str, Any]:
+    """Preprocess the records of one split group.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        ref: The plan.
+        unit: Index into the plan's ``preprocess``.
+
+    Returns:
+        ``verdict``, ``records``, ``samples``, ``quarantined``, ``filtered``, ``runs``.
+
+    Raises:
+        PreprocessError: The user function raised, returned what the schema forbids, ended its
+            process, or took too long.
+        MemoryLimitError: It took too much memory, or too much is in quarantine.
+        EngineError: Somebody killed a process that ran it.
+    """
+    return run_stage("preprocess", (spec, env, ref), lambda stage: _preprocess(stage, unit))
+
+
+def _preprocess(stage: Stage, unit: int) -> dict[str, Any]:
+    ranges = unit_of(stage.plan.preprocess, unit)
+    stage.spill.make_dir()
+    # A name of this try alone: a slower one of the same task may still be at work.
+    target = stage.spill / f".{unit:05d}.{uuid.uuid4().hex}"
+    try:
+        parts = _run(stage, ranges, target)
+        faults.point("preprocess.after_runs")
+        ledger = Ledger.total(Ledger.from_json(part["account"]["ledger"]) for part in parts)
+        _settle_quarantine(stage, unit, parts)
+        faults.point("preprocess.before_spill")
+        _settle_spill(stage, unit, parts, ledger, target)
+        faults.point("preprocess.after_spill")
+    finally:
+        _remove(stage, target)
+    filtered = [leaf.records for part in ledger.values() for leaf in part.filtered.values()]
+    records = sum(part.read.records for part in ledger.values())
+    return {
+        "verdict": "built",
+        "unit": unit,
+        "source_reads": 0 if stage.spec.source.lands else records,
+        "records": records,
+        "samples": sum(part.valid.samples for part in ledger.values()),
+        "quarantined": sum(part.quarantined.records for part in ledger.values()),
+        "filtered": sum(filtered),
+        "runs": sum(len(part["runs"]) for part in parts),
+    }
+
+
+def _run(stage: Stage, ranges: list[int], target: Location) -> list[dict[str, Any]]:
+    """Share the ranges out among workers; return what they have made, in order of ranges."""
+    resources = stage.spec.resources
+    shares = _shares(stage, ranges, fitting_processes(stage.spec))
+    # Functions share a process with it: none needs to know how to reach a cluster.
+    env = replace(stage.env, kafka={})
+    jobs = [
+        FunctionJob(
+            spec=stage.spec,
+            env=env,
+            ref=stage.plan.ref(),
+            ranges=share,
+            limit_bytes=resources.memory_bytes // len(shares),
+            target=f"{target.uri}.{number}",
+        )
+        for number, share in enumerate(shares)
+    ]
+    limits = WorkerLimits(resources.time_limit.total_seconds(), resources.worker_memory_bytes)
+    try:
+        return run_jobs(jobs, limits, lambda _: faults.point("preprocess.after_range"))
+    except Death as death:
+        raise explain(stage, death) from death
+
+
+def _shares(stage: Stage, ranges: list[int], processes: int) -> list[list[int]]:
+    """Cut a list of ranges into at most ``processes`` that have about as much to read."""
+    spans = [stage.plan.ranges[index].end - stage.plan.ranges[index].start for index in ranges]
+    total = max(1, sum(spans))
+    shares: list[list[int]] = [[] for _ in range(processes)]
+    before = 0
+    for index, span in zip(ranges, spans, strict=True):
+        # Where the middle of the range lies decides, so that order stays and none is cut.
+        shares[(2 * before + span) * processes // (2 * total + 1)].append(index)
+        before += span
+    return [share for share in shares if share] or [[]]
+
+
+def _settle_quarantine(stage: Stage, unit: int, parts: list[dict[str, Any]]) -> None:
+    """Give the quarantined records of all parts, which follow one another, their file.
+
+    Raises:
+        MemoryLimitError: Together there are too many, as there would be in one part.
+    """
+    kept_bytes = sum(part["kept_bytes"] for part in parts)
+    require_bounded(kept_bytes, stage.spec.resources.task_memory_bytes)
+    target = stage.quarantine_file(unit)
+    names = [name for part in parts for name in part["quarantine"]]
+    if len(names) == 1:
+        (stage.spill / names[0]).replace(target)
+        return
+    target.write_atomic(lambda file: _write_quarantine(stage, names, file))
+
+
+def _write_quarantine(stage: Stage, names: list[str], file: BinaryIO) -> None:
+    writer = TrailerWriter(file, QUARANTINE_SCHEMA, batch_bytes=batch_bytes_of(stage))
+    for name in names:
+        with closing(ArrowWithTrailer(stage.spill / name)) as rows:
+            for table in rows.iter_tables():
+                writer.write(table)
+    writer.close({})
+
+
+def _settle_spill(
+    stage: Stage, unit: int, parts: list[dict[str, Any]], ledger: Ledger, scratch: Location
+) -> None:
+    """Give the samples of all parts their file; several runs are merged."""
+    target = stage.spill_file(unit)
+    names = [name for part in parts for name in part["runs"]]
+    if len(names) == 1:
+        (stage.spill / names[0]).replace(target)
+        return
+    # Workers keep memory for their next job, and what they have sorted is merged here.
+    rest_workers()
+    return_large_blocks()
+    account = {
+        "ledger": ledger.to_json(),
+        "late": _late(parts),
+        "ranges": stage.plan.preprocess[unit],
+    }
+    with ExitStack() as stack:
+        files = []
+        for name in names:
+            files.append(stack.enter_context(closing(ArrowWithTrailer(stage.spill / name))))
+            # There may be more of them than a process may have open.
+            files[-1].close()
+        merge = Merge(stage.plan, stage.spec.resources.memory_bytes, scratch)
+        target.write_atomic(lambda file: _write_merged(stage, files, file, merge, account))
+    give_back()
+
+
+def _write_merged(
+    stage: Stage,
+    files: list[ArrowWithTrailer],
+    file: BinaryIO,
+    merge: Merge,
+    account: dict[str, Any],
+) -> None:
+    edges = [run.trailer.pop("rows") for run in files]
+    rows = _merged_rows(stage.plan.splits, edges)
+    ends = {s: [(rows[s][0], rows[s][-1]) for rows in edges] for s in stage.plan.splits}
+    edges.clear()
+    writer = TrailerWriter(
+        file,
+        SPILL_SCHEMA,
+        batch_bytes=batch_bytes_of(stage),
+        edges=edges_of(rows, stage.plan.convert),
+    )
+    for split in stage.plan.splits:
+        runs = [SpillRun(run, *between) for run, between in zip(files, ends[split], strict=True)]
+        for block in merge.blocks(runs):
+            writer.write(block)
+            faults.point("preprocess.after_merged_block")
+    writer.close({"rows": rows, **account})
+
+
+def _merged_rows(splits: list[str], edges: list[dict[str, list[int]]]) -> dict[str, list[int]]:
+    """Return for every split the first row of every shard, and the end, when files are merged."""
+    rows: dict[str, list[int]] = {}
+    first = 0
+    for split in splits:
+        # Rows before a shard in the merged file: those before it in every run.
+        before = [0] * len(edges[0][split])
+        for run in edges:
+            before = [n + edge - run[split][0] for n, edge in zip(before, run[split], strict=True)]
+        rows[split] = [first + count for count in before]
+        first = rows[split][-1]
+    return rows
+
+
+def _late(parts: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Add up what the parts counted of late records, by source."""
+    result: dict[str, Lateness] = {}
+    for part in parts:
+        for source, counts in part["account"]["late"].items():
+            result[source] = result.get(source, Lateness()) + Lateness(**counts)
+    return {source: late.to_json() for source, late in result.items()}
+
+
+def _remove(stage: Stage, target: Location) -> None:
+    """Remove what is left of the runs of this try."""
+    with suppress(TrainFeedError):
+        for info in stage.spill.list():
+            if info.name.startswith(target.name):
+                (stage.spill / info.name).delete()

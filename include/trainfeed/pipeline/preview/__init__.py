@@ -1,0 +1,10 @@
+"""Builds that publish nothing: a preview of the first records, and a dry run."""
+
+from trainfeed.pipeline.preview._dry_run import describe, dry_run
+from trainfeed.pipeline.preview._preview_build import preview
+
+__all__ = [
+    "describe",
+    "dry_run",
+    "preview",
+]

@@ -1,0 +1,124 @@
+"""The first records of an interval, built for a look: samples, quarantine, statistics, gates.
+
+All stages run as in a real build, over the first records of every source, in a temporary folder
+that is removed at the end. Nothing is published, and nothing is written anywhere else.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.errors import ConfigError
+from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline.check import check
+from trainfeed.pipeline.convert import convert
+from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.plan import plan
+from trainfeed.pipeline.plans import Plan, Planned, PlannedInput, cut, load_plan
+from trainfeed.pipeline.preprocess import preprocess
+from trainfeed.pipeline.preview._log_head import with_log_heads
+from trainfeed.pipeline.preview._preview_report import preview_report
+from trainfeed.pipeline.preview._shadow import shadowed
+from trainfeed.pipeline.publish import publish
+from trainfeed.specification import DatasetSpec
+from trainfeed.storage import posix
+from trainfeed.window import Interval
+
+__all__ = ["preview"]
+
+_PREFIX: Final = "trainfeed-"
+
+
+def preview(
+    spec: DatasetSpec,
+    interval: Interval,
+    env: Environment,
+    *,
+    limit: int,
+    allow_gap: str | None = None,
+) -> dict[str, Any]:
+    """Build the first ``limit`` records of an interval, and show what came of them.
+
+    Args:
+        spec: The data set.
+        interval: A tick of its schedule.
+        env: Where things are; only its sources are read.
+        limit: Offsets or lines to read, shared out among the sources; at least 1.
+        allow_gap: Why records that retention deleted may be missing.
+
+    Returns:
+        JSON: ``records``, ``samples``, ``quarantined`` and ``filtered`` counts, ``first_samples``
+        and ``first_quarantined``, ``statistics`` per field, ``gates`` as they would have judged
+        these records, ``seconds``.
+
+    Raises:
+        ConfigError: ``limit`` is less than 1.
+        TrainFeedError: Whatever a stage raised.
+    """
+    if limit < 1:
+        raise ConfigError(f"expected a limit of at least 1, got {limit}")
+    started = time.perf_counter()
+    with (
+        tempfile.TemporaryDirectory(prefix=_PREFIX) as work,
+        shadowed(env, spec.name, interval.name, published=False) as shadow,
+    ):
+        place = replace(shadow, landing=f"{work}/landing", work=f"{work}/work")
+        if spec.source.logs is not None:
+            place = with_log_heads(spec, interval, place, Path(work, "logs"), limit)
+        planned = plan(spec, interval, place, allow_gap=allow_gap, checks_space=False)
+        ref = PlanRef.from_json(planned)
+        folder = DatasetFolder(Path(place.root), spec.name)
+        _shorten(folder, load_plan(folder, ref), limit)
+        for stage in (ingest, preprocess, convert):
+            stage(spec, place, ref, 0)
+        check(spec, place, ref)
+        publish(spec, place, ref)
+        report = preview_report(Version.resolve(folder, interval.name))
+    seconds = round(time.perf_counter() - started, 3)
+    return {"dataset": spec.name, "interval": interval.name, **report, "seconds": seconds}
+
+
+def _shorten(folder: DatasetFolder, whole: Plan, limit: int) -> None:
+    """Replace the plan by one over its first records: one task a stage, gates that only warn."""
+    inputs = _first(whole.inputs, limit)
+    # Of log files there are only the first lines.
+    ranges = [piece for piece in whole.ranges if piece.source not in inputs]
+    ranges += cut(inputs, limit)
+    shards = dict.fromkeys(whole.shards, 1)
+    group = [list(range(len(ranges)))]
+    update = {
+        "inputs": whole.inputs | inputs,
+        "ranges": ranges,
+        "ingest": group,
+        "preprocess": group,
+        "shards": shards,
+        "quality": [{**gate, "severity": "warn"} for gate in whole.quality],
+    }
+    short = whole.model_copy(update=update)
+    short = short.model_copy(update={"convert": [short.all_shards()]})
+    path = folder.plan(whole.interval["name"], whole.plan_id)
+    posix.replace_file(path, short.to_bytes())
+
+
+def _first(planned: Mapping[str, Planned], limit: int) -> dict[str, PlannedInput]:
+    """Return the topics' ranges with ``limit`` offsets in all, of as many sources as possible."""
+    inputs = {source: part for source, part in planned.items() if isinstance(part, PlannedInput)}
+    shares = dict.fromkeys(inputs, 0)
+    left = limit
+    # The smallest first: what they cannot use goes to the others.
+    waiting = sorted(inputs, key=lambda source: inputs[source].end - inputs[source].start)
+    for number, source in enumerate(waiting):
+        size = inputs[source].end - inputs[source].start
+        shares[source] = min(size, -(-left // (len(waiting) - number)))
+        left -= shares[source]
+    return {
+        source: part.model_copy(update={"end": part.start + shares[source]})
+        for source, part in inputs.items()
+    }

@@ -1,0 +1,207 @@
+"""Stage ``publish``: one rename makes the version visible, completely or not at all.
+
+Everything before the rename can be repeated, and so can the barrier behind it; nothing after that
+can turn success into failure. The steps are those of docs/adr/0003: manifest, seal, verify, commit,
+barrier, pointer.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed import faults
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Version, lift_skip
+from trainfeed.dataset.files import read_plain_file
+from trainfeed.dataset.layout import CURRENT, CURRENT_BYTES, parse_generation
+from trainfeed.errors import (
+    CommitUnknownError,
+    ConfigError,
+    ConflictError,
+    FormatError,
+    NonDeterminismError,
+    StorageError,
+    TrainFeedError,
+)
+from trainfeed.paths import walk
+from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline.stage import Stage, run_stage
+from trainfeed.pipeline.version import assemble, checked_content
+from trainfeed.specification import DatasetSpec
+from trainfeed.storage import posix
+
+__all__ = ["publish", "summary"]
+
+logger = logging.getLogger(__name__)
+
+_FOLDER_MODE: Final = 0o755
+
+
+def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+    """Publish what ``check`` let through.
+
+    Returns:
+        ``verdict`` (built, or published when the version was there already) and what
+        ``summary`` says of the version.
+
+    Raises:
+        ConflictError: The generation was published from another fingerprint.
+        NonDeterminismError: It was published from this fingerprint with other content.
+        CommitUnknownError: The file system did not say whether the commit took place.
+        QuotaExceededError: The publication root is full.
+    """
+    _mark_training(spec, env, ref)
+    report = run_stage("publish", (spec, env, ref), _publish)
+    stage = Stage.open(spec, env, ref)
+    version = Version.open(stage.version_path)
+    _confirm(stage)
+    _point(version)
+    _lift(stage)
+    if report["verdict"] == "published":
+        _require_equal(stage, version)
+    _clean(stage)
+    return {**report, **summary(version)}
+
+
+def _mark_training(spec: DatasetSpec, env: Environment, ref: PlanRef) -> None:
+    """Write down since when the data set has a training, before this version is there."""
+    marks = TrainingMarks(DatasetFolder(Path(env.root), ref.dataset))
+    if spec.train is None:
+        marks.end()
+    else:
+        marks.begin(ref.interval)
+
+
+def summary(version: Version) -> dict[str, Any]:
+    """Return what reports and events say of a version: small JSON, no secrets."""
+    manifest = version.manifest
+    shards = [shard for split in manifest.splits.values() for shard in split.shards]
+    return {
+        "dataset": manifest.dataset,
+        "interval": version.path.parent.name,
+        "generation": version.path.name,
+        "fingerprint": manifest.fingerprint,
+        "content_digest": manifest.content_digest,
+        "manifest_sha256": version.manifest_sha256,
+        "samples": manifest.num_samples(),
+        "quarantined": manifest.quarantine["records"],
+        "filtered": sum(manifest.filtered.values()),
+        "shards": len(shards),
+        "bytes": sum(num_bytes for num_bytes, _ in manifest.file_digests().values()),
+    }
+
+
+def _publish(stage: Stage) -> dict[str, Any]:
+    staged = stage.folder.staged(stage.plan.plan_id)
+    assemble(stage)
+    faults.point("publish.after_manifest")
+    _seal(staged)
+    Version.open(staged).verify()
+    faults.point("publish.after_verify")
+    verdict = _commit(stage, staged)
+    return {"verdict": verdict, "version": Version.open(stage.version_path).name}
+
+
+def _seal(staged: Path) -> None:
+    """Make names as durable as contents: sync every folder, the innermost first."""
+    folders = [path for path in walk(staged) if path.is_dir()]
+    for folder in [*sorted(folders, reverse=True), staged]:
+        # Whatever the umask is: readers run under other accounts.
+        folder.chmod(_FOLDER_MODE)
+        posix.sync_dir(folder)
+
+
+def _commit(stage: Stage, staged: Path) -> str:
+    """Rename the staged version; return the verdict: ``published`` when somebody was faster."""
+    target = stage.version_path
+    posix.make_public_dir(target.parent)
+    posix.sync_dir(target.parent.parent)
+    faults.point("publish.before_rename")
+    try:
+        posix.rename_directory(staged, target)
+    except ConflictError as error:
+        if stage.published() is None:
+            raise ConflictError(
+                f"{target} exists but holds no manifest; nothing was changed; look into it, move it"
+                " away, and retry"
+            ) from error
+        return "published"
+    faults.point("publish.after_rename")
+    return "built"
+
+
+def _confirm(stage: Stage) -> None:
+    """Make the commit durable, whoever made it: a try that was killed may not have come to it."""
+    try:
+        posix.sync_dir(stage.version_path.parent)
+        posix.sync_dir(stage.folder.staging)
+    except (StorageError, OSError) as error:
+        raise CommitUnknownError(
+            f"{stage.version_path} was renamed into place, but the file system did not confirm it:"
+            f" {error}; nothing was deleted; retry this task: it looks before it acts"
+        ) from error
+
+
+def _require_equal(stage: Stage, version: Version) -> None:
+    """Compare a version that was there already with what ``check`` let through in this run."""
+    name = f"{stage.plan.dataset}/{stage.plan.interval['name']}/{version.path.name}"
+    try:
+        if not stage.verdict_file.exists():
+            # The rule: nothing was made, and work files go when their plan is published.
+            logger.info("%s was published before; this run made nothing to compare with it", name)
+            return
+        ours = checked_content(stage)
+    except TrainFeedError as error:
+        logger.warning("%s was published before; not compared with this run: %s", name, error)
+        return
+    if ours == version.manifest.content_digest:
+        return
+    # Said once: to whoever comes next, the interval is published.
+    stage.verdict_file.delete()
+    raise NonDeterminismError(
+        f"{version.path} has content {version.manifest.content_digest}, this run made {ours} from"
+        f" the same fingerprint, its work files are in {stage.spill.uri}; the published version"
+        " stays; make preprocessing a pure function of record and lookups"
+    )
+
+
+def _point(version: Version) -> None:
+    """Move CURRENT forward. Advisory: whoever fails here has published all the same."""
+    pointer = version.path.parent / CURRENT
+    try:
+        with posix.file_lock(version.path.parent / ".lock"):
+            if _pointed(pointer) < version.manifest.generation:
+                name = f"{version.path.name}\n".encode()
+                posix.replace_file(pointer, name, is_public=True)
+    except (TrainFeedError, OSError, UnicodeDecodeError) as error:
+        logger.warning("%s was not updated, the next run will: %s", pointer, error)
+
+
+def _lift(stage: Stage) -> None:
+    """Remove the marker of an interval that was left out until now; a version counts more."""
+    interval = stage.plan.interval["name"]
+    try:
+        if lift_skip(stage.folder, interval):
+            logger.info("%s/%s is left out no more", stage.plan.dataset, interval)
+    except (TrainFeedError, OSError) as error:
+        marker = stage.folder.skip(interval)
+        logger.warning("%s was not removed, the next run will: %s", marker, error)
+
+
+def _pointed(pointer: Path) -> int:
+    """Return the generation that CURRENT names, 0 when it names none."""
+    try:
+        return parse_generation(read_plain_file(pointer, max_bytes=CURRENT_BYTES).decode().strip())
+    except (ConfigError, FormatError, StorageError, UnicodeDecodeError):
+        return 0
+
+
+def _clean(stage: Stage) -> None:
+    """Drop the work files, and what a slower run has staged since; published is published."""
+    try:
+        stage.spill.delete(recursive=True)
+        posix.remove_tree(stage.folder.staged(stage.plan.plan_id))
+    except (TrainFeedError, OSError) as error:
+        logger.warning("work files of plan %s stay behind: %s", stage.plan.plan_id, error)

@@ -1,0 +1,165 @@
+"""Collects the samples of one split group, in runs that are sorted as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from trainfeed.dataset import ValidLeaf
+from trainfeed.dataset.identity import Uint64s, position_hash, source_hash
+from trainfeed.dataset.order import LATE_SPLIT, SplitBounds, shard_starts, split_seed
+from trainfeed.pipeline.plans import Plan
+from trainfeed.pipeline.sorting._sample_order import RecordColumn, sample_order
+from trainfeed.pipeline.sorting._spill_writer import SPILL_SCHEMA
+from trainfeed.samples import Schema
+from trainfeed.specification import DatasetSpec
+
+__all__ = ["SampleBlock", "SampleSorter"]
+
+# Of a sample besides its record: key, source, offset, ordinal, split, and its place in the order.
+_OVERHEAD_BYTES: Final = 48
+# A run is held as blocks, put together, and put in order: two copies beside the blocks. Three parts
+# more are for the block that comes next, as the function made it, as it is encoded and as it is
+# added, and for what is written.
+_COPIES: Final = 6
+_DTYPES: Final = (np.uint64, np.int32, np.int64, np.int32, np.int16)
+
+
+@dataclass(frozen=True)
+class SampleBlock:
+    """Samples of one source, any number of records.
+
+    Attributes:
+        source: The source string.
+        offsets: Offset of every sample's record, int64 of shape (n,).
+        ordinals: Number of every sample within its record, int32 of shape (n,).
+        stamps: Timestamp of every sample's record in milliseconds, int64 of shape (n,).
+        records: The encoded samples, large binary of n rows.
+        field_hashes: Split hash of every sample, uint64 of shape (n,); None when single records
+            are split.
+        num_bytes: Source bytes of the records.
+    """
+
+    source: str
+    offsets: NDArray[np.int64]
+    ordinals: NDArray[np.int32]
+    stamps: NDArray[np.int64]
+    records: pa.Array
+    field_hashes: Uint64s | None
+    num_bytes: int
+
+
+class SampleSorter:
+    """Assigns split and order key to samples, and sorts them run by run.
+
+    Args:
+        spec: The data set.
+        plan: The plan, for sources and shard counts.
+        limit_bytes: Memory that a run may take, sorting it included.
+        late_before: By source the time in milliseconds before which records are late, for sources
+            whose late records have a split of their own.
+
+    Attributes:
+        valid: Account of the valid records so far, by source.
+    """
+
+    def __init__(
+        self, spec: DatasetSpec, plan: Plan, limit_bytes: int, late_before: Mapping[str, int]
+    ) -> None:
+        self._plan = plan
+        self._late_before = late_before
+        self._limit_bytes = limit_bytes // _COPIES
+        self._seed = spec.seed
+        self._split_seed = split_seed(spec.name)
+        self._bounds = SplitBounds.from_shares(spec.split.millionths)
+        # From the order of the shares to that of all splits, the late one included.
+        self._places = np.array(
+            [plan.splits.index(name) for name in self._bounds.names], dtype=np.int16
+        )
+        self._index = {source: index for index, source in enumerate(plan.sources)}
+        self._hashes = np.array([source_hash(source) for source in plan.sources], dtype=np.uint64)
+        schema = Schema.from_json(plan.fields)
+        self._column = RecordColumn(schema.record_dtype.itemsize if schema.is_fixed else None)
+        self._blocks: list[tuple[NDArray[Any], ...]] = []
+        self._records: list[pa.Array] = []
+        self._num_bytes = 0
+        self.valid = {source: ValidLeaf() for source in plan.sources}
+
+    def has_room(self, block: SampleBlock) -> bool:
+        """Whether the run may take the samples, or has to be written before."""
+        return not self._num_bytes or self._num_bytes + _bytes_of(block) <= self._limit_bytes
+
+    def add(self, block: SampleBlock) -> None:
+        """Take samples into the current run."""
+        index = self._index[block.source]
+        number = int(self._hashes[index])
+        self.valid[block.source] += ValidLeaf.of(
+            number, block.offsets, block.ordinals, block.num_bytes
+        )
+        keys = position_hash(self._seed, number, block.offsets, block.ordinals)
+        sources = np.full(len(keys), index, dtype=np.int32)
+        splits = self._split_indices(block, number)
+        self._blocks.append((keys, sources, block.offsets, block.ordinals, splits))
+        self._records.append(block.records)
+        self._num_bytes += _bytes_of(block)
+
+    def run(self) -> tuple[pa.Table, dict[str, list[int]]]:
+        """Return the samples of the run in their order, and begin the next one.
+
+        Returns:
+            A table of ``SPILL_SCHEMA``, and per split the first row of every shard and the end.
+        """
+        keys, sources, offsets, ordinals, splits = self._columns()
+        records = self._records
+        self._blocks, self._records, self._num_bytes = [], [], 0
+        order = sample_order(keys, self._hashes, sources, offsets, ordinals)
+        order = order[np.argsort(splits[order], kind="stable")]
+        splits, keys = splits[order], keys[order]
+        record = self._column.gather(records, order)
+        columns = [
+            pa.array(keys),
+            pa.array(sources[order]),
+            pa.array(offsets[order]),
+            pa.array(ordinals[order]),
+            pc.binary_length(record),
+            record,
+        ]
+        table = pa.table(columns, schema=SPILL_SCHEMA)
+        return table, self._shard_rows(keys, splits)
+
+    def _columns(self) -> list[NDArray[Any]]:
+        """Return key, source, offset, ordinal and split of all samples of the run."""
+        empty = [np.empty(0, dtype) for dtype in _DTYPES]
+        return [np.concatenate(parts) for parts in zip(empty, *self._blocks, strict=True)]
+
+    def _split_indices(self, block: SampleBlock, source: int) -> NDArray[np.int16]:
+        hashes = block.field_hashes
+        if hashes is None:
+            hashes = position_hash(self._split_seed, source, block.offsets)
+        indices = self._places[self._bounds.assign(hashes)]
+        late_before = self._late_before.get(block.source)
+        if late_before is not None:
+            # A record without a stamp, -1, is not late.
+            is_late = (block.stamps >= 0) & (block.stamps < late_before)
+            indices[is_late] = self._plan.splits.index(LATE_SPLIT)
+        return indices
+
+    def _shard_rows(
+        self, keys: NDArray[np.uint64], splits: NDArray[np.int16]
+    ) -> dict[str, list[int]]:
+        rows = {}
+        for index, name in enumerate(self._plan.splits):
+            start, end = (int(np.searchsorted(splits, i, side="left")) for i in (index, index + 1))
+            starts = shard_starts(keys[start:end], self._plan.shards[name])
+            rows[name] = [start + first for first in starts] + [end]
+        return rows
+
+
+def _bytes_of(block: SampleBlock) -> int:
+    return int(block.records.nbytes) + len(block.offsets) * _OVERHEAD_BYTES

@@ -1,0 +1,154 @@
+"""A sorted run of rows of a spill file, as merging sees it: rows without records, then records.
+
+Rows are loaded ahead of what is merged, so that it is known which of them come next and what their
+records will take. Records follow in the same order, batch by batch, and no batch is read twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
+
+__all__ = ["INDEX_COLUMNS", "RunIndex", "RunRecords", "SpillRun"]
+
+# A row without its record; ``run`` is the number of its run.
+_INDEX: Final = np.dtype(
+    [
+        ("key", "u8"),
+        ("offset", "i8"),
+        ("source", "i4"),
+        ("ordinal", "i4"),
+        ("size", "i4"),
+        ("run", "u4"),
+    ]
+)
+INDEX_COLUMNS: Final = ("key", "offset", "source", "ordinal", "size")
+
+
+class SpillRun(NamedTuple):
+    """Rows ``[start, end)`` of a spill file, sorted by key."""
+
+    file: ArrowWithTrailer
+    start: int
+    end: int
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return self.end - self.start
+
+    @property
+    def held_bytes(self) -> int:
+        """The most that is held of it: a batch of records, and the rows of two."""
+        return 2 * int(self.file.trailer["held_bytes"])
+
+
+class RunIndex:
+    """The rows of a run that are loaded, and not taken yet.
+
+    Args:
+        run: The run; it is not empty.
+        number: What its rows say in ``run``.
+        ahead: How many rows should be loaded, at least.
+
+    Attributes:
+        last_key: The largest that was loaded; whatever is still in the file is not below it.
+    """
+
+    def __init__(self, run: SpillRun, number: int, ahead: int) -> None:
+        self._run = run
+        self._number = number
+        self._ahead = ahead
+        self._batches = iter(run.file.batches(run.start, run.end))
+        self._next = run.start
+        self._rows = np.empty(0, _INDEX)
+        self.last_key = 0
+        self.load()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether rows of it are still in the file."""
+        return self._next < self._run.end
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all of it was taken."""
+        return not self.has_more and not len(self._rows)
+
+    def fill(self) -> None:
+        """Load more where fewer rows are left than there should be."""
+        if len(self._rows) < self._ahead:
+            self.load()
+
+    def load(self) -> None:
+        """Load the next batch, and more while fewer rows are there than should be."""
+        parts = [self._rows]
+        missing = max(1, self._ahead - len(self._rows))
+        while missing > 0 and self.has_more:
+            parts.append(self._load_batch())
+            missing -= len(parts[-1])
+        if len(parts) > 1:
+            self._rows = np.concatenate(parts)
+            self.last_key = int(self._rows["key"][-1])
+
+    def take(self, bound: int | None) -> NDArray[np.void]:
+        """Return, and drop, the loaded rows with keys below ``bound``, or all."""
+        count = len(self._rows)
+        if bound is not None:
+            count = int(np.searchsorted(self._rows["key"], np.uint64(bound)))
+        taken, self._rows = self._rows[:count], self._rows[count:]
+        return taken
+
+    def _load_batch(self) -> NDArray[np.void]:
+        index = next(self._batches)
+        first = self._run.file.trailer["starts"][index]
+        batch = self._run.file.head(index)
+        batch = batch.slice(self._next - first, self._run.end - self._next)
+        rows = np.empty(len(batch), _INDEX)
+        for name in INDEX_COLUMNS:
+            rows[name] = batch.column(name).to_numpy()
+        rows["run"] = self._number
+        self._next += len(batch)
+        return rows
+
+
+class RunRecords:
+    """The records of a run, in their order.
+
+    Args:
+        run: The run.
+    """
+
+    def __init__(self, run: SpillRun) -> None:
+        self._run = run
+        self._batches = iter(run.file.batches(run.start, run.end))
+        self._next = run.start
+        self._rest: pa.Array = pa.array([], pa.binary())
+
+    def take(self, count: int) -> list[pa.Array]:
+        """Return the next ``count`` records, as binary arrays; there are so many."""
+        parts = []
+        while count:
+            if not len(self._rest):
+                self._rest = self._read_batch()
+            part = self._rest.slice(0, count)
+            self._rest = self._rest.slice(len(part))
+            parts.append(part)
+            count -= len(part)
+        if not len(self._rest):
+            # A slice of nothing would keep its batch.
+            self._rest = pa.array([], pa.binary())
+        return parts
+
+    def _read_batch(self) -> pa.Array:
+        index = next(self._batches)
+        first = self._run.file.trailer["starts"][index]
+        records = self._run.file.records(index)
+        part = records.slice(self._next - first, self._run.end - self._next)
+        self._next += len(part)
+        return part

@@ -1,0 +1,144 @@
+"""Reads spill files and what is kept like them; every byte is verified before it counts.
+
+Hundreds of these are merged at once. So keys and positions are read without the records, whose
+sizes they tell, and a closed file opens again at the next read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+import xxhash
+
+from trainfeed.dataset import canonical
+from trainfeed.errors import ChecksumError, FormatError, TruncatedError
+from trainfeed.pipeline.sorting._spill_writer import DIGEST, RECORD, TRAILER, digest_of
+from trainfeed.storage import Location
+
+__all__ = ["ArrowWithTrailer"]
+
+_REMEDY: Final = (
+    "nothing was published; build the interval again (in Airflow: clear the run from preprocess on)"
+)
+# Of a digest in hex.
+_DIGEST_CHARS: Final = 32
+
+
+class ArrowWithTrailer:
+    """A file that ``TrailerWriter`` wrote, read by batches.
+
+    Args:
+        location: The file; it is held open until ``close``.
+
+    Attributes:
+        trailer: What was given to ``close`` of the writer; ``starts``, ``num_rows``, ``row_bytes``
+            (of one, about) and ``held_bytes`` (of the largest batch of more than one row).
+
+    Raises:
+        NotFoundError: There is no such file.
+        TruncatedError: The file ends before its trailer.
+        ChecksumError: The trailer is damaged.
+    """
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._file: BinaryIO | None = None
+        self._readers: dict[bool | None, Any] = {}
+        try:
+            self.trailer: dict[str, Any] = self._read_trailer()
+        except FormatError:
+            self.close()
+            raise
+        except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
+            self.close()
+            # With a number it comes from the file system and says nothing about the bytes.
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise TruncatedError(f"file has no trailer; {_REMEDY}", path=location.uri) from error
+
+    def batches(self, start: int, end: int) -> range:
+        """Return the numbers of the batches that rows ``[start, end)`` are in."""
+        starts = self.trailer["starts"]
+        if end <= start:
+            return range(0)
+        return range(bisect_right(starts, start) - 1, bisect_left(starts, end))
+
+    def head(self, index: int) -> pa.RecordBatch:
+        """Return a batch without its records, which are not read."""
+        return self._read(index, is_record=False)
+
+    def records(self, index: int) -> pa.Array:
+        """Return the records of a batch."""
+        return self._read(index, is_record=True).column(0)
+
+    def read_all(self) -> pa.Table:
+        """Return all rows."""
+        batches = [self._whole(index) for index in range(len(self.trailer["starts"]))]
+        return pa.Table.from_batches(batches, schema=self._reader(None).schema)
+
+    def iter_tables(self) -> Iterator[pa.Table]:
+        """Yield all rows, batch by batch."""
+        for index in range(len(self.trailer["starts"])):
+            yield pa.Table.from_batches([self._whole(index)])
+
+    def close(self) -> None:
+        """Close the file; whatever is read later opens it again."""
+        self._readers.clear()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _read_trailer(self) -> dict[str, Any]:
+        reader = self._reader(None)
+        # Names that are no text would surface where columns are looked at.
+        _ = reader.schema.names
+        last = reader.num_record_batches - 1
+        _, metadata = reader.get_batch_with_custom_metadata(last)
+        data = metadata[TRAILER.encode()]
+        if xxhash.xxh3_128_hexdigest(data).encode() != metadata[DIGEST.encode()]:
+            raise ChecksumError(f"the trailer is damaged; {_REMEDY}", path=self._location.uri)
+        trailer: dict[str, Any] = canonical.loads(data, path=self._location.uri)
+        return trailer
+
+    def _reader(self, is_record: bool | None) -> Any:
+        """Return a reader of the records, of all else, or of everything."""
+        if self._file is None:
+            self._file = self._location.open_read()
+        if is_record not in self._readers:
+            options = None
+            if is_record is not None:
+                names = self._reader(None).schema.names
+                fields = [i for i, name in enumerate(names) if (name == RECORD) is is_record]
+                options = pa.ipc.IpcReadOptions(included_fields=fields)
+            self._readers[is_record] = pa.ipc.open_file(self._file, options=options)
+        return self._readers[is_record]
+
+    def _whole(self, index: int) -> pa.RecordBatch:
+        batch = self._valid(index, None)
+        for is_record in (False, True):
+            names = [name for name in batch.schema.names if (name == RECORD) is is_record]
+            self._compare(index, [batch.column(name) for name in names], is_record=is_record)
+        return batch
+
+    def _read(self, index: int, *, is_record: bool) -> pa.RecordBatch:
+        batch = self._valid(index, is_record)
+        self._compare(index, batch.columns, is_record=is_record)
+        return batch
+
+    def _valid(self, index: int, is_record: bool | None) -> pa.RecordBatch:
+        try:
+            batch = self._reader(is_record).get_batch(index)
+            batch.validate(full=True)
+        except (pa.ArrowException, OSError) as error:
+            message = f"batch {index}: {error}; {_REMEDY}"
+            raise FormatError(message, path=self._location.uri) from error
+        return batch
+
+    def _compare(self, index: int, columns: list[pa.Array], *, is_record: bool) -> None:
+        digests = self.trailer["bodies" if is_record else "heads"]
+        place = index * _DIGEST_CHARS
+        if digest_of(columns) != digests[place : place + _DIGEST_CHARS]:
+            raise ChecksumError(f"batch {index} is damaged; {_REMEDY}", path=self._location.uri)

@@ -1,0 +1,18 @@
+"""What every stage does before, during and after its work: plan, code, staging folder, space."""
+
+from trainfeed.pipeline.stage._run_stage import Stage, run_stage, unit_of
+from trainfeed.pipeline.stage._space import Experience, landed_bytes, require_space, space
+from trainfeed.pipeline.stage._staging import StagedFile
+from trainfeed.pipeline.stage._what_is_kept import kept
+
+__all__ = [
+    "Experience",
+    "Stage",
+    "StagedFile",
+    "kept",
+    "landed_bytes",
+    "require_space",
+    "run_stage",
+    "space",
+    "unit_of",
+]

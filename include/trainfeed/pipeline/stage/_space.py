@@ -1,0 +1,150 @@
+"""How much space a build will need, as far as the newest version of the data set tells.
+
+A range of offsets does not say how many bytes it has. The newest version does: its manifest counts
+records, their bytes, and the bytes of its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.errors import QuotaExceededError, TrainFeedError
+from trainfeed.pipeline.plans import Plan, landing_file
+from trainfeed.specification import DatasetSpec
+from trainfeed.storage import Location
+
+__all__ = ["Experience", "landed_bytes", "require_space", "space"]
+
+# What a version costs besides its records counts for little in one that is not much smaller.
+_MAX_FACTOR: Final = 20
+
+
+@dataclass(frozen=True)
+class Experience:
+    """What one published version cost.
+
+    Attributes:
+        version: Its name, as in ``2013-01-01/g0001``.
+        positions: Offsets, or bytes of log files, that were planned.
+        read_bytes: Bytes of records per offset, or byte of a log file, that was planned.
+        published_bytes: Bytes of the version's files per planned offset or byte.
+    """
+
+    version: str
+    positions: int
+    read_bytes: float
+    published_bytes: float
+
+    @classmethod
+    def for_plan(cls, plan: Plan, root: str) -> Experience | None:
+        """That of the newest version that can be read, or None where it says too little.
+
+        Args:
+            plan: What will be built.
+            root: The publication root.
+        """
+        found = cls._newest(DatasetFolder(Path(root), plan.dataset))
+        planned = sum(piece.end - piece.start for piece in plan.ranges)
+        return found if found is not None and planned <= _MAX_FACTOR * found.positions else None
+
+    @classmethod
+    def _newest(cls, folder: DatasetFolder) -> Experience | None:
+        for interval in reversed(folder.intervals()):
+            generation = folder.readable_generation(interval)
+            if generation is None:
+                continue
+            try:
+                found = cls._of(Version.resolve(folder, interval, generation))
+            except TrainFeedError:
+                continue  # a damaged one is no reason to build nothing
+            if found is not None:
+                return found
+        return None
+
+    @classmethod
+    def _of(cls, version: Version) -> Experience | None:
+        manifest = version.manifest
+        positions = sum(part["end"] - part["start"] for part in manifest.inputs.values())
+        if not positions:
+            return None
+        read = sum(leaf["read"]["bytes"] for leaf in manifest.ledger.values())
+        written = sum(num_bytes for num_bytes, _ in manifest.file_digests().values())
+        return cls(version.name, positions, read / positions, written / positions)
+
+
+def landed_bytes(spec: DatasetSpec, plan: Plan, env: Environment) -> dict[int, int]:
+    """Return the size of the landing files that are there already, by index of their range."""
+    sizes: dict[int, int] = {}
+    if not spec.source.lands:
+        return sizes
+    landing = Location.parse(env.landing)
+    for index, piece in enumerate(plan.ranges):
+        file = landing_file(landing, plan.inputs[piece.source], piece)
+        if file.exists():
+            sizes[index] = file.stat().size_bytes
+    return sizes
+
+
+def space(
+    spec: DatasetSpec, plan: Plan, env: Environment, landed: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Return what a build takes of each place, and what is free there.
+
+    Args:
+        spec: The data set.
+        plan: What will be built.
+        env: Where things are.
+        landed: As ``landed_bytes`` gives it.
+
+    Returns:
+        Per place ``place``, ``uri``, ``needed_bytes`` and ``free_bytes``, both None when unknown.
+    """
+    experience = Experience.for_plan(plan, env.root)
+    missing = [piece for index, piece in enumerate(plan.ranges) if index not in landed]
+    to_land = sum(piece.end - piece.start for piece in missing)
+    positions = sum(piece.end - piece.start for piece in plan.ranges)
+    landing = root = None
+    if not spec.source.lands:
+        landing = 0
+    elif experience is not None:
+        landing = round(to_land * experience.read_bytes)
+    if experience is not None:
+        root = round(positions * experience.published_bytes)
+    return [
+        {
+            "place": place,
+            "uri": uri,
+            "needed_bytes": needed,
+            "free_bytes": _free_bytes(uri),
+        }
+        for place, uri, needed in (("landing", env.landing, landing), ("root", env.root, root))
+    ]
+
+
+def require_space(spec: DatasetSpec, plan: Plan, env: Environment) -> None:
+    """Refuse a build that cannot fit where it is written to.
+
+    Raises:
+        QuotaExceededError: A place has less free space than the build is known to need.
+    """
+    for place in space(spec, plan, env, landed_bytes(spec, plan, env)):
+        needed, free = place["needed_bytes"], place["free_bytes"]
+        if needed is not None and free is not None and needed > free:
+            raise QuotaExceededError(
+                f"expected about {needed} bytes of space in {place['uri']} ({place['place']}),"
+                f" going by the newest version of {plan.dataset!r}, got {free} bytes free;"
+                " nothing was read or written but the plan; make room, then run the build again"
+            )
+
+
+def _free_bytes(uri: str) -> int | None:
+    """Return the free space at the nearest folder that exists."""
+    location = Location.parse(uri)
+    while location.path != "/" and not location.exists():
+        location = location.parent
+    return location.free_bytes()

@@ -1,0 +1,11 @@
+"""Removes what killed builds leave behind, and superseded generations."""
+
+from trainfeed.pipeline.upkeep._leftovers import OLD, sweep
+from trainfeed.pipeline.upkeep._retention import Removal, prune
+
+__all__ = [
+    "OLD",
+    "Removal",
+    "prune",
+    "sweep",
+]

@@ -1,0 +1,214 @@
+"""Puts everything but the shards into the staging folder: index, positions, quarantine, manifest.
+
+All of it but BUILT.json is a function of the plan and of the shards' parts, so two tries write the
+same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from trainfeed.dataset import Manifest, canonical, content_digest
+from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.dataset.manifest import FORMAT
+from trainfeed.dataset.version import BUILT, CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
+from trainfeed.errors import GateError
+from trainfeed.pipeline.plans import Plan
+from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
+from trainfeed.pipeline.stage import Stage, StagedFile
+
+__all__ = ["assemble", "checked_content"]
+
+_QUARANTINE: Final = "quarantine/records.arrow"
+_BATCH_ROWS: Final = 16_384
+_BATCH_BYTES: Final = 1 << 20
+_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
+
+
+def assemble(stage: Stage) -> None:
+    """Write index, positions, quarantine, statistics and manifest into the staging folder.
+
+    Raises:
+        GateError: ``check`` has not let this plan through.
+    """
+    verdict = _verdict(stage)
+    files = [
+        _write_arrow(stage, CHUNKS, CHUNKS_SCHEMA, _chunks(stage)),
+        _write_arrow(stage, _QUARANTINE, QUARANTINE_SCHEMA, _quarantine(stage)),
+        _write_bytes(stage, "statistics.json", canonical.dumps(verdict["statistics"])),
+    ]
+    if stage.spec.output.positions:
+        files.append(_write_arrow(stage, POSITIONS, POSITIONS_SCHEMA, _positions(stage)))
+    manifest = _manifest(stage.plan, stage, verdict, files).to_bytes()
+    entry = _write_bytes(stage, MANIFEST, manifest)
+    _write_bytes(stage, MANIFEST_DIGEST, f"{entry['sha256']}\n".encode())
+    _write_bytes(stage, BUILT, json.dumps(_built(stage), indent=2).encode())
+
+
+def checked_content(stage: Stage) -> str:
+    """Return the content digest of what ``check`` let through.
+
+    Raises:
+        GateError: ``check`` has not let this plan through, or its verdict is gone.
+    """
+    return _content_digest(stage.plan, _splits(stage, _verdict(stage)))
+
+
+def _verdict(stage: Stage) -> dict[str, Any]:
+    if not stage.verdict_file.exists():
+        raise GateError(
+            f"plan {stage.plan.plan_id} has not passed check: {stage.verdict_file.uri} is missing;"
+            " nothing was published; build the interval again (in Airflow: clear the task check)"
+        )
+    verdict: dict[str, Any] = canonical.loads(stage.verdict_file.read_bytes())
+    if verdict["plan_sha256"] != stage.plan.sha256():
+        raise GateError(
+            f"plan {stage.plan.plan_id} was made again and has not passed check since; nothing was"
+            " published; build the interval again (in Airflow: clear the task check)"
+        )
+    return verdict
+
+
+def _write_bytes(stage: Stage, name: str, data: bytes) -> dict[str, Any]:
+    with StagedFile(stage.folder, stage.plan.plan_id, name, mode=0o444) as file:
+        file.write(data)
+    return {"name": name, "bytes": file.num_bytes, "sha256": file.sha256}
+
+
+def _write_arrow(
+    stage: Stage, name: str, schema: pa.Schema, tables: Iterator[pa.Table]
+) -> dict[str, Any]:
+    mode = 0o600 if name == _QUARANTINE else 0o444
+    with (
+        StagedFile(stage.folder, stage.plan.plan_id, name, mode=mode) as file,
+        pa.ipc.new_file(pa.PythonFile(file, mode="w"), schema, options=_OPTIONS) as writer,
+    ):
+        for table in tables:
+            writer.write_table(table)
+    return {"name": name, "bytes": file.num_bytes, "sha256": file.sha256}
+
+
+def _parts(stage: Stage) -> Iterator[tuple[str, int, pa.Table, dict[str, Any]]]:
+    for shard in stage.plan.all_shards():
+        with closing(ArrowWithTrailer(stage.part_file(shard))) as part:
+            yield shard.split, shard.index, part.read_all(), part.trailer
+
+
+def _chunks(stage: Stage) -> Iterator[pa.Table]:
+    ordinals = dict.fromkeys(stage.plan.splits, 0)
+    for split, index, _, trailer in _parts(stage):
+        rows = []
+        for chunk in trailer["chunks"]:
+            rows.append({"split": split, "shard": index, **chunk, "first_ordinal": ordinals[split]})
+            ordinals[split] += chunk["num_records"]
+        yield pa.Table.from_pylist(rows, schema=CHUNKS_SCHEMA)
+
+
+def _positions(stage: Stage) -> Iterator[pa.Table]:
+    names = pa.array(stage.plan.splits)
+    for split, _, positions, _ in _parts(stage):
+        # One dictionary for the whole file: an IPC file cannot replace it half-way.
+        indices = pa.array([stage.plan.splits.index(split)] * len(positions), pa.int32())
+        column = pa.DictionaryArray.from_arrays(indices, names)
+        columns = [column, *(positions[name] for name in ("source", "offset", "ordinal"))]
+        yield pa.Table.from_arrays(columns, schema=POSITIONS_SCHEMA)
+
+
+def _quarantine(stage: Stage) -> Iterator[pa.Table]:
+    # Groups hold ranges in order, and ranges records in order: one after another they are sorted.
+    for group in range(len(stage.plan.preprocess)):
+        with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
+            yield from _in_batches(file.read_all().combine_chunks())
+
+
+def _in_batches(table: pa.Table) -> Iterator[pa.Table]:
+    """Cut a table by what its rows say alone: the batches of work files tell of memory and tasks.
+
+    Args:
+        table: In one piece: Arrow writes what is cut from it otherwise than equal rows of another.
+
+    Yields:
+        Equal numbers of rows, at most 16,384 and about 1 MiB.
+    """
+    if len(table):
+        row_bytes = table.nbytes // len(table)
+        num_rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
+        yield from (table.slice(start, num_rows) for start in range(0, len(table), num_rows))
+
+
+def _manifest(
+    plan: Plan, stage: Stage, verdict: dict[str, Any], files: list[dict[str, Any]]
+) -> Manifest:
+    splits = _splits(stage, verdict)
+    return Manifest.model_validate(
+        {
+            "format": FORMAT,
+            "dataset": plan.dataset,
+            "interval": {"start": plan.interval["start"], "end": plan.interval["end"]},
+            "generation": plan.generation,
+            "supersedes": plan.supersedes,
+            "fingerprint": plan.fingerprint,
+            "content_digest": _content_digest(plan, splits),
+            "empty": not any(split["samples"] for split in splits.values()),
+            "schema": plan.fields,
+            "splits": splits,
+            "files": sorted(files, key=lambda file: str(file["name"])),
+            "sources": plan.sources,
+            "inputs": {name: planned.model_dump() for name, planned in plan.inputs.items()},
+            "gaps": plan.gaps,
+            "empty_because": plan.empty_because,
+            "late": verdict["late"],
+            "ledger": verdict["ledger"],
+            "quarantine": verdict["quarantine"],
+            "filtered": verdict["filtered"],
+            "gates": verdict["gates"],
+            "waivers": [],
+            "code": plan.code,
+            "lookups": plan.lookups,
+            "libraries": plan.libraries,
+            "plan": plan.plan_id,
+        }
+    )
+
+
+def _content_digest(plan: Plan, splits: dict[str, Any]) -> str:
+    digests = {
+        name: [shard["records_sha256"] for shard in split["shards"]]
+        for name, split in splits.items()
+    }
+    return content_digest(plan.fields, digests)
+
+
+def _splits(stage: Stage, verdict: dict[str, Any]) -> dict[str, Any]:
+    shares = stage.spec.split.millionths
+    splits: dict[str, Any] = {
+        name: {"millionths": shares.get(name, 0), "samples": 0, "shards": []}
+        for name in stage.plan.splits
+    }
+    for shard in verdict["shards"]:
+        split = splits[shard["split"]]
+        split["samples"] += shard["samples"]
+        split["shards"].append({key: value for key, value in shard.items() if key != "split"})
+    return splits
+
+
+def _built(stage: Stage) -> dict[str, Any]:
+    path = stage.folder.plan(stage.plan.interval["name"], stage.plan.plan_id)
+    planned_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    now = datetime.now(UTC)
+    return {
+        "uid": os.getuid(),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "planned_at": planned_at.isoformat(timespec="seconds"),
+        "built_at": now.isoformat(timespec="seconds"),
+        "seconds": round((now - planned_at).total_seconds(), 1),
+    }

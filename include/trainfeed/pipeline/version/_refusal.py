@@ -1,0 +1,115 @@
+"""Says why an interval is not published: gates, reasons, examples, where to look, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from trainfeed.errors import GateError, TrainFeedError
+from trainfeed.pipeline.quarantine import Example, Reason, counted, quarantine_of_plan, turned_down
+from trainfeed.pipeline.stage import Stage, kept
+from trainfeed.pipeline.version._gates import Counts, because, broken, line
+from trainfeed.pipeline.version._offending import offending_samples
+
+__all__ = ["check_report", "look_command", "refusal"]
+
+_MOST_GATES: Final = 10
+_MOST_CHARS: Final = 8_000
+_REMEDY: Final = (
+    "fix the source, the function or the gate in dataset.yaml, then build the interval again"
+    " (in Airflow: trigger it again)"
+)
+
+
+def refusal(stage: Stage, verdict: Mapping[str, Any], counts: Counts) -> GateError | None:
+    """Return the error of gates that do not hold and block; None when all do.
+
+    Args:
+        stage: The stage ``check``.
+        verdict: What it found: ``gates``, ``quarantine``, ``filtered``.
+        counts: What the gates looked at.
+    """
+    gates = broken(verdict["gates"], "block")
+    if not gates:
+        return None
+    reasons = _reasons(stage, verdict["quarantine"]["reasons"])
+    examples = {number: offending_samples(stage, gate) for number, gate in enumerate(gates)}
+    name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
+    lines = _gate_lines(gates, examples, counts)
+    lines[0] = f"{name} is not published: {lines[0]}"
+    lines += _what_became(stage, verdict, reasons)
+    lines += [kept(stage.spec), _REMEDY]
+    report = check_report(stage, verdict, counts, reasons)
+    message = "\n".join(lines)
+    return GateError(
+        message[:_MOST_CHARS], report={**report, "offending": _offending(gates, examples)}
+    )
+
+
+def check_report(
+    stage: Stage, verdict: Mapping[str, Any], counts: Counts, reasons: Sequence[Reason] = ()
+) -> dict[str, Any]:
+    """Return what a page shows of the stage: small JSON.
+
+    Returns:
+        ``counts``, ``reasons`` (top ones with examples), ``filtered``, ``gates`` with value and
+        what contributed to it, ``quarantine`` (place of the records) and ``command``.
+    """
+    quarantined = verdict["quarantine"]["reasons"]
+    shown = reasons or [Reason(name, records) for name, records in quarantined.items()]
+    return {
+        "counts": counts.to_json(),
+        "reasons": [reason.to_json() for reason in shown[:_MOST_GATES]],
+        "filtered": dict(list(verdict["filtered"].items())[:_MOST_GATES]),
+        "gates": [{**gate, "because": because(gate, counts)} for gate in verdict["gates"]],
+        "quarantine": stage.spill.uri if quarantined else None,
+        "command": look_command(stage) if quarantined else None,
+    }
+
+
+def look_command(stage: Stage) -> str:
+    """Return the command that shows the quarantined records of the plan."""
+    plan = stage.plan
+    return f"trainfeed quarantine show {plan.dataset}/{plan.interval['name']} --plan {plan.plan_id}"
+
+
+def _gate_lines(
+    gates: Sequence[Mapping[str, Any]], examples: Mapping[int, list[Example]], counts: Counts
+) -> list[str]:
+    lines = []
+    for number, gate in enumerate(gates[:_MOST_GATES]):
+        lines.append(f"{'and ' if number else ''}{line(gate, counts)}")
+        for example in examples[number]:
+            lines += example.lines(str(gate["check"]))
+    return lines
+
+
+def _reasons(stage: Stage, counts: Mapping[str, int]) -> list[Reason]:
+    # The reasons are counted already: examples are an addition that must not hide the failure.
+    with suppress(TrainFeedError):
+        return turned_down(quarantine_of_plan(stage.env, stage.plan.ref()), counts)
+    return [Reason(name, records) for name, records in counts.items()]
+
+
+def _what_became(stage: Stage, verdict: Mapping[str, Any], reasons: Iterable[Reason]) -> list[str]:
+    lines = []
+    if quarantined := verdict["quarantine"]["reasons"]:
+        lines.append(f"quarantined: {counted(quarantined)}")
+        lines += [text for reason in reasons for text in reason.lines]
+    if verdict["filtered"]:
+        lines.append(f"filtered: {counted(verdict['filtered'])}")
+    if quarantined:
+        lines.append(f"the quarantined records are in {stage.spill.uri}")
+        lines.append(f"to see them: {look_command(stage)}")
+    return lines
+
+
+def _offending(
+    gates: Sequence[Mapping[str, Any]], examples: Mapping[int, list[Example]]
+) -> list[dict[str, Any]]:
+    return [
+        {"check": gate["check"], "field": gate["field"], "examples": [e.to_json() for e in found]}
+        for number, gate in enumerate(gates)
+        if (found := examples[number])
+    ]

@@ -1,0 +1,116 @@
+"""Writes one shard from blocks of samples, and keeps the account of what it wrote."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, BinaryIO, Final, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trainfeed.dataset.examples import Chunk, ExampleRunWriter
+from trainfeed.pipeline.sorting import RecordColumn
+from trainfeed.pipeline.stage import Stage, StagedFile
+from trainfeed.recordio import Codec, RecordWriter
+from trainfeed.samples import Schema, Statistics, TypedCodec
+from trainfeed.specification import OutputSpec
+
+__all__ = ["ShardWriter"]
+
+# Records are framed, hashed and counted in pieces that stay in the processor's cache; of very many
+# fields in larger ones, as a step for each field costs more than what leaves the cache.
+_PIECE_BYTES: Final = 1 << 20
+_PIECE_BYTES_PER_FIELD: Final = 512
+
+
+class ShardWriter:
+    """Writes the samples of one shard, in their order.
+
+    Args:
+        stage: The stage, for output and schema.
+        file: The staged shard.
+    """
+
+    def __init__(self, stage: Stage, file: StagedFile) -> None:
+        schema = Schema.from_json(stage.plan.fields)
+        self._writer = _record_writer(stage.spec.output, schema, cast("BinaryIO", file))
+        self._codec = TypedCodec(schema)
+        self._column: RecordColumn | None = None
+        if schema.is_fixed:
+            self._column = RecordColumn(schema.record_dtype.itemsize)
+        self._statistics = Statistics(schema)
+        self._digest = hashlib.sha256()
+        self._piece_bytes = max(_PIECE_BYTES, _PIECE_BYTES_PER_FIELD * len(schema.names))
+
+    def write(self, records: pa.ChunkedArray) -> None:
+        """Append records, a binary column."""
+        if self._column is None:
+            for chunk in records.chunks:
+                self._write_each(chunk)
+            return
+        # Large records come in chunks of one.
+        step = max(1, self._piece_bytes // self._column.size_bytes)
+        for start in range(0, len(records), step):
+            self._write_rows(self._column.joined(records.slice(start, step)))
+
+    def close(self) -> None:
+        """Write the last chunk; the file is closed by its owner."""
+        self._writer.close()
+
+    def account(self) -> dict[str, Any]:
+        """Return ``chunks`` and ``statistics`` for the trailer, once closed."""
+        return {
+            "chunks": [_chunk_json(chunk) for chunk in self._writer.chunks],
+            "statistics": self._statistics.to_json(),
+        }
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples were written."""
+        return self._writer.num_records
+
+    @property
+    def records_sha256(self) -> str:
+        """Digest over length and bytes of every record, in hex."""
+        return self._digest.hexdigest()
+
+    def _write_rows(self, rows: NDArray[np.void]) -> None:
+        framed = np.empty(len(rows), [("length", "<u4"), ("record", rows.dtype)])
+        framed["length"] = rows.itemsize
+        framed["record"] = rows
+        framing = framed.view(np.uint8).data
+        self._digest.update(framing)
+        self._statistics.update_columns(self._codec.decode_records(framing, len(rows)))
+        self._writer.write_array(rows)
+
+    def _write_each(self, records: pa.Array) -> None:
+        for record in records.to_pylist():
+            self._digest.update(len(record).to_bytes(4, "little"))
+            self._digest.update(record)
+            self._statistics.update(self._codec.decode(record))
+            self._writer.write(record)
+
+
+def _record_writer(
+    output: OutputSpec, schema: Schema, file: BinaryIO
+) -> RecordWriter | ExampleRunWriter:
+    if output.format == "tfrecord":
+        return ExampleRunWriter(file, schema, max_chunk_bytes=output.chunk_bytes)
+    return RecordWriter(
+        file,
+        codec=Codec[output.codec.upper()],
+        level=output.level,
+        max_chunk_bytes=output.chunk_bytes,
+    )
+
+
+def _chunk_json(chunk: Chunk) -> dict[str, int]:
+    return {
+        "offset_bytes": chunk.offset_bytes,
+        "stored_bytes": chunk.stored_bytes,
+        "raw_bytes": chunk.raw_bytes,
+        "num_records": chunk.num_records,
+        "crc32": chunk.crc32,
+        "codec": int(chunk.codec),
+    }

@@ -1,0 +1,164 @@
+"""What a page tells of a published version: small JSON that a browser shows without opening files.
+
+A version of thousands of files, fields or reasons gives no larger report than a small one: the
+first of each kind are in it, and how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.dataset import DatasetFolder, Manifest, Version
+from trainfeed.errors import TrainFeedError
+from trainfeed.pipeline.quarantine import Reason, plain, quarantine_of_version, turned_down
+from trainfeed.pipeline.version._gates import Counts, because
+from trainfeed.pipeline.version._totals import total_statistics
+
+__all__ = ["version_report"]
+
+_MOST_SOURCES: Final = 20
+_MOST_FIELDS: Final = 30
+_MOST_GATES: Final = 20
+_MOST_REASONS: Final = 10
+_MOST_GENERATIONS: Final = 10
+_STATISTICS: Final = ("count", "nulls", "min", "max", "mean", "std")
+
+
+def version_report(version: Version, folder: DatasetFolder) -> dict[str, Any]:
+    """Return what a page shows of a version.
+
+    Args:
+        version: The version.
+        folder: Its data set, for the other generations of the interval.
+
+    Returns:
+        ``version`` (name, path, digests), ``counts``, ``splits``, ``reasons`` with examples,
+        ``filtered``, ``gates`` with what contributed, ``late``, ``sources`` with their ranges,
+        ``gaps``, ``generations`` of the interval with why each was made, ``statistics`` per
+        field, ``totals`` (how many sources, fields, reasons there are) and ``command``.
+
+    Raises:
+        StorageError: The version cannot be read.
+        FormatError: It is damaged.
+    """
+    manifest = version.manifest
+    statistics = total_statistics(version)
+    counts = _counts(manifest, statistics)
+    return {
+        "version": _identity(version),
+        "counts": counts.to_json(),
+        "splits": {name: split.samples for name, split in manifest.splits.items()},
+        "reasons": [reason.to_json() for reason in _reasons(version)],
+        "filtered": _first(manifest.filtered, _MOST_REASONS),
+        "gates": [
+            {**gate, "because": because(gate, counts)} for gate in manifest.gates[:_MOST_GATES]
+        ],
+        "late": manifest.late,
+        "sources": list(islice(map(_source, *_items(manifest)), _MOST_SOURCES)),
+        "gaps": [str(gap) for gap in manifest.gaps[:_MOST_SOURCES]],
+        "generations": _generations(folder, version),
+        "statistics": _first({n: _field(f) for n, f in statistics.items()}, _MOST_FIELDS),
+        "totals": {
+            "sources": len(manifest.sources),
+            "fields": len(statistics),
+            "reasons": len(manifest.quarantine["reasons"]),
+        },
+        "command": _command(version) if manifest.quarantine["records"] else None,
+    }
+
+
+def _identity(version: Version) -> dict[str, Any]:
+    manifest = version.manifest
+    shards = [shard for split in manifest.splits.values() for shard in split.shards]
+    return {
+        "dataset": manifest.dataset,
+        "interval": version.path.parent.name,
+        "generation": version.path.name,
+        "start": manifest.interval.start,
+        "end": manifest.interval.end,
+        "path": str(version.path),
+        "shards": len(shards),
+        "bytes": sum(num_bytes for num_bytes, _ in manifest.file_digests().values()),
+        "content_digest": manifest.content_digest,
+        "fingerprint": manifest.fingerprint,
+        "code": manifest.code.get("digest"),
+        "plan": manifest.plan,
+        "empty": manifest.empty,
+        "empty_because": manifest.empty_because,
+    }
+
+
+def _counts(manifest: Manifest, statistics: Mapping[str, Any]) -> Counts:
+    return Counts(
+        read=sum(leaf["read"]["records"] for leaf in manifest.ledger.values()),
+        quarantined=manifest.quarantine["records"],
+        samples=manifest.num_samples(),
+        late=manifest.late.get("refused", 0),
+        statistics=statistics,
+        filtered=sum(manifest.filtered.values()),
+    )
+
+
+def _reasons(version: Version) -> list[Reason]:
+    counts: dict[str, int] = version.manifest.quarantine["reasons"]
+    # Only the account that builds may read the records; the counts are for everybody.
+    with suppress(TrainFeedError):
+        return turned_down(quarantine_of_version(version), counts)
+    return [Reason(name, records) for name, records in _first(counts, _MOST_REASONS).items()]
+
+
+def _items(manifest: Manifest) -> tuple[list[str], list[Mapping[str, Any]], list[Any]]:
+    names = list(manifest.inputs)
+    leaves = [manifest.ledger.get(name, {}) for name in names]
+    return names, [manifest.inputs[name] for name in names], leaves
+
+
+def _source(name: str, planned: Mapping[str, Any], leaf: Mapping[str, Any]) -> dict[str, Any]:
+    read = leaf.get("read", {})
+    return {
+        "source": plain(name),
+        "start": planned["start"],
+        "end": planned["end"],
+        "unit": "bytes" if "path" in planned else "offsets",
+        "records": read.get("records", 0),
+        "bytes": read.get("bytes", 0),
+    }
+
+
+def _generations(folder: DatasetFolder, version: Version) -> list[dict[str, Any]]:
+    """Return the newest generations of the interval, the newest first, with why each was made."""
+    interval = version.path.parent.name
+    numbers = sorted(folder.generations(interval), reverse=True)[:_MOST_GENERATIONS]
+    return [_generation(folder.version(interval, number), version) for number in numbers]
+
+
+def _generation(path: Path, version: Version) -> dict[str, Any]:
+    found: dict[str, Any] = {"generation": path.name, "this": path == version.path}
+    try:
+        manifest = version.manifest if found["this"] else Manifest.read(path)[0]
+    except TrainFeedError as error:
+        return {**found, "why": plain(str(error))}
+    return {
+        **found,
+        "samples": manifest.num_samples(),
+        "quarantined": manifest.quarantine["records"],
+        "content": manifest.content_digest[:12],
+        "why": plain(str((manifest.supersedes or {}).get("why") or "first build")),
+    }
+
+
+def _field(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: found.get(name) for name in _STATISTICS}
+
+
+def _first(values: Mapping[str, Any], count: int) -> dict[str, Any]:
+    return dict(islice(values.items(), count))
+
+
+def _command(version: Version) -> str:
+    name = f"{version.manifest.dataset}/{version.path.parent.name}/{version.path.name}"
+    return f"trainfeed quarantine show {name}"

@@ -1,0 +1,27 @@
+"""The worker processes of the local engine: started, given jobs, watched, ended.
+
+This room imports nothing heavy: workers are started before the rest of a stage is imported.
+"""
+
+from trainfeed.pipeline.workers._worker_job import Desk, Job
+from trainfeed.pipeline.workers._worker_pool import (
+    Death,
+    WorkerLimits,
+    rest_workers,
+    run_jobs,
+    start_workers,
+    stop_workers,
+)
+from trainfeed.pipeline.workers._worker_protocol import WorkerPlace
+
+__all__ = [
+    "Death",
+    "Desk",
+    "Job",
+    "WorkerLimits",
+    "WorkerPlace",
+    "rest_workers",
+    "run_jobs",
+    "start_workers",
+    "stop_workers",
+]

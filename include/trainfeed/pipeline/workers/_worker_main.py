@@ -1,0 +1,90 @@
+"""A worker process of the local engine: runs user functions where they can do no harm.
+
+Started by ``_engine`` with a socket, on which jobs come and reports go. It dies with its parent:
+the kernel ends it when the parent is gone, whatever the function is doing.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from trainfeed.errors import PreprocessError, TrainFeedError
+from trainfeed.pipeline._heap import give_back, return_large_blocks
+from trainfeed.pipeline.workers._family import adopt_orphans
+from trainfeed.pipeline.workers._worker_job import Desk, Job
+from trainfeed.pipeline.workers._worker_protocol import NOWHERE, STACK_SIGNAL, WorkerPlace
+from trainfeed.process_ties import tie_to_parent
+
+__all__ = ["main"]
+
+
+def main(channel: int, progress: int, parent: int) -> None:
+    """Do jobs until the parent closes its end of the socket.
+
+    Args:
+        channel: Descriptor of the socket.
+        progress: Descriptor of the memory for ``WorkerPlace``.
+        parent: Process id of the parent.
+    """
+    _end_with(parent)
+    adopt_orphans()
+    # Ctrl-C goes to all processes of a terminal; the parent ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.register(STACK_SIGNAL, all_threads=False)
+    # One worker is one core's worth of work; there are several of them.
+    pa.set_cpu_count(1)
+    # A batch reuses the memory of the one before: new pages from the kernel cost more than sorting.
+    pa.set_memory_pool(pa.system_memory_pool())
+    return_large_blocks()
+    own = os.getpid()
+    connection = Connection(channel)
+    desk = Desk(WorkerPlace(progress), on_piece=lambda index: connection.send(("piece", index)))
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        if job is None:
+            give_back()
+            continue
+        connection.send(("started", None))
+        desk.place.take()
+        report = _report(job, desk)
+        if os.getpid() != own:
+            _end_as_child(desk, report)
+        # What a child says that came back from the function counts more than what was made.
+        told = desk.place.take()
+        connection.send(("error", PreprocessError(told)) if told else report)
+
+
+def _end_with(parent: int) -> None:
+    if not tie_to_parent(parent):
+        sys.exit(f"the parent {parent} is gone")
+
+
+def _end_as_child(desk: Desk, report: tuple[str, Any]) -> NoReturn:
+    """End a forked child that came back from the function: the channel belongs to its parent."""
+    desk.place.leave(str(report[1]))
+    os._exit(1)
+
+
+def _report(job: Job, desk: Desk) -> tuple[str, Any]:
+    """Return ``done`` and what was made, ``error`` and the error, or ``bug`` and a traceback."""
+    desk.place.begin(NOWHERE)
+    try:
+        return "done", job.run(desk)
+    except TrainFeedError as error:
+        return "error", error
+    except BaseException:  # noqa: BLE001 - whatever it is, the parent has to hear of it
+        return "bug", traceback.format_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()

@@ -1,0 +1,273 @@
+"""The local engine: a pool of worker processes in which user functions run.
+
+A function may raise, exit, be killed, loop, print without end, or eat all memory: each is one error
+that says what happened, at which record, and the worker is replaced. Workers are started anew, not
+forked: clients of HDFS and Kafka do not survive a fork. They are kept for the next task of this
+process, because starting one takes half a second.
+"""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import selectors
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from trainfeed.memory_group import KillCount
+from trainfeed.pipeline.workers._worker_process import WorkerProcess
+
+if TYPE_CHECKING:
+    from trainfeed.pipeline.workers._worker_job import Job
+
+__all__ = ["Death", "WorkerLimits", "rest_workers", "run_jobs", "start_workers", "stop_workers"]
+
+_POLL_S: Final = 0.1
+_MAX_IDLE: Final = 8
+
+
+@dataclass(frozen=True)
+class WorkerLimits:
+    """What a worker may take for a job.
+
+    Attributes:
+        time_s: Seconds.
+        memory_bytes: Resident memory.
+    """
+
+    time_s: float
+    memory_bytes: int
+
+
+class Death(Exception):  # noqa: N818 - what happened, to be told with the names of things
+    """A worker ended, or was ended, before it was done.
+
+    Attributes:
+        cause: exit, signal, time or memory.
+        detail: Exit status, signal number, or bytes.
+        place: Range, first and last offset, record, as ``Place.read`` gives them.
+        printed: The end of what it has printed, or the stack of a function that did not come back.
+        for_want_of_memory: Whether the kernel ended it because there was no memory left, as far as
+            its control group tells; None where that is probable and nobody counts.
+    """
+
+    def __init__(
+        self,
+        cause: str,
+        detail: int,
+        place: tuple[int | None, int | None, int | None, int | None],
+        printed: str,
+        for_want_of_memory: bool | None = False,
+    ) -> None:
+        super().__init__(cause, detail, place, printed, for_want_of_memory)
+        self.cause = cause
+        self.detail = detail
+        self.place = place
+        self.printed = printed
+        self.for_want_of_memory = for_want_of_memory
+
+
+def run_jobs(
+    jobs: Sequence[Job], limits: WorkerLimits, on_piece: Callable[[int], object]
+) -> list[dict[str, Any]]:
+    """Run every job in a worker of its own, all at once.
+
+    Args:
+        jobs: At least one.
+        limits: For each of them.
+        on_piece: Called with the number of every range that is done.
+
+    Returns:
+        What the jobs have made, in their order.
+
+    Raises:
+        TrainFeedError: The first error of a job; the others are ended.
+        Death: A worker did not come to an end by itself.
+    """
+    with _leased(len(jobs), limits.memory_bytes) as workers:
+        kills = KillCount()
+        for worker, job in zip(workers, jobs, strict=True):
+            try:
+                worker.submit(job)
+            except OSError:
+                raise _death(worker, kills) from None
+        return _Watch(workers, limits, on_piece, kills).results()
+
+
+def start_workers(count: int) -> None:
+    """See to it that ``count`` workers wait for jobs, or soon will; they start by themselves."""
+    with _leased(min(count, _MAX_IDLE)):
+        pass
+
+
+def rest_workers() -> None:
+    """Let idle workers give back memory: nobody needs them for a while."""
+    with _lock:
+        for worker in _idle:
+            worker.rest()
+
+
+def stop_workers(*, busy: bool = False) -> None:
+    """End all idle workers.
+
+    Args:
+        busy: End those at work as well; whoever waits for one gets a ``Death``.
+    """
+    with _lock:
+        workers, _idle[:] = _idle[:], []
+        at_work = list(_busy) if busy else []
+    # All at once, then one after the other what is left to do: giving back memory takes a while.
+    for worker in [*workers, *at_work]:
+        worker.interrupt()
+    for worker in workers:
+        worker.kill()
+
+
+class _Watch:
+    """Waits for the reports of workers, and for what they may not do."""
+
+    def __init__(
+        self,
+        workers: list[WorkerProcess],
+        limits: WorkerLimits,
+        on_piece: Callable[[int], object],
+        kills: KillCount,
+    ) -> None:
+        self._workers = workers
+        self._limits = limits
+        self._on_piece = on_piece
+        self._kills = kills
+        self._results: dict[int, dict[str, Any]] = {}
+        # From when on a worker is at it: starting a process is not the function's time.
+        self._deadlines: dict[int, float] = {}
+
+    def results(self) -> list[dict[str, Any]]:
+        """Return what the jobs have made."""
+        with selectors.DefaultSelector() as selector:
+            for number, worker in enumerate(self._workers):
+                selector.register(worker.channel, selectors.EVENT_READ, (number, True))
+                selector.register(worker.output, selectors.EVENT_READ, (number, False))
+            while len(self._results) < len(self._workers):
+                for key, _ in selector.select(_POLL_S):
+                    self._on_event(selector, *key.data)
+                self._check()
+        return [self._results[number] for number in range(len(self._workers))]
+
+    def _on_event(self, selector: selectors.BaseSelector, number: int, is_report: bool) -> None:
+        worker = self._workers[number]
+        if not is_report:
+            if not worker.read_output():
+                selector.unregister(worker.output)
+            return
+        # What it printed before it reported is logged before that.
+        worker.read_output()
+        report = worker.receive()
+        if report is None:
+            raise _death(worker, self._kills)
+        kind, content = report
+        if kind == "started":
+            self._deadlines[number] = time.monotonic() + self._limits.time_s
+        elif kind == "piece":
+            self._on_piece(content)
+        elif kind == "done":
+            self._results[number] = content
+            selector.unregister(worker.channel)
+        elif kind == "error":
+            raise content
+        else:
+            raise RuntimeError(f"a worker of the engine failed:\n{content}")
+
+    def _check(self) -> None:
+        for number, worker in enumerate(self._workers):
+            if number in self._results:
+                continue
+            if (rss_bytes := worker.rss_bytes()) > self._limits.memory_bytes:
+                raise Death("memory", rss_bytes, worker.place.read(), "")
+            if time.monotonic() > self._deadlines.get(number, math.inf):
+                raise Death("time", 0, worker.place.read(), worker.stack())
+
+
+def _death(worker: WorkerProcess, kills: KillCount) -> Death:
+    status = worker.wait()
+    place, printed = worker.place.read(), worker.printed()
+    if status < 0:
+        is_foreign_kill = status == -signal.SIGKILL and not worker.was_told_to_end
+        want = is_foreign_kill and kills.has_grown()
+        return Death("signal", -status, place, printed, want)
+    return Death("exit", status, place, printed)
+
+
+def _new_nursery() -> ThreadPoolExecutor:
+    # The kernel takes the thread that started a process for its parent: this one stays.
+    return ThreadPoolExecutor(1, thread_name_prefix="trainfeed-engine")
+
+
+_nursery = _new_nursery()
+_lock = threading.Lock()
+_idle: list[WorkerProcess] = []
+_busy: set[WorkerProcess] = set()
+
+
+@contextmanager
+def _leased(count: int, memory_bytes: int = sys.maxsize) -> Iterator[list[WorkerProcess]]:
+    """Give ``count`` workers; those that are still at work at the end are ended.
+
+    Args:
+        count: How many.
+        memory_bytes: What one may have kept of the jobs before, which its next one is not to
+            blame for.
+    """
+    workers: list[WorkerProcess] = []
+    try:
+        for _ in range(count):
+            workers.append(_idle_worker(memory_bytes) or _new_worker())
+            with _lock:
+                _busy.add(workers[-1])
+        yield workers
+    finally:
+        kept = [worker for worker in workers if worker.is_idle and worker.is_alive]
+        with _lock:
+            _busy.difference_update(workers)
+            kept = kept[: max(0, _MAX_IDLE - len(_idle))]
+            _idle.extend(kept)
+        for worker in workers:
+            if worker not in kept:
+                worker.kill()
+
+
+def _new_worker() -> WorkerProcess:
+    return _nursery.submit(WorkerProcess).result()
+
+
+def _idle_worker(memory_bytes: int) -> WorkerProcess | None:
+    while True:
+        with _lock:
+            if not _idle:
+                return None
+            worker = _idle.pop()
+        if worker.is_alive and worker.rss_bytes() <= memory_bytes:
+            return worker
+        worker.kill()
+
+
+def _forget() -> None:
+    """Drop, in a forked child, what belongs to its parent."""
+    # They belong to threads that are not here.
+    global _lock, _nursery
+    _lock, _nursery = threading.Lock(), _new_nursery()
+    for worker in [*_idle, *_busy]:
+        worker.forget()
+    _idle.clear()
+    _busy.clear()
+
+
+atexit.register(stop_workers)
+os.register_at_fork(after_in_child=_forget)

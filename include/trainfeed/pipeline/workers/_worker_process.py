@@ -1,0 +1,231 @@
+"""A worker process as its parent sees it: started, fed with jobs, watched, ended."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import ExitStack, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trainfeed.config import worker_environ
+from trainfeed.pipeline.workers._family import VARIABLE, Family
+from trainfeed.pipeline.workers._worker_protocol import (
+    LAST_REPORTS,
+    PROGRESS_BYTES,
+    STACK_SIGNAL,
+    WorkerPlace,
+)
+
+if TYPE_CHECKING:
+    from trainfeed.pipeline.workers._worker_job import Job
+
+__all__ = ["WorkerProcess"]
+
+logger = logging.getLogger(__name__)
+# A logger of its own, for whoever wants to see what functions print and nothing else.
+_printed = logging.getLogger("trainfeed.printed")
+
+_BOOT: Final = (
+    "import sys; sys.path[:] = sys.argv[4:];"
+    " from trainfeed.pipeline.workers._worker_main import main; main(*map(int, sys.argv[1:4]))"
+)
+_GRACE_S: Final = 5.0
+_STACK_S: Final = 5.0
+_STACK_BEGIN: Final = "(most recent call first):\n"
+_STACK_END: Final = b"in <module>\n"
+# Where the user's frames end, and what nobody wants to read begins.
+_OUR_FRAME: Final = f'  File "{Path(__file__).parent.with_name("functions") / "_user_function.py"}'
+_READ_BYTES: Final = 64 << 10
+# Of what functions print: logged per job, and shown in an error.
+_MAX_LOGGED_BYTES: Final = 64 << 10
+_MAX_SHOWN_BYTES: Final = 2000
+
+
+class WorkerProcess:
+    """One worker process. It ends together with all processes that its functions have started.
+
+    Attributes:
+        place: Where its function is at work.
+        is_idle: Whether it waits for a job.
+    """
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        progress = os.memfd_create("trainfeed-progress")
+        token = uuid.uuid4().hex
+        with ExitStack() as files:
+            files.enter_context(ours)
+            files.enter_context(theirs)
+            files.callback(os.close, progress)
+            os.ftruncate(progress, PROGRESS_BYTES)
+            numbers = map(str, (theirs.fileno(), progress, os.getpid()))
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, "-c", _BOOT, *numbers, *sys.path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs.fileno(), progress),
+                env={**worker_environ(), VARIABLE: token},
+                process_group=0,
+            )
+            self._pidfd = os.pidfd_open(self._process.pid)
+            self._family = Family(self._process.pid, token)
+            self.place = WorkerPlace(progress)
+            self._connection = Connection(ours.detach())
+        assert self._process.stdout is not None  # noqa: S101 - for the type checker
+        self._output = self._process.stdout
+        os.set_blocking(self._output.fileno(), False)
+        self._tail = b""
+        self._num_printed = 0
+        self._label = ""
+        self._ends = False
+        self.is_idle = True
+
+    @property
+    def channel(self) -> int:
+        """Descriptor that becomes readable when a report comes, or when it has died."""
+        return self._connection.fileno()
+
+    @property
+    def output(self) -> int:
+        """Descriptor that becomes readable when it has printed something."""
+        return self._output.fileno()
+
+    @property
+    def was_told_to_end(self) -> bool:
+        """Whether this process has ended it."""
+        return self._ends
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can take a job."""
+        # It may not have ended yet when it was told to.
+        return not self._ends and not self._has_ended()
+
+    def submit(self, job: Job) -> None:
+        """Send a job; one at a time.
+
+        Raises:
+            OSError: It has died.
+        """
+        self._tail, self._num_printed, self._label = b"", 0, job.label
+        self.is_idle = False
+        self._connection.send(job)
+
+    def rest(self) -> None:
+        """Let it give back memory that it does not use; it has no job."""
+        with suppress(OSError):
+            self._connection.send(None)
+
+    def receive(self) -> tuple[str, Any] | None:
+        """Return the next report, or None when it has died without one."""
+        try:
+            report: tuple[str, Any] = self._connection.recv()
+        except (EOFError, OSError):
+            return None
+        self.is_idle = report[0] in LAST_REPORTS
+        return report
+
+    def read_output(self) -> bool:
+        """Log what it has printed since the last call, up to a bound.
+
+        Returns:
+            Whether it may print more; else it has closed its output, or ended.
+        """
+        while True:
+            try:
+                data = os.read(self.output, _READ_BYTES)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self._tail = (self._tail + data)[-_MAX_SHOWN_BYTES:]
+            room = _MAX_LOGGED_BYTES - self._num_printed
+            self._num_printed += len(data)
+            if room > 0:
+                text = data[:room].decode(errors="replace").rstrip()
+                _printed.info("%s printed: %s", self._label, text)
+            if len(data) > room > 0:
+                _printed.warning("%s prints too much; the rest is not logged", self._label)
+
+    def printed(self) -> str:
+        """Return the end of what it has printed during the job."""
+        self.read_output()
+        return self._tail.decode(errors="replace").strip()
+
+    def stack(self) -> str:
+        """Return the innermost Python frames of a function that does not come back."""
+        self.read_output()
+        with suppress(OSError):
+            self._process.send_signal(STACK_SIGNAL)
+        text = b""
+        # Not select, which refuses descriptors beyond 1023.
+        more = select.poll()
+        more.register(self.output, select.POLLIN)
+        deadline = time.monotonic() + _STACK_S
+        while _STACK_END not in text and time.monotonic() < deadline:
+            if not more.poll(1000 * _STACK_S):
+                break
+            data = os.read(self.output, _READ_BYTES)
+            if not data:
+                break
+            text = (text + data)[-_READ_BYTES:]
+        _, _, frames = text.decode(errors="replace").rpartition(_STACK_BEGIN)
+        own, _, _ = frames.partition(_OUR_FRAME)
+        return own[:_MAX_SHOWN_BYTES].rstrip()
+
+    def rss_bytes(self) -> int:
+        """Return the memory that it and what it has started take now; 0 when it is gone."""
+        return self._family.memory_bytes()
+
+    def wait(self) -> int:
+        """Return its exit status, negative for a signal; it has closed its channel."""
+        if not self._has_ended(_GRACE_S):
+            self.kill()
+            return -signal.SIGKILL
+        self._end_family()
+        return self._process.wait()
+
+    def interrupt(self) -> None:
+        """End it at once; who waits for it releases it."""
+        self._ends = True
+        self._end_family()
+
+    def kill(self) -> None:
+        """End it at once, and release what belongs to it; safe to call twice."""
+        self.interrupt()
+        self._process.wait()
+        self._close()
+
+    def forget(self) -> None:
+        """Drop it in a child of this process, to which it does not belong."""
+        self._process.returncode = 0
+        self._close()
+
+    def _has_ended(self, timeout_s: float = 0.0) -> bool:
+        """Return whether it has ended within a time; it is not reaped then."""
+        end = select.poll()
+        end.register(self._pidfd, select.POLLIN)
+        return bool(end.poll(1000 * timeout_s))
+
+    def _end_family(self) -> None:
+        # Once it was reaped, its id may be that of anybody's group.
+        if self._process.returncode is None:
+            self._family.end()
+
+    def _close(self) -> None:
+        if self._connection.closed:
+            return
+        os.close(self._pidfd)
+        self._connection.close()
+        self._output.close()
+        self.place.close()

@@ -1,0 +1,135 @@
+"""What functions in batch mode are written with: JSON values as columns, rows as records.
+
+Both ways of a data set can share their rules: columns decide about plain rows, and whatever is
+unusual goes through the function for single records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trainfeed.preprocessing._fast_json import field_reader, whole_between
+from trainfeed.preprocessing.source_record import Record
+
+__all__ = ["iter_records", "json_columns"]
+
+# Names in JSON need not be names in Python.
+_ATTRIBUTE: Final = "field_{}"
+_MOST: Final = (1 << 63) - 1
+_WIDTHS: Final = {pa.binary(): np.int32, pa.large_binary(): np.int64}
+# Parsed before their columns are made: what was read of so many is in the processor's cache then.
+_BLOCK_ROWS: Final = 2048
+_KINDS: Final = {bool: pa.types.is_boolean, float: pa.types.is_float64, str: pa.types.is_string}
+
+
+def json_columns(
+    values: pa.Array, fields: Mapping[str, pa.DataType]
+) -> tuple[NDArray[np.int64], pa.RecordBatch]:
+    """Parse values that are JSON objects.
+
+    A value is *plain* when it is one JSON object, in UTF-8, and has every one of ``fields``, as a
+    number or text of that type, or null. Of plain values the columns say what ``json.loads`` says;
+    numbers of more than 4300 digits in other fields, which Python refuses, pass. All other values
+    may be anything, also valid: look at them one by one.
+
+    Args:
+        values: Binary array.
+        fields: Name to type: integers of up to 64 bits, signed, floats of 64 bits, bool or utf8.
+            Other names in the objects are ignored. The order of the objects is read fastest.
+
+    Returns:
+        Numbers of the plain values, ascending; and their fields, a row for each.
+
+    Raises:
+        TypeError: A type is none of these.
+    """
+    read, schema = _reader(tuple(fields.items())), pa.schema(list(fields.items()))
+    rows, blocks = [np.empty(0, dtype=np.int64)], [schema.empty_table()]
+    for start in range(0, len(values), _BLOCK_ROWS):
+        found, objects = _objects(values.slice(start, _BLOCK_ROWS), read)
+        rows.append(found + start)
+        columns = [_column(objects, number, arrow) for number, arrow in enumerate(schema.types)]
+        blocks.append(pa.Table.from_arrays(columns, schema=schema))
+    whole = [column.combine_chunks() for column in pa.concat_tables(blocks).columns]
+    return np.concatenate(rows), pa.RecordBatch.from_arrays(whole, schema=schema)
+
+
+def iter_records(batch: pa.RecordBatch, rows: Iterable[int]) -> Iterator[tuple[int, Record]]:
+    """Yield some rows of the batch that a function got, each with its number, as records."""
+    picked = np.fromiter(rows, dtype=np.int64)
+    for row in batch.take(pa.array(picked)).to_pylist():
+        headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
+        yield (
+            row["_row"],
+            Record(
+                row["value"], row["key"], row["timestamp"], headers, row["source"], row["offset"]
+            ),
+        )
+
+
+@lru_cache
+def _reader(fields: tuple[tuple[str, pa.DataType], ...]) -> Callable[[bytes], Any]:
+    kinds = {name: _kind(arrow) | None for name, arrow in fields}
+    return field_reader(kinds, [_ATTRIBUTE.format(number) for number in range(len(fields))])
+
+
+def _kind(arrow: pa.DataType) -> Any:
+    """Return the type that a field of a JSON object must have for a column of ``arrow``."""
+    if pa.types.is_integer(arrow):
+        limits = np.iinfo(arrow.to_pandas_dtype())
+        if limits.max <= _MOST:
+            return whole_between(int(limits.min), int(limits.max))
+    for kind, is_kind in _KINDS.items():
+        if is_kind(arrow):
+            return kind
+    raise TypeError(f"expected integers of up to 64 bits, float64, bool or utf8, got {arrow}")
+
+
+def _objects(values: pa.Array, read: Callable[[bytes], Any]) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return which values are plain, and what was read of them."""
+    texts = values.to_pylist()
+    try:
+        # Nearly always it is all of them.
+        if _is_ascii(values):
+            return np.arange(len(texts)), list(map(read, texts))
+    except (TypeError, ValueError, RecursionError):
+        pass
+    found = [(row, part) for row, text in enumerate(texts) if (part := _object(text, read))]
+    return np.array([row for row, _ in found], dtype=np.int64), [part for _, part in found]
+
+
+def _is_ascii(values: pa.Array) -> bool:
+    """Return whether that is certain; one look at all bytes is faster than one at each value."""
+    if values.type not in _WIDTHS:
+        return False
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, _WIDTHS[values.type])[values.offset :]
+    signed = np.frombuffer(data or b"", np.int8)[ends[0] : ends[len(values)]]
+    return int(signed.min(initial=0)) >= 0
+
+
+def _object(text: bytes | None, read: Callable[[bytes], Any]) -> Any:
+    try:
+        if text is None or not (text.isascii() or text.decode()):
+            return None
+        return read(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _column(objects: list[Any], number: int, arrow: pa.DataType) -> pa.Array:
+    get = attrgetter(_ATTRIBUTE.format(number))
+    values = list(map(get, objects))
+    if pa.types.is_integer(arrow):
+        # Twice as fast as what can do with nulls.
+        with suppress(TypeError):
+            return pa.array(np.fromiter(values, arrow.to_pandas_dtype(), len(values)))
+    return pa.array(values, arrow)

@@ -1,0 +1,98 @@
+"""What a preprocessing function gets, and the two ways in which it turns a record down."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from trainfeed.preprocessing._fast_json import loads
+
+__all__ = ["Filtered", "Record", "Reject", "check_reason", "cut_message"]
+
+_REASON: Final = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,63}")
+_MAX_MESSAGE_CHARS: Final = 500
+
+
+def check_reason(reason: str) -> str:
+    """Return ``reason`` when it is a short code.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not _REASON.fullmatch(reason):
+        raise ValueError(f"expected a reason like 'not_json', got {reason!r}")
+    return reason
+
+
+def cut_message(text: str) -> str:
+    """Return at most 500 characters of ``text``, as UTF-8 can say them."""
+    # What came out of a broken record may hold what UTF-8 cannot say.
+    return text[:_MAX_MESSAGE_CHARS].encode("utf-8", "replace").decode()
+
+
+class Reject(Exception):  # noqa: N818 - users raise it as a verdict, it reports no failure
+    """Raised by a preprocessing function: the record is broken and goes to quarantine.
+
+    Args:
+        reason: A short code like ``not_json``; the quarantine is counted by it.
+        message: What exactly is wrong; cut to 500 characters.
+    """
+
+    def __init__(self, reason: str, message: str = "") -> None:
+        super().__init__(reason, message)
+        self.reason = check_reason(reason)
+        self.message = cut_message(str(message))
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """Returned by a preprocessing function: the record is good, but not wanted.
+
+    Attributes:
+        reason: A short code like ``cancelled``; filtered records are counted by it.
+    """
+
+    reason: str
+
+    def __post_init__(self) -> None:
+        check_reason(self.reason)
+
+
+class Record(NamedTuple):
+    """One source record.
+
+    Attributes:
+        value: The bytes of the record, or None for a Kafka tombstone.
+        key: The Kafka key, or None.
+        timestamp_ms: The record's timestamp in milliseconds since 1970, UTC.
+        headers: Kafka headers in order.
+        source: Canonical source string, ``kafka:<topic>/<partition>``.
+        offset: Offset within the source.
+    """
+
+    value: bytes | None
+    key: bytes | None
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...]
+    source: str
+    offset: int
+
+    @property
+    def timestamp(self) -> datetime:
+        """The record's timestamp as aware UTC time."""
+        return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+
+    def json(self) -> Any:
+        """Return the value parsed as JSON, as ``json.loads`` does it.
+
+        Raises:
+            Reject: The value is null (``null_value``) or no JSON (``not_json``).
+        """
+        if self.value is None:
+            raise Reject("null_value")
+        try:
+            return loads(self.value)
+        except (ValueError, RecursionError) as error:
+            raise Reject("not_json", str(error)) from error

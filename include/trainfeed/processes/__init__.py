@@ -1,0 +1,28 @@
+"""Threads and processes that work ahead of a consumer, and end with it."""
+
+from trainfeed.processes._channel import Channel
+from trainfeed.processes._child import Child, late, receive_any
+from trainfeed.processes._lock import new_lock
+from trainfeed.processes._message import MessageKind, receive_message, send_message
+from trainfeed.processes._owner import require_owner
+from trainfeed.processes._stream import iter_in_process, iter_in_processes, iter_in_turn
+from trainfeed.processes._thread import end_threads, iter_ahead, patience_s, start_thread
+
+__all__ = [
+    "Channel",
+    "Child",
+    "MessageKind",
+    "end_threads",
+    "iter_ahead",
+    "iter_in_process",
+    "iter_in_processes",
+    "iter_in_turn",
+    "late",
+    "new_lock",
+    "patience_s",
+    "receive_any",
+    "receive_message",
+    "require_owner",
+    "send_message",
+    "start_thread",
+]

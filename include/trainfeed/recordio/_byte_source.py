@@ -1,0 +1,199 @@
+"""Where bytes come from: a path, a descriptor, an open binary file, or a mapped one."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import BinaryIO, Final, Protocol, Self, TypeAlias
+
+from trainfeed.errors import StorageError
+from trainfeed.paths import FilePath, os_errors, path_of
+
+__all__ = ["ByteSource", "MappedFile", "ReadableFile", "open_source"]
+
+# Memory that reading a file object takes besides the buffer it fills.
+_READ_BYTES: Final = 1 << 20
+
+
+class ByteSource(Protocol):
+    """Bytes that can be read at any position.
+
+    Attributes:
+        path: What to call it in messages, None when unknown.
+    """
+
+    path: str | None
+
+    def num_bytes(self) -> int:
+        """Return its size now."""
+
+    def read_into(self, offset_bytes: int, out: memoryview) -> int:
+        """Fill ``out`` from ``offset_bytes`` on; return less than its length at the end only."""
+
+    def view(self, offset_bytes: int, num_bytes: int) -> memoryview | None:
+        """Return bytes without a copy, fewer at the end only; None where that is not possible."""
+
+
+@contextmanager
+def open_source(file: ReadableFile) -> Iterator[ByteSource]:
+    """Make a source of a path, a descriptor, a seekable binary file, or a mapped one.
+
+    A path is opened here and closed at the end; anything else stays open. A descriptor's position
+    is not used and not moved, so threads may share it; that of a binary file is.
+
+    Raises:
+        NotFoundError: No file is at the path.
+        StorageError: It cannot be opened.
+    """
+    if isinstance(file, MappedFile):
+        yield file
+    elif isinstance(file, int):
+        yield _Descriptor(file)
+    elif isinstance(file, str | os.PathLike):
+        path = os.fspath(file)
+        with _opened(path) as fd:
+            yield _Descriptor(fd, path)
+    else:
+        yield _Stream(file)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    with os_errors(path):
+        # A FIFO without writer would block here for ever.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+class _Descriptor:
+    def __init__(self, fd: int, path: str | None = None) -> None:
+        self.path = path_of(fd) if path is None else path
+        self._fd = fd
+
+    def num_bytes(self) -> int:
+        with os_errors(self.path):
+            status = os.fstat(self._fd)
+        # A device or FIFO says 0 bytes, and would pass for a file without records.
+        if not stat.S_ISREG(status.st_mode):
+            kind = stat.filemode(status.st_mode)
+            raise StorageError(f"expected a regular file, got one of mode {kind} at {self.path}")
+        return status.st_size
+
+    def read_into(self, offset_bytes: int, out: memoryview) -> int:
+        num_bytes = 0
+        with os_errors(self.path):
+            while num_bytes < len(out):
+                got = os.preadv(self._fd, [out[num_bytes:]], offset_bytes + num_bytes)
+                if not got:
+                    break
+                num_bytes += got
+        return num_bytes
+
+    def view(self, _offset_bytes: int, _num_bytes: int) -> None:
+        return None
+
+
+class _Stream:
+    def __init__(self, file: BinaryIO) -> None:
+        self.path = path_of(file)
+        self._file = file
+
+    def num_bytes(self) -> int:
+        with os_errors(self.path):
+            return self._file.seek(0, io.SEEK_END)
+
+    def read_into(self, offset_bytes: int, out: memoryview) -> int:
+        num_bytes = 0
+        with os_errors(self.path):
+            self._file.seek(offset_bytes)
+            # A file of a network file system may return less than was asked for.
+            while num_bytes < len(out):
+                data = self._file.read(min(len(out) - num_bytes, _READ_BYTES))
+                if not data:
+                    break
+                out[num_bytes : num_bytes + len(data)] = data
+                num_bytes += len(data)
+        return num_bytes
+
+    def view(self, _offset_bytes: int, _num_bytes: int) -> None:
+        return None
+
+
+class MappedFile:
+    """A file in memory, as the kernel has it: nothing is copied, and what is given out stays valid.
+
+    For files on a disk of this machine that nobody changes: where a mapped file is cut short, or
+    its disk fails, the process that looks at the lost bytes is killed by SIGBUS, and over a network
+    every page is a request of its own. Descriptors and paths have neither drawback.
+
+    Takes no memory but the page cache's. Threads may share it. It is unmapped when it is closed
+    and the last of what it gave out is gone.
+
+    Args:
+        path: The file.
+
+    Attributes:
+        path: As above.
+        name: As above, as files have it.
+
+    Raises:
+        NotFoundError: No file is at the path.
+        StorageError: It cannot be opened, or is no regular file.
+    """
+
+    def __init__(self, path: FilePath) -> None:
+        self.path: str | None = os.fspath(path)
+        self.name = self.path
+        # Of a file of 0 bytes there is nothing to map.
+        self._data: memoryview | None = memoryview(b"")
+        with _opened(self.path) as fd:
+            if num_bytes := _Descriptor(fd, self.path).num_bytes():
+                with os_errors(self.path):
+                    self._data = memoryview(mmap.mmap(fd, num_bytes, prot=mmap.PROT_READ))
+
+    def num_bytes(self) -> int:
+        """Return its size when it was mapped."""
+        return len(self._mapped())
+
+    def read_into(self, offset_bytes: int, out: memoryview) -> int:
+        """Fill ``out`` from ``offset_bytes`` on; return less than its length at the end only."""
+        data = self.view(offset_bytes, len(out))
+        out[: len(data)] = data
+        return len(data)
+
+    def view(self, offset_bytes: int, num_bytes: int) -> memoryview:
+        """Return bytes without a copy, fewer at the end only; they stay valid."""
+        return self._mapped()[offset_bytes : offset_bytes + num_bytes]
+
+    def close(self) -> None:
+        """Let go of the file; safe to call twice. What was given out stays valid."""
+        self._data = None
+
+    def _mapped(self) -> memoryview:
+        if self._data is None:
+            raise ValueError("the file is closed")
+        return self._data
+
+    def __enter__(self) -> Self:
+        """Return the file itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Let go of the file."""
+        self.close()
+
+
+ReadableFile: TypeAlias = FilePath | int | BinaryIO | MappedFile

@@ -1,0 +1,192 @@
+"""Finds where reading can go on behind a damaged place: by magic, and by checksum.
+
+The header of a chunk is not protected, so no word of it is believed without evidence: a payload
+whose checksum fits, or a magic where the chunk says it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from isal import isal_zlib
+
+from trainfeed.damage import SearchBudget
+from trainfeed.errors import FormatError
+from trainfeed.recordio._byte_source import ByteSource
+from trainfeed.recordio._chunk import ChunkReader
+from trainfeed.recordio._framing import record_bounds
+from trainfeed.recordio._recordio_format import HEADER_BYTES, LENGTH, MAGIC, MAX_RAW_BYTES, Codec
+
+__all__ = ["ChunkGap", "ChunkResync"]
+
+_MAGIC_BYTES: Final = LENGTH.pack(MAGIC)
+_WORDS: Final = Struct("<5I")
+_WINDOW_BYTES: Final = 1 << 20
+
+
+class ChunkGap(NamedTuple):
+    """What is known about a damaged place.
+
+    Attributes:
+        end_bytes: Where the next chunk starts, or the file ends.
+        num_records: How many records the chunk's header states, None if there is none to believe.
+        is_whole: The payload is all there and fits its checksum, so another word of the header is
+            damaged.
+    """
+
+    end_bytes: int
+    num_records: int | None = None
+    is_whole: bool = False
+
+
+class _Words(NamedTuple):
+    magic: int
+    crc32: int
+    codec: int
+    stored_bytes: int
+    num_records: int
+
+
+class ChunkResync:
+    """Looks behind damaged places of one file.
+
+    Args:
+        source: The file.
+        reader: Reads it, within a limit.
+        end_bytes: Its size.
+
+    Attributes:
+        end_bytes: As above.
+    """
+
+    def __init__(self, source: ByteSource, reader: ChunkReader, end_bytes: int) -> None:
+        self._source = source
+        self._reader = reader
+        self.end_bytes = end_bytes
+        self._budget = SearchBudget(end_bytes, "chunk")
+
+    def starts_chunk(self, offset_bytes: int) -> bool:
+        """Return whether a magic is here, or the part of one that is left of the file."""
+        left_bytes = min(len(_MAGIC_BYTES), self.end_bytes - offset_bytes)
+        return self._read(offset_bytes, left_bytes) == _MAGIC_BYTES[:left_bytes]
+
+    def is_torn(self, offset_bytes: int, gap: ChunkGap) -> bool:
+        """Return whether the start of a chunk is here, and nothing whole in or behind it."""
+        return (
+            self.starts_chunk(offset_bytes) and gap.end_bytes == self.end_bytes and not gap.is_whole
+        )
+
+    def gap_at(self, offset_bytes: int) -> ChunkGap:
+        """Find the end of the damaged place that starts at ``offset_bytes``.
+
+        Raises:
+            FormatError: The bytes are made so that the search would take too long.
+        """
+        words = self._words(offset_bytes)
+        if words is None:
+            return ChunkGap(self.next_chunk(offset_bytes))
+        num_records: int | None = words.num_records
+        if words.num_records * LENGTH.size > max(MAX_RAW_BYTES, self._reader.max_stored_bytes):
+            num_records = None
+        start_bytes = offset_bytes + HEADER_BYTES
+        stated_bytes = start_bytes + words.stored_bytes
+        is_here = words.magic == MAGIC
+        # Zeros are a payload of no bytes and its checksum, at every place of a hole.
+        if (is_here or words.stored_bytes) and self._fits(start_bytes, stated_bytes, words.crc32):
+            return ChunkGap(stated_bytes, num_records, is_whole=True)
+        if is_here:
+            found = self._end_by_checksum(start_bytes, words.crc32)
+            if found is not None:
+                return ChunkGap(found, num_records, is_whole=True)
+            if self._is_boundary(stated_bytes):
+                return ChunkGap(stated_bytes, num_records)
+        end_bytes = self.next_chunk(offset_bytes)
+        is_tail = is_here and stated_bytes > self.end_bytes == end_bytes
+        return ChunkGap(end_bytes, num_records if is_tail else None)
+
+    def next_chunk(self, offset_bytes: int) -> int:
+        """Return the first chunk behind ``offset_bytes`` that can be read to its last record.
+
+        The end of the file if there is none.
+
+        Raises:
+            FormatError: The bytes are made so that the search would take too long.
+        """
+        for candidate in self._iter_magics(offset_bytes + 1, self.end_bytes):
+            self._budget.spend_candidate()
+            if self._is_chunk(candidate):
+                return candidate
+        return self.end_bytes
+
+    def _fits(self, start_bytes: int, stop_bytes: int, crc32: int) -> bool:
+        return stop_bytes <= self.end_bytes and self._crc32(start_bytes, stop_bytes) == crc32
+
+    def _is_boundary(self, offset_bytes: int) -> bool:
+        if offset_bytes >= self.end_bytes:
+            return offset_bytes == self.end_bytes
+        return self._read(offset_bytes, len(_MAGIC_BYTES)) == _MAGIC_BYTES
+
+    def _end_by_checksum(self, start_bytes: int, crc32: int) -> int | None:
+        """Find the end of a payload whose length is damaged and whose checksum is not."""
+        limit = min(self.end_bytes, start_bytes + self._reader.max_stored_bytes)
+        value, done_bytes = 0, start_bytes
+        for boundary in self._iter_boundaries(start_bytes, limit):
+            value = self._crc32(done_bytes, boundary, value)
+            done_bytes = boundary
+            if value == crc32:
+                return boundary
+        return None
+
+    def _is_chunk(self, offset_bytes: int) -> bool:
+        words = self._words(offset_bytes)
+        if words is None or words.codec not in Codec.__members__.values():
+            return False
+        start_bytes = offset_bytes + HEADER_BYTES
+        # A chunk without payload is no evidence: a magic before zeros looks the same.
+        if not 0 < words.stored_bytes <= self._reader.max_stored_bytes:
+            return False
+        if not self._fits(start_bytes, start_bytes + words.stored_bytes, words.crc32):
+            return False
+        try:
+            info, framing = self._reader.read(offset_bytes, self.end_bytes)
+            record_bounds(framing, info.num_records)
+        except FormatError:
+            return False
+        return True
+
+    def _iter_boundaries(self, start_bytes: int, stop_bytes: int) -> Iterator[int]:
+        yield from self._iter_magics(start_bytes, stop_bytes)
+        if stop_bytes == self.end_bytes:
+            yield stop_bytes
+
+    def _iter_magics(self, start_bytes: int, stop_bytes: int) -> Iterator[int]:
+        """Yield where magics start, of which all bytes lie in the range."""
+        while start_bytes + len(_MAGIC_BYTES) <= stop_bytes:
+            window = self._read(start_bytes, min(_WINDOW_BYTES, stop_bytes - start_bytes))
+            place = window.find(_MAGIC_BYTES)
+            while place >= 0:
+                yield start_bytes + place
+                place = window.find(_MAGIC_BYTES, place + 1)
+            self._budget.spend(len(window))
+            # The last bytes again: a magic may begin in this window and end in the next one.
+            start_bytes += max(len(window), len(_MAGIC_BYTES)) - len(_MAGIC_BYTES) + 1
+
+    def _crc32(self, start_bytes: int, stop_bytes: int, value: int = 0) -> int:
+        self._budget.spend(stop_bytes - start_bytes)
+        while start_bytes < stop_bytes:
+            data = self._read(start_bytes, min(_WINDOW_BYTES, stop_bytes - start_bytes))
+            if not data:
+                break
+            value = isal_zlib.crc32(data, value)
+            start_bytes += len(data)
+        return value
+
+    def _words(self, offset_bytes: int) -> _Words | None:
+        data = self._read(offset_bytes, HEADER_BYTES)
+        return _Words(*_WORDS.unpack(data)) if len(data) == HEADER_BYTES else None
+
+    def _read(self, offset_bytes: int, num_bytes: int) -> bytes:
+        data = bytearray(num_bytes)
+        return bytes(data[: self._source.read_into(offset_bytes, memoryview(data))])

@@ -1,0 +1,213 @@
+"""Collects records into chunks and writes them; equal records give equal bytes."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Any, BinaryIO, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import ConfigError
+from trainfeed.paths import FilePath, NewFile, write_all
+from trainfeed.recordio._chunk import encode_chunk
+from trainfeed.recordio._filling import ChunkFraming, ChunkLimits
+from trainfeed.recordio._recordio_format import LENGTH, MAX_RAW_BYTES, ChunkInfo, Codec
+from trainfeed.recordio.compression import resolve_level
+
+__all__ = ["RecordWriter"]
+
+# Offsets within a chunk fit a signed 32-bit number everywhere, and any payload an unsigned one.
+_LARGEST_RAW_BYTES: Final = (1 << 31) - 1
+_CLOSED: Final = "the writer is closed"
+
+
+class RecordWriter:
+    """Writes records to a file.
+
+    A chunk is closed before the record that would make its records, lengths not counted, exceed
+    ``max_chunk_bytes``; so only a chunk of one record can. Where no record of a full chunk exceeds
+    4 KiB, those beyond a multiple of ``quantum_records`` go to the next chunk: batches of a reader
+    then lie within one chunk.
+
+    As a context manager it closes the file, or drops it after an exception. After an error of the
+    file the writer is closed and what it wrote is not to be used. Not for two threads.
+
+    Args:
+        target: A path, where the file appears when it is closed and not before; or a binary file,
+            which gets chunks from its position on and stays open.
+        codec: How chunks are compressed.
+        level: 1 to 22 for ZSTD, 1 to 9 for GZIP; None for the default, and for other codecs.
+        max_chunk_bytes: Record bytes at which a chunk is closed. With 0 every record that is not
+            empty gets a chunk of its own.
+        quantum_records: See above; 1 fills every chunk up.
+        max_raw_bytes: No chunk has a longer framing. Readers refuse more than the default unless
+            they are told.
+
+    Attributes:
+        chunks: What was written so far, all of it after ``close``.
+
+    Raises:
+        ConflictError: A file is at the path.
+        ConfigError: The codec has no such level, or an option is out of range.
+    """
+
+    def __init__(
+        self,
+        target: FilePath | BinaryIO,
+        *,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+        max_chunk_bytes: int = 1 << 20,
+        quantum_records: int = 256,
+        max_raw_bytes: int = MAX_RAW_BYTES,
+    ) -> None:
+        self.chunks: list[ChunkInfo] = []
+        self._codec = Codec(codec)
+        self._level = resolve_level(self._codec, level)
+        limits = _checked_limits(max_chunk_bytes, max_raw_bytes, quantum_records)
+        self._pending = ChunkFraming(limits)
+        self._num_written = 0
+        self._new_file: NewFile | None = None
+        if isinstance(target, str | os.PathLike):
+            self._new_file = NewFile(target)
+            target = self._new_file.file
+        self._file: BinaryIO | None = target
+        self._offset_bytes: int = target.tell()
+
+    @property
+    def num_records(self) -> int:
+        """How many records were given, also those not yet in a chunk."""
+        return self._num_written + self._pending.num_records
+
+    def write(self, record: bytes | bytearray | memoryview) -> None:
+        """Add a record.
+
+        Raises:
+            FormatError: It does not fit a chunk of ``max_raw_bytes``.
+            QuotaExceededError: The disk is full.
+            StorageError: The file refused the bytes.
+        """
+        pending = self._pending
+        # The way of most records, and half of what one costs: so it makes no further call.
+        if (room := pending.room) and type(record) is bytes and len(record) == pending.size:
+            pending.room = room - 1
+            pending.records.append(record)
+        else:
+            self._write(record)
+
+    def write_array(self, records: NDArray[Any]) -> None:
+        """Add records of one size; the file is the same as from ``write`` for each of them.
+
+        Args:
+            records: Shape ``(n,)``, any dtype without Python objects, best a structured one; the
+                bytes of an item are a record.
+
+        Raises:
+            FormatError: An item does not fit a chunk of ``max_raw_bytes``.
+            QuotaExceededError: The disk is full.
+            StorageError: The file refused the bytes.
+        """
+        self._require_open()
+        if records.ndim != 1 or records.dtype.hasobject or not records.itemsize:
+            raise TypeError(
+                "expected an array of shape (n,) without Python objects, got"
+                f" {records.dtype} {records.shape}"
+            )
+        items = np.ascontiguousarray(records).view(f"V{records.itemsize}")
+        while len(items := items[self._pending.extend(items) :]):
+            self._write_chunk()
+
+    def close(self) -> None:
+        """Write the last chunk and, where a path was given, sync the file and name it.
+
+        Does nothing on a closed writer. A writer without records leaves a file of 0 bytes.
+
+        Raises:
+            ConflictError: The path was taken meanwhile.
+            QuotaExceededError: The disk is full.
+            StorageError: The file refused the bytes.
+        """
+        if self._file is None:
+            return
+        if self._pending.num_records:
+            self._write_chunk(last=True)
+        self._end()
+        if self._new_file is not None:
+            self._new_file.commit()
+
+    def __enter__(self) -> Self:
+        """Return the writer itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close after success, drop the file after an exception."""
+        if kind is None:
+            self.close()
+        else:
+            self._abandon()
+
+    def _write(self, record: bytes | bytearray | memoryview) -> None:
+        if self._file is None:
+            raise ValueError(_CLOSED)
+        data = record if type(record) is bytes else bytes(memoryview(record))
+        while not self._pending.append(data):
+            self._write_chunk()
+
+    def _write_chunk(self, *, last: bool = False) -> None:
+        framing, num_records = self._pending.take(last=last)
+        chunk = encode_chunk(framing, num_records, codec=self._codec, level=self._level)
+        file = self._require_open()
+        try:
+            write_all(file, chunk.header.dump())
+            write_all(file, chunk.payload)
+        except BaseException:
+            # Part of a chunk may be in the file: another one behind it would not be found.
+            self._abandon()
+            raise
+        info = ChunkInfo(
+            offset_bytes=self._offset_bytes,
+            stored_bytes=len(chunk.payload),
+            raw_bytes=len(framing),
+            num_records=num_records,
+            crc32=chunk.header.crc32,
+            codec=self._codec,
+        )
+        self.chunks.append(info)
+        self._offset_bytes = info.end_bytes
+        self._num_written += num_records
+
+    def _end(self) -> None:
+        self._file = None
+        # Nothing more passes without asking whether the writer is open.
+        self._pending.settle()
+
+    def _abandon(self) -> None:
+        self._end()
+        if self._new_file is not None:
+            self._new_file.abandon()
+
+    def _require_open(self) -> BinaryIO:
+        if self._file is None:
+            raise ValueError(_CLOSED)
+        return self._file
+
+
+def _checked_limits(max_chunk_bytes: int, max_raw_bytes: int, quantum_records: int) -> ChunkLimits:
+    if max_chunk_bytes < 0 or quantum_records < 1:
+        raise ConfigError(
+            "expected max_chunk_bytes from 0 and quantum_records from 1, got"
+            f" {max_chunk_bytes} and {quantum_records}"
+        )
+    if not LENGTH.size <= max_raw_bytes <= _LARGEST_RAW_BYTES:
+        raise ConfigError(
+            f"expected max_raw_bytes from {LENGTH.size} to {_LARGEST_RAW_BYTES}, got"
+            f" {max_raw_bytes}"
+        )
+    return ChunkLimits(max_chunk_bytes, max_raw_bytes, quantum_records)

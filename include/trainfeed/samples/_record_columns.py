@@ -1,0 +1,74 @@
+"""Columns of many samples to records, without a step per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import SampleShapeError
+from trainfeed.samples._column_memory import items_dtype
+from trainfeed.samples._field_values import as_array, refuse
+from trainfeed.samples._schema import PRESENCE, Field, Schema
+
+__all__ = ["common_length", "present_rows", "records_of_columns"]
+
+
+def records_of_columns(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.void]:
+    """Return records as a structured array; see ``TypedCodec.encode_columns``."""
+    num_samples = common_length(schema.names, columns)
+    # Every byte of a record is written below, but for fields that are absent.
+    new = np.zeros if schema.optional else np.empty
+    records = new(num_samples, schema.record_dtype)
+    items = records.view(items_dtype(schema))
+    bit = 0
+    for field in schema:
+        column = columns.get(field.name)
+        if not field.optional:
+            if column is None:
+                raise SampleShapeError(f"field {field.name!r}: expected {field}, got no column")
+            values = as_array(field, column, num_samples)
+            if (target := items[field.name]).dtype.kind == "V":
+                values = np.ndarray(num_samples, target.dtype, values)
+            target[...] = values
+            continue
+        rows = present_rows(field, column, num_samples)
+        records[PRESENCE][:, bit // 8] |= rows.astype(np.uint8) << bit % 8
+        if column is not None:
+            values = np.ma.getdata(column)[rows]
+            records[field.name][rows] = as_array(field, values, len(values))
+        bit += 1
+    return records
+
+
+def common_length(names: tuple[str, ...], columns: Mapping[str, NDArray[Any]]) -> int:
+    """Return how many samples the columns hold.
+
+    Raises:
+        SampleShapeError: They differ in length, or have names beside ``names``, or there is none.
+    """
+    if not columns or not columns.keys() <= set(names):
+        raise SampleShapeError(f"expected columns of the fields {list(names)}, got {list(columns)}")
+    lengths = {name: len(column) for name, column in columns.items()}
+    num_samples = next(iter(lengths.values()))
+    if any(length != num_samples for length in lengths.values()):
+        raise SampleShapeError(f"expected columns of one length, got {lengths}")
+    return num_samples
+
+
+def present_rows(field: Field, column: NDArray[Any] | None, num_samples: int) -> NDArray[np.bool_]:
+    """Return which samples have an optional field, shape ``(num_samples,)``.
+
+    Raises:
+        SampleShapeError: Part of a row is masked.
+    """
+    if column is None:
+        return np.zeros(num_samples, dtype=bool)
+    # Not by -1: without rows numpy could not tell how long they are.
+    masked = np.ma.getmaskarray(column).reshape(num_samples, int(np.prod(column.shape[1:])))
+    absent = np.asarray(masked.any(axis=1))
+    if np.any(absent != masked.all(axis=1)):
+        refuse(field, column, "part of a row is masked")
+    return np.logical_not(absent)

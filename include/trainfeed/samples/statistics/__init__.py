@@ -1,0 +1,8 @@
+"""Statistics of samples, taken in parts and merged."""
+
+from trainfeed.samples.statistics._statistics import FieldStatistics, Statistics
+
+__all__ = [
+    "FieldStatistics",
+    "Statistics",
+]

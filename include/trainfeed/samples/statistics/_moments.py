@@ -1,0 +1,149 @@
+"""How many numbers there were, their mean, spread and range; and what sketches keep of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.samples.statistics._histogram import Histogram
+from trainfeed.samples.statistics._top_values import TopValues, merged_top
+
+__all__ = ["Moments", "Taken"]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Some finite numbers: how many, mean, sum of squared distances from it, and range."""
+
+    values: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, numbers: NDArray[Any], floats: NDArray[np.float64]) -> Moments:
+        """Return those of finite numbers, shape ``(n,)``, given as they are and as floats."""
+        if not numbers.size:
+            return cls()
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = float(floats.mean())
+            distances = floats - mean
+            squares = float(np.square(distances, out=distances).sum())
+        # Adding zero makes -0.0 0.0; which of the two is the least would depend on the processor.
+        return cls(numbers.size, mean, squares, numbers.min().item() + 0, numbers.max().item() + 0)
+
+    @classmethod
+    def of_counts(cls, values: NDArray[np.int64], counts: NDArray[np.int64]) -> Moments:
+        """Return those of ascending numbers that occur so often each."""
+        if not (num := int(counts.sum())):
+            return cls()
+        mean = int(values @ counts) / num
+        squares = float((np.square(values - mean) * counts).sum())
+        found = values[counts > 0]
+        return cls(num, mean, squares, int(found[0]), int(found[-1]))
+
+    def merged(self, other: Moments) -> Moments:
+        """Return those of both."""
+        if self.low is None or self.high is None:
+            return other
+        if other.low is None or other.high is None:
+            return self
+        values = self.values + other.values
+        distance = other.mean - self.mean
+        share = other.values / values
+        return Moments(
+            values,
+            self.mean + distance * share,
+            self.squares + other.squares + distance * distance * self.values * share,
+            min(self.low, other.low),
+            max(self.high, other.high),
+        )
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Moments:
+        """Return what ``to_json`` gave."""
+        if not (values := int(value["values"])):
+            return cls()
+        known = value["mean"] is not None
+        mean, std = (float(value["mean"]), float(value["std"])) if known else (math.inf, math.inf)
+        return cls(values, mean, std * std * values, value["min"], value["max"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return number, range, mean and standard deviation; those are None where they overflow."""
+        mean = std = None
+        if self.values and math.isfinite(self.squares):
+            mean, std = self.mean, math.sqrt(self.squares / self.values)
+        return {
+            "values": self.values,
+            "min": self.low,
+            "max": self.high,
+            "mean": mean,
+            "std": std,
+        }
+
+
+@dataclass
+class Taken:
+    """What is known of numbers: all of it can be merged.
+
+    Attributes:
+        moments: Of those that are finite.
+        not_finite: How many others there are.
+        histogram: Of the finite ones, None when it was not asked for or is not known.
+        top: The most frequent of integers, None as for ``histogram``.
+    """
+
+    moments: Moments
+    not_finite: int
+    histogram: Histogram | None
+    top: TopValues | None
+
+    def take(self, block: NDArray[Any]) -> None:
+        """Take numbers, shape ``(n,)``."""
+        finite = block
+        if block.dtype.kind == "f" and not (is_finite := np.isfinite(block)).all():
+            finite = block[is_finite]
+            self.not_finite += len(block) - len(finite)
+        floats = finite.astype(np.float64, copy=False)
+        self.moments = self.moments.merged(Moments.of(finite, floats))
+        if self.histogram is not None:
+            self.histogram.add(floats)
+        if self.top is not None:
+            self.top.add_numbers(finite)
+
+    def copy(self) -> Taken:
+        """Return the same, to be changed."""
+        histogram = None if self.histogram is None else self.histogram.copy()
+        top = None if self.top is None else self.top.copy()
+        return Taken(self.moments, self.not_finite, histogram, top)
+
+    def merge(self, other: Taken) -> None:
+        """Take what ``other`` has taken."""
+        self.moments = self.moments.merged(other.moments)
+        self.not_finite += other.not_finite
+        if self.histogram is not None and other.histogram is not None:
+            self.histogram.merge(other.histogram)
+        else:
+            self.histogram = None
+        self.top = merged_top(self.top, other.top)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the moments say, how many are not finite, and what the sketches say."""
+        entries: dict[str, Any] = {"values": self.moments.values, "not_finite": self.not_finite}
+        entries |= self.moments.to_json()
+        if (histogram := self.histogram) is not None:
+            entries["histogram"] = histogram.to_json()
+            entries["quantiles"] = None
+            if self.moments.values:
+                entries["quantiles"] = histogram.quantiles(self.moments.low, self.moments.high)
+            if histogram.is_exact:
+                entries |= {"top": histogram.top(), "top_error": 0, "top_skipped": 0}
+        if self.top is not None:
+            entries |= self.top.to_json()
+        return entries

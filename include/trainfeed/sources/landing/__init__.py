@@ -1,0 +1,21 @@
+"""Landing files: records of a topic partition, as the source gave them."""
+
+from trainfeed.sources.landing._landing_file import LandingFile
+from trainfeed.sources.landing._landing_format import (
+    BATCH_ROWS,
+    LANDING_SCHEMA,
+    landing_folder,
+    landing_name,
+    partition_folder,
+)
+from trainfeed.sources.landing._landing_writer import LandingWriter
+
+__all__ = [
+    "BATCH_ROWS",
+    "LANDING_SCHEMA",
+    "LandingFile",
+    "LandingWriter",
+    "landing_folder",
+    "landing_name",
+    "partition_folder",
+]

@@ -1,0 +1,280 @@
+"""Reads log files line by line, as batches of ``LANDING_SCHEMA``.
+
+A line ends at LF, and one CR before that LF belongs to the end; a last line without LF is a record,
+an empty line is one of 0 bytes. Its offset is the place of its first byte in the decompressed
+stream. A plain file may be read in ranges: a line belongs to the range in which it starts, so any
+cut of a file gives the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trainfeed.errors import FormatError, TruncatedError
+from trainfeed.sources.landing import BATCH_ROWS, LANDING_SCHEMA
+from trainfeed.sources.logs._logs_names import COMPRESSIONS
+from trainfeed.storage import Location
+
+__all__ = ["LineRange", "iter_lines"]
+
+# Read at once, and so about the most that is held besides one line.
+_BLOCK_BYTES: Final = 4 << 20
+# Beyond the end of its range only the rest of one line is wanted.
+_REST_BYTES: Final = 64 << 10
+_LF, _CR = 10, 13
+
+
+@dataclass(frozen=True)
+class LineRange:
+    """Which lines of a log file are wanted, and what holds for all of them.
+
+    Attributes:
+        location: The file.
+        compression: none, gzip or zstd.
+        size_bytes: Length of the file as stored.
+        start: First byte of the range, as stored; 0 unless the file is plain.
+        end: Byte behind the range, as stored; ``size_bytes`` unless the file is plain.
+        timestamp_ms: Given to every record, for a line has no time of its own.
+        max_line_bytes: A longer line is an error.
+        needs_lf: Whether a last line without LF is an error.
+    """
+
+    location: Location
+    compression: str
+    size_bytes: int
+    start: int
+    end: int
+    timestamp_ms: int
+    max_line_bytes: int
+    needs_lf: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end <= self.size_bytes:
+            raise ValueError(f"expected 0 <= start <= end <= size_bytes, got {self}")
+        if self.compression != "none" and (self.start, self.end) != (0, self.size_bytes):
+            raise ValueError(f"expected the whole of a compressed file, got {self}")
+
+
+def iter_lines(span: LineRange) -> Iterator[pa.RecordBatch]:
+    """Yield the lines that start in the range, by ascending offset.
+
+    Returns:
+        Batches of ``LANDING_SCHEMA``, 1 to ``BATCH_ROWS`` rows each; they stay valid.
+
+    Raises:
+        FormatError: The file does not decompress, or has a line that is too long.
+        TruncatedError: The file ends before ``size_bytes``.
+        StorageError: It cannot be read.
+    """
+    with closing(span.location.open_read()) as file:
+        if span.compression == "none":
+            yield from _iter_plain(file, span)
+        else:
+            yield from _iter_compressed(file, span)
+
+
+def _iter_plain(file: BinaryIO, span: LineRange) -> Iterator[pa.RecordBatch]:
+    _refuse_compressed(file, span)
+    start = _first_line(file, span)
+    if start is None:
+        return
+    lines = _Lines(span, start, stop=span.end)
+    file.seek(start)
+    position = start
+    while position < span.size_bytes and not lines.done:
+        wanted = min(_BLOCK_BYTES, max(span.end - position, _REST_BYTES))
+        block = _read(file, span, position, wanted)
+        position += len(block)
+        yield from lines.feed(block)
+    yield from lines.end()
+
+
+def _iter_compressed(file: BinaryIO, span: LineRange) -> Iterator[pa.RecordBatch]:
+    _refuse_no_bytes(span)
+    lines = _Lines(span, 0, stop=None)
+    blocks = _iter_decompressed(file, span)
+    for block in blocks:
+        yield from lines.feed(block)
+    yield from lines.end()
+
+
+def _refuse_no_bytes(span: LineRange) -> None:
+    """Refuse a compressed file without a byte: even one without a line has a head and an end."""
+    if not span.size_bytes:
+        raise FormatError(
+            f"expected {span.compression}, as the file's name says, got 0 bytes; nothing was"
+            " published; write the file again, or remove or hide it if no line is missing",
+            path=span.location.uri,
+        )
+
+
+def _iter_decompressed(file: BinaryIO, span: LineRange) -> Iterator[bytes]:
+    """Yield what all members or frames of the file hold, one after another."""
+    try:
+        with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), span.compression) as stream:
+            while block := stream.read(_BLOCK_BYTES):
+                yield block
+    except (pa.ArrowException, OSError) as error:
+        # With a number it comes from the operating system and says nothing about the bytes.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise FormatError(
+            f"expected {span.compression}, as the file's name says, got what does not decompress:"
+            f" {str(error).lower()}; nothing was published; replace the file or rename it",
+            path=span.location.uri,
+        ) from error
+
+
+def _refuse_compressed(file: BinaryIO, span: LineRange) -> None:
+    """Refuse a compressed file whose name does not say so: its lines would be rubbish."""
+    if span.start:
+        return
+    head = file.read(max(len(compression.magic) for compression in COMPRESSIONS))
+    for compression in COMPRESSIONS:
+        if head.startswith(compression.magic):
+            raise FormatError(
+                f"expected lines, got {compression.name} by the first bytes; nothing was published;"
+                f" let the file's name end with {compression.suffix}",
+                path=span.location.uri,
+            )
+
+
+def _first_line(file: BinaryIO, span: LineRange) -> int | None:
+    """Return where the first line of the range starts; None when it has no start of a line."""
+    if span.start == 0:
+        return 0 if span.end else None
+    # The byte before tells whether a line starts with the range.
+    position = span.start - 1
+    file.seek(position)
+    while position < span.end - 1:
+        block = _read(file, span, position, min(_BLOCK_BYTES, span.end - 1 - position))
+        found = block.find(b"\n")
+        if found >= 0:
+            return position + found + 1
+        position += len(block)
+    return None
+
+
+def _read(file: BinaryIO, span: LineRange, position: int, num_bytes: int) -> bytes:
+    block = file.read(min(num_bytes, span.size_bytes - position))
+    if not block:
+        raise TruncatedError(
+            f"expected {span.size_bytes} bytes, got {position}", path=span.location.uri
+        )
+    return block
+
+
+class _Lines:
+    """Cuts blocks into lines.
+
+    Args:
+        span: For limits and messages.
+        offset: Place of the first byte that will be fed.
+        stop: Lines that start here or later are left out; None for none.
+    """
+
+    def __init__(self, span: LineRange, offset: int, *, stop: int | None) -> None:
+        self._span = span
+        self._stop = stop
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._offset = offset
+
+    @property
+    def done(self) -> bool:
+        """Whether the next line does not belong to the range."""
+        return self._stop is not None and self._offset >= self._stop
+
+    def feed(self, block: bytes) -> Iterator[pa.RecordBatch]:
+        """Yield the lines that end in ``block``."""
+        end = block.rfind(b"\n") + 1
+        if not end:
+            self._keep(block)
+            return
+        data = b"".join((*self._pending, block[:end]))
+        self._pending, self._pending_bytes = [], 0
+        yield from self._cut(data)
+        if end < len(block):
+            self._keep(block[end:])
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """Yield the last line when no LF ends it."""
+        if self._pending and not self.done:
+            if self._span.needs_lf:
+                raise self._cut_off()
+            data = b"".join((*self._pending, b"\n"))
+            # One CR belongs to the end of a line only with an LF behind it.
+            yield from self._cut(data, has_end=False)
+        self._pending = []
+
+    def _keep(self, block: bytes) -> None:
+        self._pending.append(block)
+        self._pending_bytes += len(block)
+        if self._pending_bytes > self._span.max_line_bytes + 1:  # the last may be a CR
+            raise self._too_long(self._offset)
+
+    def _cut(self, data: bytes, *, has_end: bool = True) -> Iterator[pa.RecordBatch]:
+        symbols = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero(symbols == _LF)
+        starts = np.empty_like(ends)
+        starts[0] = 0
+        starts[1:] = ends[:-1] + 1
+        lengths = ends - starts
+        if has_end:
+            has_cr = (lengths > 0) & (symbols[ends - 1] == _CR)
+            if has_cr.any():
+                lengths -= has_cr
+                data = data.replace(b"\r\n", b"\n")
+        if lengths.max() > self._span.max_line_bytes:
+            raise self._too_long(self._offset + int(starts[lengths.argmax()]))
+        offsets = starts + self._offset
+        self._offset += len(symbols)
+        batch = self._batch(offsets, lengths, data.replace(b"\n", b""))
+        if self._stop is not None:
+            batch = batch.slice(0, int(np.searchsorted(offsets, self._stop)))
+        for row in range(0, len(batch), BATCH_ROWS):
+            yield batch.slice(row, BATCH_ROWS)
+
+    def _batch(
+        self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], values: bytes
+    ) -> pa.RecordBatch:
+        count = len(offsets)
+        ends = np.zeros(count + 1, np.int32)
+        np.cumsum(lengths, out=ends[1:])
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(values)]
+        columns = {
+            "offset": pa.array(offsets),
+            "timestamp": pa.array(np.full(count, self._span.timestamp_ms, np.int64)),
+            "timestamp_type": pa.array(np.zeros(count, np.int8)),
+            "key": pa.nulls(count, pa.binary()),
+            "value": pa.Array.from_buffers(pa.binary(), count, buffers),
+            "headers": pa.nulls(count, LANDING_SCHEMA.field("headers").type),
+        }
+        return pa.RecordBatch.from_arrays(
+            [columns[name] for name in LANDING_SCHEMA.names], schema=LANDING_SCHEMA
+        )
+
+    def _cut_off(self) -> FormatError:
+        return FormatError(
+            f"expected a last line that ends with LF, got one of {self._pending_bytes} bytes that"
+            " does not: the file may have been cut; nothing was published; write it again, or set"
+            " source.logs.cut_line: keep in dataset.yaml if such a line is a record",
+            path=self._span.location.uri,
+            offset_bytes=self._offset,
+        )
+
+    def _too_long(self, offset: int) -> FormatError:
+        return FormatError(
+            f"expected lines of at most {self._span.max_line_bytes} bytes, got a longer one;"
+            " nothing was published; raise source.logs.max_line_bytes in dataset.yaml, or replace"
+            " the file",
+            path=self._span.location.uri,
+            offset_bytes=offset,
+        )

@@ -1,0 +1,72 @@
+"""What a data set is: the model of ``dataset.yaml``, read strictly and checked as a whole."""
+
+from __future__ import annotations
+
+from trainfeed.specification._dataset_part import (
+    CountCheck,
+    NullRatioCheck,
+    OutputSpec,
+    QualityCheck,
+    QuarantineRatioCheck,
+    RangeCheck,
+    ResourceSpec,
+    RetentionSpec,
+    TrainSpec,
+)
+from trainfeed.specification._fingerprint import fingerprint_fields
+from trainfeed.specification._json_schema import json_schema, json_schema_text
+from trainfeed.specification._load import (
+    SPEC_FILE,
+    load_spec,
+    load_specs,
+    spec_folders,
+    spec_or_error,
+)
+from trainfeed.specification._logs import LogsSourceSpec, expand_path, logs_root
+from trainfeed.specification._model import DatasetSpec
+from trainfeed.specification._modules import read_module
+from trainfeed.specification._problems import did_you_mean, nearest
+from trainfeed.specification._source_part import (
+    FieldSpec,
+    KafkaSourceSpec,
+    PreprocessSpec,
+    RecordedSourceSpec,
+    SourceSpec,
+    SplitSpec,
+)
+from trainfeed.specification._spec_values import check_dataset_name, check_name
+
+__all__ = [
+    "SPEC_FILE",
+    "CountCheck",
+    "DatasetSpec",
+    "FieldSpec",
+    "KafkaSourceSpec",
+    "LogsSourceSpec",
+    "NullRatioCheck",
+    "OutputSpec",
+    "PreprocessSpec",
+    "QualityCheck",
+    "QuarantineRatioCheck",
+    "RangeCheck",
+    "RecordedSourceSpec",
+    "ResourceSpec",
+    "RetentionSpec",
+    "SourceSpec",
+    "SplitSpec",
+    "TrainSpec",
+    "check_dataset_name",
+    "check_name",
+    "did_you_mean",
+    "expand_path",
+    "fingerprint_fields",
+    "json_schema",
+    "json_schema_text",
+    "load_spec",
+    "load_specs",
+    "logs_root",
+    "nearest",
+    "read_module",
+    "spec_folders",
+    "spec_or_error",
+]

@@ -1,0 +1,160 @@
+"""The rules that look at more than one field of a specification, or at its folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from trainfeed.errors import ConfigError, SpecError, WindowError
+from trainfeed.specification._dataset_part import NullRatioCheck, QualityCheck, RangeCheck
+from trainfeed.specification._logs import expand_path
+from trainfeed.specification._model import DatasetSpec
+from trainfeed.specification._problems import Place, did_you_mean
+from trainfeed.specification._source_part import FieldSpec
+from trainfeed.specification._spec_values import MILLIONTHS, RESERVED_NAMES, check_name
+from trainfeed.window import Schedule
+
+__all__ = ["Contradiction", "contradictions"]
+
+# More than a cron expression needs to repeat its pattern within a week.
+_LOOKED_AT = 32
+_RESERVED_SPLITS = ("late", "quarantine")
+
+
+class Contradiction(NamedTuple):
+    """What does not fit: the field's place, and what to say."""
+
+    place: Place
+    text: str
+
+
+def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
+    """Everything in ``spec`` that does not fit together."""
+    yield from _name(spec)
+    yield from _ticks(spec)
+    yield from _topics(spec)
+    yield from _folders(spec)
+    yield from _modules(spec)
+    yield from _split_names(spec.split.millionths)
+    yield from _shares(spec.split.millionths)
+    yield from _split_by(spec)
+    for number, check in enumerate(spec.quality):
+        yield from _checked_field(spec, check, ("quality", number, "field"))
+
+
+def _name(spec: DatasetSpec) -> Iterator[Contradiction]:
+    if spec.name in RESERVED_NAMES:
+        text = f"expected a name that is not reserved, got {spec.name!r}; choose another"
+        yield Contradiction(("name",), text)
+    folder = spec.folder.name
+    if spec.name != folder:
+        text = f"expected the name of its folder, {folder!r}, got {spec.name!r}; rename one"
+        yield Contradiction(("name",), text)
+
+
+def _ticks(spec: DatasetSpec) -> Iterator[Contradiction]:
+    field = "start"
+    try:
+        Schedule(spec.schedule, spec.start)
+        field = "end"
+        spec.schedule_model()
+    except WindowError as error:
+        yield Contradiction((field,), str(error))
+    except ConfigError as error:
+        yield Contradiction(("schedule",), str(error))
+
+
+def _topics(spec: DatasetSpec) -> Iterator[Contradiction]:
+    for topic, count in Counter(topic.topic for topic in spec.source.kafka).items():
+        if count > 1:
+            text = (
+                f"expected every topic once, got {topic!r} {count} times; positions are named by"
+                " topic, so one data set cannot have it from two clusters"
+            )
+            yield Contradiction(("source", "kafka"), text)
+
+
+def _folders(spec: DatasetSpec) -> Iterator[Contradiction]:
+    """Whether the first intervals have folders of their own, as far as the schedule is right."""
+    if spec.source.logs is None or next(_ticks(spec), None) is not None:
+        return
+    names: dict[str, str] = {}
+    for interval in islice(spec.schedule_model().intervals(), _LOOKED_AT):
+        folder = expand_path(spec.source.logs.path, interval)
+        other = names.setdefault(folder, interval.name)
+        if other != interval.name:
+            text = (
+                f"expected a folder for every interval, got {folder!r} for {other} and"
+                f" {interval.name}; put what the schedule {spec.schedule!r} counts into the path,"
+                " as in {start:%Y-%m-%dT%H%M}"
+            )
+            yield Contradiction(("source", "logs", "path"), text)
+            return
+
+
+def _modules(spec: DatasetSpec) -> Iterator[Contradiction]:
+    entries: dict[Place, str] = {("preprocess", "function"): spec.preprocess.module}
+    if spec.train is not None:
+        entries["train", "entry"] = spec.train.module
+    for place, module in entries.items():
+        if not (spec.folder / f"{module}.py").is_file():
+            there = sorted(path.stem for path in spec.folder.glob("*.py"))
+            hint = did_you_mean(module, there) if there else "add it"
+            text = f"expected the file {module}.py beside the specification, got none; {hint}"
+            yield Contradiction(place, text)
+
+
+def _split_names(names: Mapping[str, int]) -> Iterator[Contradiction]:
+    for name in names:
+        try:
+            check_name(name, what="split")
+        except SpecError as error:
+            yield Contradiction(("split", name), str(error))
+        if name in _RESERVED_SPLITS:
+            text = f"expected a split name that is not reserved, got {name!r}; choose another"
+            yield Contradiction(("split", name), text)
+
+
+def _shares(shares: Mapping[str, int]) -> Iterator[Contradiction]:
+    if (total := sum(shares.values())) != MILLIONTHS:
+        terms = " + ".join(f"{name} {_decimal(share)}" for name, share in shares.items())
+        text = f"expected shares that sum to 1, got {_decimal(total)} ({terms or 'no split'})"
+        yield Contradiction(("split",), text)
+
+
+def _split_by(spec: DatasetSpec) -> Iterator[Contradiction]:
+    for number, name in enumerate(spec.split.by or ()):
+        place: Place = ("split", "by", number)
+        field = spec.fields.get(name)
+        if field is None:
+            yield _unknown_field(spec.fields, name, place)
+        elif None in field.shape:
+            text = f"expected a field of fixed shape, got {name!r} of any length; choose another"
+            yield Contradiction(place, text)
+
+
+def _checked_field(spec: DatasetSpec, check: QualityCheck, place: Place) -> Iterator[Contradiction]:
+    if not isinstance(check, NullRatioCheck | RangeCheck):
+        return
+    name = check.field
+    field = spec.fields.get(name)
+    if field is None:
+        yield _unknown_field(spec.fields, name, place)
+    elif isinstance(check, NullRatioCheck) and not field.optional:
+        text = f"expected an optional field, got {name!r}, which is never absent; drop the check"
+        yield Contradiction(place, text)
+    elif isinstance(check, RangeCheck) and not field.is_numeric:
+        text = f"expected a numeric field, got {name!r} of dtype {field.dtype}; choose another"
+        yield Contradiction(place, text)
+
+
+def _unknown_field(fields: Mapping[str, FieldSpec], name: str, place: Place) -> Contradiction:
+    hint = did_you_mean(name, fields)
+    return Contradiction(place, f"expected a field of the schema, got {name!r}; {hint}")
+
+
+def _decimal(millionths: int) -> str:
+    whole, rest = divmod(millionths, MILLIONTHS)
+    return f"{whole}.{rest:06d}".rstrip("0").rstrip(".")

@@ -1,0 +1,250 @@
+"""What comes out of a data set: files, gates, training, what is kept, what it may cost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from trainfeed.specification._part import Part
+from trainfeed.specification._spec_values import (
+    Duration,
+    EntryPoint,
+    FieldName,
+    Name,
+    Number,
+    Size,
+    Text,
+    WrongValueError,
+)
+
+__all__ = [
+    "CountCheck",
+    "NullRatioCheck",
+    "OutputSpec",
+    "QualityCheck",
+    "QuarantineRatioCheck",
+    "RangeCheck",
+    "ResourceSpec",
+    "RetentionSpec",
+    "TrainSpec",
+]
+
+_MAX_SHARDS = 100_000  # shard names have five digits
+_LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
+_DEFAULT_LEVELS = {"zstd": 1, "gzip": 6}
+
+Ratio = Annotated[Number, Field(ge=0, le=1)]
+Severity: TypeAlias = Literal["block", "warn"]
+
+
+def _default_codec(fields: dict[str, Any]) -> Literal["none", "zstd"]:
+    return "none" if fields.get("format") == "tfrecord" else "zstd"
+
+
+class OutputSpec(Part):
+    """The files of a version.
+
+    Attributes:
+        format: Format of the shards: RecordIO, or TFRecord files of Examples.
+        codec: How their chunks are compressed; zstd where the file says nothing. TFRecord files of
+            a data set are never compressed.
+        level: Compression level; the codec's default where the file gives none, None for
+            codecs that have no levels.
+        chunk_bytes: Record bytes, before compression, at which a chunk is closed; of TFRecord a run
+            of records that is read at once.
+        shards: Number of shards per split, or None: then ``samples_per_shard`` decides.
+        samples_per_shard: Aim for the size of a shard, or None: then ``shards`` decides.
+        positions: Whether the position of every sample is published.
+    """
+
+    format: Literal["recordio", "tfrecord"] = "recordio"
+    codec: Literal["none", "snappy", "gzip", "lz4", "zstd"] = Field(
+        default_factory=_default_codec, json_schema_extra={"default": "zstd"}
+    )
+    level: Annotated[int | None, Field(validate_default=True)] = None
+    chunk_bytes: Annotated[Size, Field(ge=1, le=32 << 20)] = 1 << 20
+    shards: Annotated[int, Field(ge=1, le=_MAX_SHARDS)] | None = None
+    samples_per_shard: Annotated[
+        Annotated[int, Field(ge=1)] | None, Field(validate_default=True)
+    ] = None
+    positions: bool = True
+
+    @field_validator("codec")
+    @classmethod
+    def _fits_the_format(cls, codec: str, info: ValidationInfo) -> str:
+        if info.data.get("format") == "tfrecord" and codec != "none":
+            # Compressed as a whole, as TFRecord is, a shard could only be read from its start.
+            raise WrongValueError("codec none beside format tfrecord", "leave it out")
+        return codec
+
+    @field_validator("level")
+    @classmethod
+    def _fits_the_codec(cls, level: int | None, info: ValidationInfo) -> int | None:
+        codec = info.data.get("codec")
+        if level is None or codec is None:
+            return _DEFAULT_LEVELS.get(codec or "")
+        if codec not in _LEVELS:
+            raise WrongValueError(f"no level beside codec {codec}", "leave it out")
+        low, high = _LEVELS[codec]
+        if not low <= level <= high:
+            raise WrongValueError(f"a level of {codec} from {low} to {high}")
+        return level
+
+    @field_validator("samples_per_shard")
+    @classmethod
+    def _is_the_only_aim(cls, samples: int | None, info: ValidationInfo) -> int | None:
+        if info.data.get("shards") is None:
+            return 100_000 if samples is None else samples
+        if samples is not None:
+            raise WrongValueError("one of shards and samples_per_shard", "leave one out")
+        return None
+
+
+class _Check(Part):
+    """What all checks have in common.
+
+    Attributes:
+        check: Which one it is.
+        severity: Whether a failure blocks publication, or only warns.
+        field: The field of the schema that it looks at.
+        min: The least that is allowed.
+        max: The most that is allowed.
+    """
+
+    severity: Severity = "block"
+
+
+def _require_range(low: float | None, high: float | None) -> None:
+    if low is None and high is None:
+        raise WrongValueError("min, max or both, got neither", shows_got=False)
+    if low is not None and high is not None and low > high:
+        raise WrongValueError(f"min at most max, got {low} and {high}", shows_got=False)
+
+
+class QuarantineRatioCheck(_Check):
+    """Quarantined records are at most ``max`` of all that were read."""
+
+    check: Literal["quarantine_ratio"]
+    max: Ratio
+
+
+class CountCheck(_Check):
+    """The number of samples of the version, all splits together, lies in [min, max]."""
+
+    check: Literal["count"]
+    min: Annotated[int, Field(ge=0)] | None = None
+    max: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _has_a_range(self) -> CountCheck:
+        _require_range(self.min, self.max)
+        return self
+
+
+class NullRatioCheck(_Check):
+    """An optional ``field`` is absent in at most ``max`` of the samples."""
+
+    check: Literal["null_ratio"]
+    field: FieldName
+    max: Ratio
+
+
+class RangeCheck(_Check):
+    """Every value of a numeric ``field`` lies in [min, max]."""
+
+    check: Literal["range"]
+    field: FieldName
+    min: Number | None = None
+    max: Number | None = None
+
+    @model_validator(mode="after")
+    def _has_a_range(self) -> RangeCheck:
+        _require_range(self.min, self.max)
+        return self
+
+
+QualityCheck: TypeAlias = Annotated[
+    QuarantineRatioCheck | CountCheck | NullRatioCheck | RangeCheck, Field(discriminator="check")
+]
+
+
+class TrainSpec(Part):
+    """The training that follows a version.
+
+    Attributes:
+        entry: ``module:name`` of a function in the data set's folder.
+        window: How many intervals it reads: the published one and those before it.
+        launcher: Where it runs.
+        ranks: How many processes it has.
+        metric: The metric that ``min`` is about.
+        min: The least value of ``metric`` with which the training counts as successful.
+        wait: How long it waits until every interval of the window is published.
+    """
+
+    entry: EntryPoint
+    window: Annotated[int, Field(ge=1, le=10_000)] = 1
+    launcher: Literal["local"] = "local"
+    ranks: Annotated[int, Field(ge=1, le=1024)] = 1
+    metric: Name | None = None
+    min: Number | None = None
+    wait: Duration = timedelta(days=1)
+
+    @property
+    def module(self) -> str:
+        """Name of the module, without ``.py``."""
+        return self.entry.partition(":")[0]
+
+    @property
+    def function_name(self) -> str:
+        """Name of the function in its module."""
+        return self.entry.partition(":")[2]
+
+    @field_validator("min")
+    @classmethod
+    def _has_a_metric(cls, least: float | None, info: ValidationInfo) -> float | None:
+        if least is not None and info.data.get("metric", "") is None:
+            raise WrongValueError("a metric beside min", "say which metric this bounds")
+        return least
+
+
+class RetentionSpec(Part):
+    """Which generations of an interval are kept; ``trainfeed prune`` removes the others.
+
+    Attributes:
+        keep_generations: How many of the newest ones.
+        keep_days: For how many days after its publication one is kept beyond that.
+    """
+
+    keep_generations: Annotated[int, Field(ge=1)] = 3
+    keep_days: Annotated[int, Field(ge=1)] | None = None
+
+
+class ResourceSpec(Part):
+    """What a build may use; nothing here changes what it produces.
+
+    Attributes:
+        pool: Scheduler pool of the tasks that read the source.
+        max_active_runs: How many intervals are built at once. Runs that wait for log files do not
+            count; of those that have them, this many are planned, checked and published at once.
+        records_per_task: Source records that one task of a stage takes, about.
+        memory_bytes: Bound for what one task sorts in memory; what is more goes through files. A
+            sample may take an eighth of it.
+        processes: How many processes a task runs the preprocessing function in.
+        worker_memory_bytes: Memory that one of these processes may take; beyond it is ended.
+        time_limit: How long one of them may take for its part of a task.
+    """
+
+    pool: Text | None = None
+    max_active_runs: Annotated[int, Field(ge=1)] = 4
+    records_per_task: Annotated[int, Field(ge=1)] = 100_000
+    memory_bytes: Annotated[Size, Field(ge=1 << 20, lt=1 << 31)] = 512 << 20
+    processes: Annotated[int, Field(ge=1, le=256)] = 1
+    worker_memory_bytes: Annotated[Size, Field(ge=256 << 20)] = 4 << 30
+    time_limit: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(hours=1)
+
+    @property
+    def task_memory_bytes(self) -> int:
+        """``memory_bytes`` of a task that runs alone; quarantined records may take as much."""
+        return self.memory_bytes

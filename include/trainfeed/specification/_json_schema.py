@@ -1,0 +1,115 @@
+"""The JSON Schema of ``dataset.yaml``: what editors complete, describe and check.
+
+It is made of the model, so it cannot disagree with it; what fields mean is taken from the
+``Attributes`` of the models' docstrings. Rules that look at more than one field are not in it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from datetime import timedelta
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from trainfeed.specification._model import DatasetSpec
+
+__all__ = ["json_schema", "json_schema_text"]
+
+_ATTRIBUTE: Final = re.compile(r"(?m)^    (\w+): (.*(?:\n {8}.*)*)")
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema, as JSON: draft 2020-12, every property with a description."""
+    schema = DatasetSpec.model_json_schema(by_alias=True, schema_generator=_Generator)
+    return {
+        "$schema": GenerateJsonSchema.schema_dialect,
+        "title": "A data set of trainfeed: dataset.yaml",
+        **{key: value for key, value in schema.items() if key != "title"},
+    }
+
+
+def json_schema_text() -> str:
+    """The schema as the text of a file."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+class _Generator(GenerateJsonSchema):
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Describe the model and its fields by its docstring, and allow what validators convert."""
+        made = super().model_schema(schema)
+        model: type[BaseModel] = schema["cls"]
+        made["description"] = _summary(model)
+        for name, described in _attributes(model).items():
+            field = model.model_fields[name]
+            made["properties"][field.alias or name]["description"] = described
+        return _ACCEPTED.get(model.__name__, _as_it_is)(made)
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Give the default as the file would have it; None is what a left out field means."""
+        made = self.generate_inner(schema["schema"])
+        default = schema.get("default")
+        if isinstance(default, timedelta):
+            default = _duration(default)
+        return {**made, "default": default} if isinstance(default, str | int) else made
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - overrides
+        """Give fields no titles: they would repeat the names."""
+        return False
+
+
+def _duration(value: timedelta) -> str:
+    seconds = int(value.total_seconds())
+    units = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
+    unit, length = next(unit for unit in units if seconds % unit[1] == 0)
+    return f"{seconds // length}{unit}" if seconds else "0s"
+
+
+def _summary(model: type[BaseModel]) -> str:
+    text = inspect.getdoc(model) or ""
+    return _plain(text.partition("\n\n")[0])
+
+
+def _attributes(model: type[BaseModel]) -> dict[str, str]:
+    """What the docstrings of a model, and of those it derives from, say of its fields."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        _, _, section = (inspect.getdoc(base) or "").partition("Attributes:\n")
+        if base.__module__ == model.__module__:
+            found |= {name: _plain(text) for name, text in _ATTRIBUTE.findall(section)}
+    return {name: text for name, text in found.items() if name in model.model_fields}
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text.replace("``", "`")).strip()
+
+
+def _as_it_is(schema: JsonSchemaValue) -> JsonSchemaValue:
+    return schema
+
+
+def _source(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """One source, and one topic without the list around it."""
+    topics = schema["properties"]["kafka"]
+    schema["properties"]["kafka"] = {
+        "description": topics.pop("description"),
+        "anyOf": [topics["items"], topics],
+    }
+    return {**schema, "minProperties": 1, "maxProperties": 1}
+
+
+def _split(schema: JsonSchemaValue) -> JsonSchemaValue:
+    fields = schema["properties"]["by"]
+    named = next(part for part in fields["anyOf"] if part.get("type") == "array")
+    schema["properties"]["by"] = {
+        "description": fields["description"],
+        "anyOf": [{"const": "record"}, {**named, "minItems": 1, "uniqueItems": True}],
+    }
+    return schema
+
+
+_ACCEPTED: Final = {"SourceSpec": _source, "SplitSpec": _split}

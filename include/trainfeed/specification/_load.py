@@ -1,0 +1,112 @@
+"""Reads specifications from their folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from trainfeed.errors import ConfigError, FormatError, NotFoundError, SpecError, StorageError
+from trainfeed.paths import FilePath, open_regular
+from trainfeed.specification._checks import contradictions
+from trainfeed.specification._model import DatasetSpec
+from trainfeed.specification._problems import Problem, RefusedError, did_you_mean, spec_error
+from trainfeed.specification._validation import line_of, validate
+from trainfeed.specification._yaml import read_yaml
+
+__all__ = ["SPEC_FILE", "load_spec", "load_specs", "spec_folders", "spec_or_error"]
+
+SPEC_FILE: Final = "dataset.yaml"
+# Ten thousand fields of a line each.
+_MAX_BYTES = 256 << 10
+
+
+def load_spec(folder: FilePath) -> DatasetSpec:
+    """The specification in ``folder``, right in itself; no other file is opened.
+
+    Raises:
+        SpecError: With a line for everything that is wrong: file, line, field, what was
+            expected and got, what to do.
+    """
+    folder = Path(folder)
+    file = folder / SPEC_FILE
+    try:
+        return _parse(_read(file), folder.absolute())
+    except RefusedError as refused:
+        raise spec_error(file, refused.problems) from None
+
+
+def load_specs(datasets: FilePath) -> list[DatasetSpec | SpecError]:
+    """All specifications below ``datasets``, in order of their folders' names.
+
+    A wrong one is in the list as its error, so that it does not take the others down.
+
+    Raises:
+        ConfigError: ``datasets`` is no folder that can be listed.
+    """
+    return [spec_or_error(folder) for folder in spec_folders(datasets)]
+
+
+def spec_folders(datasets: FilePath) -> list[Path]:
+    """The folders of all data sets below ``datasets``, in order of their names; opens none.
+
+    Folders that start with ``.`` or ``_`` are no data sets.
+
+    Raises:
+        ConfigError: ``datasets`` is no folder that can be listed.
+    """
+    try:
+        folders = [path for path in Path(datasets).iterdir() if path.is_dir()]
+    except OSError as error:
+        raise ConfigError(
+            f"expected a folder of data sets, got {str(datasets)!r} ({error.strerror});"
+            " set TRAINFEED_DATASETS"
+        ) from error
+    names = [folder for folder in folders if not folder.name.startswith((".", "_"))]
+    return sorted(names, key=lambda folder: folder.name)
+
+
+def spec_or_error(folder: FilePath) -> DatasetSpec | SpecError:
+    """The specification in ``folder``, or what is wrong with it."""
+    try:
+        return load_spec(folder)
+    except SpecError as error:
+        return error
+
+
+def _read(file: Path) -> str:
+    try:
+        with open_regular(file) as stream:
+            data = stream.read(_MAX_BYTES + 1)
+    except NotFoundError:
+        text = f"expected a specification, got no such file; {_missing_hint(file)}"
+        raise RefusedError(Problem(1, (), text)) from None
+    except FormatError as error:  # a pipe, for instance, which would be waited for
+        text = "expected a regular file, got a folder, a pipe or a device"
+        raise RefusedError(Problem(1, (), text)) from error
+    except StorageError as error:
+        raise RefusedError(Problem(1, (), f"expected a file that can be read: {error}")) from error
+    if len(data) > _MAX_BYTES:
+        raise RefusedError(Problem(1, (), f"expected at most {_MAX_BYTES} bytes, got more"))
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise RefusedError(Problem(line, (), "expected UTF-8 text, got other bytes")) from None
+
+
+def _missing_hint(file: Path) -> str:
+    folder = file.parent
+    if not folder.is_dir():
+        others = sorted(path.parent.name for path in folder.parent.glob(f"*/{SPEC_FILE}"))
+        return did_you_mean(folder.name, others) if others else "make the folder first"
+    misnamed = sorted(path.name for path in folder.glob("*.y*ml"))
+    return f"rename {misnamed[0]!r}" if misnamed else "add it, or move the folder elsewhere"
+
+
+def _parse(text: str, folder: Path) -> DatasetSpec:
+    document = read_yaml(text)
+    spec = validate(document, {"folder": folder})
+    problems = [Problem(line_of(document, c.place), *c) for c in contradictions(spec)]
+    if problems:
+        raise RefusedError(*problems)
+    return spec

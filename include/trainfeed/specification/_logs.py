@@ -1,0 +1,147 @@
+"""The log files of a data set: the folder of an interval, and when it is complete.
+
+::
+
+    path   := ("/" part)+                         absolute, no empty, "." or ".." part
+    part   := (text | "{" edge ":" format "}")+
+    edge   := "start" | "end"                     of the interval, UTC
+    format := text with %Y %m %d %H %M %S %j
+
+The *root* of the logs is the path up to the part that has the first field. Names below it identify
+the records, so whatever varies from interval to interval has to lie below it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from trainfeed.specification._part import Part
+from trainfeed.specification._spec_values import Connection, Duration, Size, WrongValueError
+from trainfeed.window import Interval
+
+__all__ = ["LogsSourceSpec", "expand_path", "logs_root"]
+
+_EXAMPLE: Final = "/logs/clicks/dt={start:%Y-%m-%d}"
+_FIELD: Final = re.compile(r"\{(start|end):([^{}]*)\}")
+_DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
+# What a directive needs beside it, lest two intervals share a folder.
+_COARSER: Final = {"Y": "", "m": "Y", "d": "m", "j": "Y", "H": "dj", "M": "H", "S": "M"}
+_MARKER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,249}")
+_SUCCESS: Final = "_SUCCESS"
+_LONGEST_WAIT: Final = timedelta(days=36_500)
+
+
+def _path(text: str) -> str:
+    formats = [time_format for _, time_format in _FIELD.findall(text)]
+    if not formats:
+        raise WrongValueError(
+            f"a path with the time of the interval in it, like {_EXAMPLE}",
+            "without one, every interval would read the same folder",
+        )
+    if any(mark in _FIELD.sub("", text) for mark in "{}"):
+        raise WrongValueError(
+            "fields of the form {start:%Y-%m-%d} or {end:%Y-%m-%d} only", f"as in {_EXAMPLE}"
+        )
+    _check_directives({directive for part in formats for directive in _DIRECTIVE.findall(part)})
+    _check_parts(_FIELD.sub(lambda field: _DIRECTIVE.sub("0", field[2]), text))
+    return text
+
+
+def _check_directives(used: set[str]) -> None:
+    if not used or not used <= _COARSER.keys():
+        known = ", ".join(f"%{directive}" for directive in _COARSER)
+        raise WrongValueError(f"time formats made of {known}")
+    for directive in sorted(used):
+        coarser = _COARSER[directive]
+        if coarser and not used & set(coarser):
+            needed = " or ".join(f"%{other}" for other in coarser)
+            raise WrongValueError(
+                f"{needed} beside %{directive}", "else the folder of one interval comes again"
+            )
+
+
+def _check_parts(path: str) -> None:
+    first, *parts = path.split("/")
+    if first or any(part in {"", ".", ".."} for part in parts):
+        raise WrongValueError("an absolute path without '//', '.', '..' and a last '/'")
+    if not path.isprintable() or "\\" in path:
+        raise WrongValueError("a path without control characters and backslashes")
+
+
+def _marker(text: str) -> str:
+    if _MARKER.fullmatch(text) is None:
+        raise WrongValueError(
+            f"the name of the file that marks a complete folder, like {_SUCCESS}",
+            "for folders without one, give 'stable: 10m' in its place",
+        )
+    return text
+
+
+class LogsSourceSpec(Part):
+    """Log files: one folder per interval, in HDFS or on a mounted file system.
+
+    Attributes:
+        connection: Names the file system in the environment.
+        path: Folder of an interval; see the module for its fields.
+        done: The folder is complete when it has a file of this name; None when ``stable`` says.
+        stable: The folder is complete when nothing in it has changed for this long.
+        format: A record is a line.
+        land: Copy the lines into landing files first, and read those from then on.
+        settle: How long after its end an interval is planned at the earliest.
+        wait: How long after that its folder is waited for. The clock starts with the interval and
+            not with a run, so an interval of long ago is not waited for at all.
+        missing: What becomes of an interval whose folder is not complete by then. ``fail``: its
+            runs fail. ``empty``: it is published as empty, if the folder is not there or holds
+            nothing. ``skip``: it is left out, and a marker says why.
+        cut_line: Whether a last line without LF is a record (``keep``) or a sign that the file was
+            cut (``fail``).
+        split_bytes: Plain files are read in pieces of about this size.
+        max_line_bytes: A longer line is an error and no record.
+        bytes_per_record: Guess from which tasks and shards are numbered. For compressed files it
+            is compared with compressed bytes.
+    """
+
+    connection: Connection = "hdfs_default"
+    path: Annotated[str, AfterValidator(_path)]
+    done: Annotated[str, AfterValidator(_marker)] | None = None
+    stable: Duration | None = None
+    format: Literal["lines"] = "lines"
+    land: bool = False
+    settle: Duration = timedelta(0)
+    wait: Annotated[Duration, Field(le=_LONGEST_WAIT)] = timedelta(days=2)
+    missing: Literal["fail", "empty", "skip"] = "fail"
+    cut_line: Literal["keep", "fail"] = "keep"
+    split_bytes: Annotated[Size, Field(ge=1)] = 64 << 20
+    max_line_bytes: Annotated[Size, Field(ge=1, le=256 << 20)] = 1 << 20
+    bytes_per_record: Annotated[Size, Field(ge=1)] = 256
+
+    @model_validator(mode="after")
+    def _has_one_rule(self) -> LogsSourceSpec:
+        if self.done is not None and self.stable is not None:
+            raise WrongValueError(
+                "done or stable, not both", "one rule says when a folder is complete",
+                shows_got=False,
+            )  # fmt: skip
+        return self
+
+    @property
+    def marker(self) -> str | None:
+        """Name of the file that marks a complete folder; None when ``stable`` says."""
+        return (self.done or _SUCCESS) if self.stable is None else None
+
+
+def expand_path(template: str, interval: Interval) -> str:
+    """The folder of an interval."""
+    edges: dict[str, datetime] = {"start": interval.start, "end": interval.end}
+    return _FIELD.sub(lambda field: edges[field[1]].strftime(field[2]), template)
+
+
+def logs_root(template: str) -> str:
+    """The folder that names of records start at: the path up to the part with the first field."""
+    field = _FIELD.search(template)
+    before = template[: field.start()] if field else template
+    return before.rpartition("/")[0] or "/"

@@ -1,0 +1,93 @@
+"""The model of a whole ``dataset.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import Field, PrivateAttr
+
+from trainfeed.specification._dataset_part import (
+    OutputSpec,
+    QualityCheck,
+    ResourceSpec,
+    RetentionSpec,
+    TrainSpec,
+)
+from trainfeed.specification._part import Part
+from trainfeed.specification._source_part import FieldSpec, PreprocessSpec, SourceSpec, SplitSpec
+from trainfeed.specification._spec_values import FieldName, Name, RelativeFile, UtcTime
+from trainfeed.window import Schedule
+
+__all__ = ["DatasetSpec"]
+
+_WHOLE = {"train": 1}
+# A DAG asks nine times for the schedule of its data set.
+_schedule: Final = lru_cache(maxsize=256)(Schedule)
+
+
+class DatasetSpec(Part):
+    """One data set: a schedule, a source, a function, a schema, and how it is published.
+
+    Attributes:
+        name: Name of its folder; its DAGs are ``build.<name>`` and ``train.<name>``.
+        description: What people see of it in Airflow.
+        schedule: Cron expression or preset, read in UTC.
+        start: First tick, aware UTC.
+        end: Last tick, inclusive, aware UTC; None for a set that goes on.
+        catchup: Whether Airflow builds all past ticks as soon as the DAG is unpaused.
+        seed: Orders the samples; 64 bits.
+        source: Where the records come from.
+        preprocess: The function that makes samples of records.
+        lookups: Name → path of a file, relative to ``folder``.
+        fields: The schema in its order (``schema`` in the file).
+        split: Share of every split by its name; all samples are in ``train`` without it.
+        output: The files of a version.
+        quality: What must hold of an interval before anybody may see it.
+        train: The training that follows a version, if any.
+        retention: What is kept.
+        resources: What a build may use.
+    """
+
+    name: Name
+    description: str = ""
+    schedule: str
+    start: UtcTime
+    end: UtcTime | None = None
+    catchup: bool = False
+    seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
+    source: SourceSpec
+    preprocess: PreprocessSpec
+    lookups: Mapping[Name, RelativeFile] = Field(default_factory=dict)
+    fields: Annotated[Mapping[FieldName, FieldSpec], Field(min_length=1)] = Field(alias="schema")
+    split: SplitSpec = Field(default_factory=lambda: SplitSpec.model_validate(_WHOLE))
+    output: OutputSpec = Field(default_factory=OutputSpec)
+    quality: tuple[QualityCheck, ...] = ()
+    train: TrainSpec | None = None
+    retention: RetentionSpec = Field(default_factory=RetentionSpec)
+    resources: ResourceSpec = Field(default_factory=ResourceSpec)
+
+    _folder: Path = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        """Keep the folder that the validation context names."""
+        self._folder = context["folder"]
+
+    @property
+    def folder(self) -> Path:
+        """The data set's folder: specification, user code and lookups."""
+        return self._folder
+
+    def schedule_model(self) -> Schedule:
+        """The schedule with its first and last tick."""
+        return _schedule(self.schedule, self.start, self.end)
+
+    def schema_fields(self) -> list[dict[str, Any]]:
+        """The schema as stored in manifests: a list of name, dtype, shape and ``optional``."""
+        return [
+            {"name": name, "dtype": field.dtype, "shape": list(field.shape)}
+            | ({"optional": True} if field.optional else {})
+            for name, field in self.fields.items()
+        ]

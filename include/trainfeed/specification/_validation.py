@@ -1,0 +1,101 @@
+"""Runs the model over a document, and finds the lines of what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import UnionType
+from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from trainfeed.specification._model import DatasetSpec
+from trainfeed.specification._problems import Place, Problem, RefusedError
+from trainfeed.specification._wording import wording
+from trainfeed.specification._yaml import Document
+
+__all__ = ["line_of", "validate"]
+
+Model: TypeAlias = type[BaseModel]
+
+
+def validate(document: Document, context: Mapping[str, Any]) -> DatasetSpec:
+    """The specification that ``document`` holds, every field by itself being right.
+
+    Raises:
+        RefusedError: With a problem for everything that the model refuses.
+    """
+    try:
+        return DatasetSpec.model_validate(document.value, context=dict(context))
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    raise RefusedError(*(_problem(document, detail) for detail in details))
+
+
+def line_of(document: Document, place: Place) -> int:
+    """The line of ``place``, or of the nearest thing around it that the file has."""
+    while place not in document.lines:
+        place = place[:-1]
+    return document.lines[place]
+
+
+def _problem(document: Document, detail: ErrorDetails) -> Problem:
+    place = _place(document.value, detail)
+    model = _model_at(detail["loc"][:-1])
+    names = [] if model is None else [f.alias or name for name, f in model.model_fields.items()]
+    return Problem(line_of(document, place), place, wording(detail, names))
+
+
+def _place(value: Any, detail: ErrorDetails) -> Place:
+    """Where the file has what ``detail`` is about.
+
+    The model's path also names union members, and the list around a single mapping; the file's
+    path does not.
+    """
+    place: list[str | int] = []
+    for part in detail["loc"]:
+        children = dict(enumerate(value)) if isinstance(value, tuple) else value
+        if isinstance(children, Mapping) and part in children:
+            place.append(part)
+            value = children[part]
+        elif detail["type"] == "missing" and part == detail["loc"][-1]:
+            place.append(part)
+    return tuple(place)
+
+
+def _model_at(path: Place) -> Model | None:
+    """The model that the values at ``path``, a path of the model, belong to."""
+    annotation: Any = DatasetSpec
+    for part in path:
+        if _is_model(annotation):
+            by_key = {field.alias or name: field for name, field in annotation.model_fields.items()}
+            annotation = by_key[str(part)].annotation if str(part) in by_key else None
+        else:
+            annotation = _member(annotation, part)
+        annotation = _plain(annotation)
+    return annotation if _is_model(annotation) else None
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _member(annotation: Any, part: str | int) -> Any:
+    """What ``part`` selects: an item of a list, a value of a mapping, a member of a union."""
+    members = get_args(annotation)
+    if get_origin(annotation) in {Union, UnionType}:
+        return next((m for m in members if part in _tags(m)), None)
+    return members[0 if isinstance(part, int) else -1] if members else None
+
+
+def _tags(member: Model) -> tuple[Any, ...]:
+    return get_args(member.model_fields["check"].annotation)
+
+
+def _plain(annotation: Any) -> Any:
+    """``annotation`` without its metadata, and without None."""
+    if get_origin(annotation) is Annotated:
+        return _plain(get_args(annotation)[0])
+    members = [member for member in get_args(annotation) if member is not type(None)]
+    is_optional = get_origin(annotation) in {Union, UnionType} and len(members) == 1
+    return _plain(members[0]) if is_optional else annotation

@@ -1,0 +1,190 @@
+"""Runs of records through a file, under a policy for what is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
+from trainfeed.errors import ChecksumError, FormatError, TruncatedError
+from trainfeed.paths import os_errors
+from trainfeed.tfrecord._inflated_streams import BLOCK_BYTES, Stream, open_stream
+from trainfeed.tfrecord._record_resync import RecordGap, RecordResync
+from trainfeed.tfrecord._record_runs import next_run
+from trainfeed.tfrecord._tfrecord_format import (
+    CHECKSUM,
+    HEADER_BYTES,
+    MAX_RECORD_BYTES,
+    Compression,
+    unpack_header,
+)
+
+__all__ = ["ReadOptions", "iter_runs"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """How a file is read.
+
+    Attributes:
+        compression: As the file has it; None finds out.
+        max_record_bytes: Refuse a longer record.
+        on_damage: What to do about damage.
+    """
+
+    compression: Compression | None = None
+    max_record_bytes: int = MAX_RECORD_BYTES
+    on_damage: DamagePolicy = DamagePolicy.strict()  # noqa: RUF009 (frozen)
+
+
+def iter_runs(
+    file: BinaryIO, path: str | None, options: ReadOptions, report: DamageReport
+) -> Iterator[list[bytes]]:
+    """Yield the records of a file, as many at once as lie in one block.
+
+    Args:
+        file: A binary file, read from its position on; seekable unless damage is an error.
+        path: What to call it in messages.
+        options: How to read it.
+        report: Gets what is dropped. What is in it already counts for the most that may be.
+
+    Raises:
+        TruncatedError: The file ends inside a record.
+        ChecksumError: A length or a record is damaged.
+        FormatError: A record is longer than allowed, or the file does not inflate. All three name
+            the file and where the record starts, counted in what the file holds inflated.
+    """
+    walk = _Walk(file, path, options, report)
+    while (records := walk.next_records()) is not None:
+        yield records
+
+
+class _Walk:
+    """A place in a file: somewhere in a block of what it holds."""
+
+    def __init__(
+        self, file: BinaryIO, path: str | None, options: ReadOptions, report: DamageReport
+    ) -> None:
+        self._file = file
+        self._path = path
+        self._options = options
+        self._report = report
+        self._origin_bytes = 0
+        if options.on_damage != DamagePolicy.strict():
+            with os_errors(path):
+                self._origin_bytes = file.tell()
+        # None behind the last record that can be had.
+        self._stream: Stream | None = open_stream(file, options.compression)
+        self._resync: RecordResync | None = None
+        # The block, where it starts in the file, and in it the record with a number.
+        self._block, self._block_bytes, self._start, self._number = b"", 0, 0, 0
+        self._known_header, self._num_bytes = b"", 0
+        self._damage: ChecksumError | None = None
+
+    def next_records(self) -> list[bytes] | None:
+        """Return the next records, perhaps none; None at the end."""
+        try:
+            return self._next_run()
+        except FormatError as error:
+            error.path, error.offset_bytes = self._path, self._block_bytes + self._start
+            error.args = (f"record {self._number}: {error.args[0]}",)
+            self._drop(error)
+            return []
+
+    def _next_run(self) -> list[bytes] | None:
+        if self._damage is not None:
+            damage, self._damage = self._damage, None
+            raise damage
+        if self._left_bytes() < HEADER_BYTES and not self._refill(HEADER_BYTES):
+            return None
+        stride = self._stride()
+        if self._left_bytes() < stride:
+            self._refill(stride)
+        run = next_run(self._block, self._start, stride, self._options.max_record_bytes)
+        self._start += run.num_bytes
+        self._number += len(run.records)
+        self._damage = run.damage
+        return run.records
+
+    def _left_bytes(self) -> int:
+        return len(self._block) - self._start
+
+    def _stride(self) -> int:
+        """Return how many bytes the record takes whose header is in the block."""
+        header = self._block[self._start : self._start + HEADER_BYTES]
+        # Records of one length have one header, so most need no second look.
+        if header != self._known_header:
+            self._num_bytes = unpack_header(header, self._options.max_record_bytes)
+            self._known_header = header
+        return HEADER_BYTES + self._num_bytes + CHECKSUM.size
+
+    def _refill(self, need_bytes: int) -> bool:
+        """Go on in the file until ``need_bytes`` are in the block; return False at its end.
+
+        Memory is taken for bytes that are there, not for bytes that a length speaks of.
+        """
+        pieces = [self._block[self._start :]]
+        # The old block goes first, so that its memory serves for the new one.
+        self._block, self._block_bytes, self._start = b"", self._block_bytes + self._start, 0
+        have_bytes = len(pieces[0])
+        try:
+            while have_bytes < need_bytes and (piece := self._read()):
+                pieces.append(piece)
+                have_bytes += len(piece)
+        finally:
+            self._block = b"".join(pieces)
+        if 0 < have_bytes < need_bytes:
+            what = "a header" if need_bytes == HEADER_BYTES else "a record"
+            raise TruncatedError(
+                f"expected {what} of {need_bytes} bytes, the file has {have_bytes}"
+            )
+        return have_bytes > 0
+
+    def _read(self) -> bytes:
+        return b"" if self._stream is None else self._stream.read(BLOCK_BYTES)
+
+    def _drop(self, error: FormatError) -> None:
+        """Go on behind the damaged record, or raise what is no case for the policy."""
+        policy = self._options.on_damage
+        policy.require_drop(error, self._report)
+        offset_bytes = self._block_bytes + self._start
+        if self._stream is not None and self._stream.is_plain:
+            gap = self._plain_gap(offset_bytes, error)
+            self._go_to(gap.end_bytes)
+        else:
+            # What is behind a damaged place of compressed data cannot be told from other bytes.
+            gap = RecordGap(self._block_bytes + len(self._block))
+            self._stream, self._start = None, len(self._block)
+        reason = str(error.args[0])
+        self._report.dropped.append(
+            DroppedRange(self._path, offset_bytes, gap.end_bytes, gap.num_records, reason)
+        )
+        self._number += gap.num_records or 1
+
+    def _plain_gap(self, offset_bytes: int, error: FormatError) -> RecordGap:
+        if self._resync is None:
+            self._resync = RecordResync(
+                self._file,
+                self._path,
+                origin_bytes=self._origin_bytes,
+                max_record_bytes=self._options.max_record_bytes,
+            )
+        try:
+            gap = self._resync.gap_at(offset_bytes)
+        except FormatError as hostile:
+            hostile.path, hostile.offset_bytes = self._path, offset_bytes
+            raise
+        # A whole record behind it shows that the file was not torn there.
+        if not self._options.on_damage.skips and gap.end_bytes < self._resync.end_bytes:
+            raise error
+        return gap
+
+    def _go_to(self, offset_bytes: int) -> None:
+        """Go on at a place of a file without compression, in this block or behind it."""
+        self._start = offset_bytes - self._block_bytes
+        if self._left_bytes() < 0:
+            self._block, self._block_bytes, self._start = b"", offset_bytes, 0
+        with os_errors(self._path):
+            self._file.seek(self._origin_bytes + self._block_bytes + len(self._block))
+        self._stream = open_stream(self._file, Compression.NONE)

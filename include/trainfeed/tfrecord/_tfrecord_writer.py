@@ -1,0 +1,163 @@
+"""Writes records; equal records give equal bytes."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from typing import BinaryIO, Final, Self
+
+from crc32c import crc32c
+
+from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import FilePath, NewFile, write_all
+from trainfeed.tfrecord._tfrecord_format import (
+    CHECKSUM,
+    MAX_RECORD_BYTES,
+    Compression,
+    compression_named,
+    masked,
+    pack_header,
+)
+
+__all__ = ["TFRecordWriter"]
+
+# Records collected before the file is asked to take them.
+_BUFFER_BYTES: Final = 1 << 20
+_WINDOW_BITS: Final = {Compression.GZIP: 31, Compression.ZLIB: 15}
+
+
+class TFRecordWriter:
+    """Writes records to a file.
+
+    As a context manager it closes the file, or drops it after an exception. After an error of the
+    file the writer is closed and what it wrote is not to be used. Not for two threads.
+
+    Args:
+        target: A path, where the file appears when it is closed and not before; or a binary file,
+            which gets records from its position on and stays open.
+        compression: ``""``, ``"GZIP"`` or ``"ZLIB"``.
+        level: 1 to 9; None for the default, and without compression.
+        max_record_bytes: Refuse a longer record. Readers refuse more than the default unless they
+            are told.
+
+    Attributes:
+        num_records: How many records were given.
+
+    Raises:
+        ConflictError: A file is at the path.
+        ConfigError: The compression is unknown, or has no such level.
+    """
+
+    def __init__(
+        self,
+        target: FilePath | BinaryIO,
+        compression: Compression | str = Compression.NONE,
+        *,
+        level: int | None = None,
+        max_record_bytes: int = MAX_RECORD_BYTES,
+    ) -> None:
+        self.num_records = 0
+        self._deflater = _deflater(compression, level)
+        self._max_record_bytes = max_record_bytes
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._header = b""
+        self._header_num_bytes = -1
+        self._new_file: NewFile | None = None
+        if isinstance(target, str | os.PathLike):
+            self._new_file = NewFile(target)
+            target = self._new_file.file
+        self._file: BinaryIO | None = target
+
+    def write(self, record: bytes | bytearray | memoryview) -> None:
+        """Add a record.
+
+        Raises:
+            FormatError: It is longer than ``max_record_bytes``.
+            QuotaExceededError: The disk is full.
+            StorageError: The file refused the bytes.
+        """
+        self._require_open()
+        if not isinstance(record, bytes):
+            record = bytes(memoryview(record))
+        num_bytes = len(record)
+        if num_bytes != self._header_num_bytes:
+            self._require_fit(num_bytes)
+            self._header, self._header_num_bytes = pack_header(num_bytes), num_bytes
+        self._pending += self._header, record, CHECKSUM.pack(masked(crc32c(record)))
+        self._pending_bytes += num_bytes
+        self.num_records += 1
+        # Short records count by what surrounds them.
+        if self._pending_bytes + 16 * len(self._pending) >= _BUFFER_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is left and, where a path was given, sync the file and name it.
+
+        Does nothing on a closed writer. A writer without records leaves a file of 0 bytes, or one
+        whose compressed content has 0.
+
+        Raises:
+            ConflictError: The path was taken meanwhile.
+            QuotaExceededError: The disk is full.
+            StorageError: The file refused the bytes.
+        """
+        if self._file is None:
+            return
+        self._flush(last=True)
+        self._file = None
+        if self._new_file is not None:
+            self._new_file.commit()
+
+    def __enter__(self) -> Self:
+        """Return the writer itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close after success, drop the file after an exception."""
+        if kind is None:
+            self.close()
+        else:
+            self._abandon()
+
+    def _flush(self, *, last: bool = False) -> None:
+        data = b"".join(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        if self._deflater is not None:
+            data = self._deflater.compress(data) + (self._deflater.flush() if last else b"")
+        try:
+            write_all(self._require_open(), data)
+        except BaseException:
+            # Part of a record may be in the file: another one behind it would not be found.
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        self._file = None
+        if self._new_file is not None:
+            self._new_file.abandon()
+
+    def _require_open(self) -> BinaryIO:
+        if self._file is None:
+            raise ValueError("the writer is closed")
+        return self._file
+
+    def _require_fit(self, num_bytes: int) -> None:
+        if num_bytes > self._max_record_bytes:
+            raise FormatError(
+                f"expected a record of at most {self._max_record_bytes} bytes, got {num_bytes};"
+                " raise max_record_bytes of the writer and of every reader"
+            )
+
+
+def _deflater(compression: Compression | str, level: int | None) -> zlib._Compress | None:
+    kind = compression_named(compression)
+    if kind is Compression.NONE:
+        if level is not None:
+            raise ConfigError(f"expected no level without compression, got {level}")
+        return None
+    if level is not None and not 1 <= level <= 9:
+        raise ConfigError(f"expected a level from 1 to 9 for {kind}, got {level}")
+    # The default level leaves the same header as TensorFlow does: no time, no name.
+    chosen = zlib.Z_DEFAULT_COMPRESSION if level is None else level
+    return zlib.compressobj(chosen, zlib.DEFLATED, _WINDOW_BITS[kind])

@@ -1,0 +1,288 @@
+"""Lists of Examples as arrays of a field's dtype and shape, many records at once.
+
+How a field is stored:
+
+========================================= =======================================================
+float32, float16                          float list
+bool, int8 to int64, uint16, uint32       int64 list
+uint8 without shape                       int64 list
+uint8 with shape, uint64, float64         one value of bytes: little-endian, C order; images stay
+                                          bytes, and what no list holds exactly loses nothing
+bytes, str                                one value of bytes, text in UTF-8
+========================================= =======================================================
+
+Any dtype is also read from one value of bytes, and from a list that holds its values exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import ConfigError, FormatError, SampleShapeError
+from trainfeed.tfrecord.examples._features import ListKind
+from trainfeed.tfrecord.examples._protobuf_wire import MAX_VARINT_BYTES, decode_varints
+
+__all__ = ["FeatureColumn", "Fields", "SampleField", "columns_of"]
+
+_TEXTS: Final = ("bytes", "str")
+_IN_BYTES: Final = ("uint64", "float64")
+
+
+class SampleField(Protocol):
+    """What ``trainfeed.samples.Field`` says about a field of a sample."""
+
+    @property
+    def name(self) -> str:
+        """The key of its feature."""
+
+    @property
+    def dtype(self) -> str:
+        """``bool``, ``int8`` to ``uint64``, ``float16`` to ``float64``, ``bytes`` or ``str``."""
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Lengths; the first may be None, then it varies from record to record."""
+
+    @property
+    def optional(self) -> bool:
+        """Whether a record may lack it."""
+
+
+_Shape: TypeAlias = tuple[int | None, ...]
+Fields: TypeAlias = Iterable[SampleField] | Mapping[str, tuple[str, _Shape]]
+
+
+class FeatureColumn:
+    """One field of all records.
+
+    Attributes:
+        name: The key of its feature.
+        shape: Its shape; the first length may be None, then it varies.
+        optional: Whether a record may lack it.
+        is_text: Whether it holds bytes or str.
+        is_str: Whether it holds str.
+        is_fixed: Whether it has one shape in all records.
+        item_shape: Its shape without the variable length.
+        dtype: Its little-endian dtype; that of Python objects for bytes and str.
+        kind: The list that holds it when it is written.
+        in_bytes: Whether its numbers are written as one value of bytes.
+
+    Raises:
+        ConfigError: There is no such dtype, or no such shape.
+    """
+
+    def __init__(self, name: str, dtype: str, shape: _Shape, *, optional: bool = False) -> None:
+        self.name = name
+        self.optional = optional
+        self.shape = tuple(shape)
+        self.is_text = dtype in _TEXTS
+        self.is_str = dtype == "str"
+        self.dtype = np.dtype(object) if self.is_text else _number_dtype(name, dtype)
+        self.item_shape = tuple(length for length in self.shape if length is not None)
+        self.is_fixed = self.shape == self.item_shape
+        self._check_shape()
+        self._item_size = math.prod(self.item_shape)
+        self.in_bytes = dtype in _IN_BYTES or (dtype == "uint8" and bool(self.shape))
+        if self.is_text or self.in_bytes:
+            self.kind = ListKind.BYTES
+        else:
+            self.kind = ListKind.FLOAT if self.dtype.kind == "f" else ListKind.INT64
+
+    def values(self, kind: ListKind, rows: NDArray[np.uint8]) -> NDArray[Any]:
+        """Return what the lists of records hold.
+
+        Args:
+            kind: The kind of the lists.
+            rows: Shape ``(n, num_bytes)``, a packed list or a value of bytes per record, which
+                hold equally many values.
+
+        Returns:
+            Shape ``(n, *shape)``, in memory of its own; of objects for bytes and str.
+
+        Raises:
+            FormatError: The lists do not hold the field.
+        """
+        if self.is_text:
+            return self._texts(kind, rows)
+        return self._shaped(self._numbers(kind, rows))
+
+    def ragged_values(
+        self,
+        kind: ListKind,
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        ends: NDArray[np.int64],
+    ) -> NDArray[Any]:
+        """Return what lists of different length hold.
+
+        Args:
+            kind: The kind of the lists.
+            data: Shape ``(num_bytes,)``.
+            starts: Shape ``(n,)``, where the lists start in ``data``.
+            ends: As ``starts``.
+
+        Returns:
+            Shape ``(n, *shape)`` of a field of fixed size, else ``(n,)`` of objects; in memory of
+            its own.
+
+        Raises:
+            FormatError: The lists do not hold the field.
+        """
+        if self.is_text:
+            pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+            return self._texts(kind, [data[start:end] for start, end in pairs])
+        content = data[_ragged_places(starts, ends)]
+        limits = np.concatenate([[0], np.cumsum(ends - starts)])
+        values, limits = self._joined_numbers(kind, content, limits)
+        if self.is_fixed:
+            if np.any(np.diff(limits) != self._item_size):
+                raise self.refuse("another number of values")
+            return values.reshape(len(starts), *self.item_shape)
+        if np.any(limits % self._item_size):
+            raise self.refuse("rows that are not whole")
+        arrays = np.empty(len(starts), object)
+        rows = values.reshape(-1, *self.item_shape)
+        edges = (limits // self._item_size).tolist()
+        for i in range(len(starts)):
+            # Rows of their own, so that one that is kept does not keep all.
+            arrays[i] = rows[edges[i] : edges[i + 1]].copy()
+        return arrays
+
+    def accepts(self, shape: tuple[int, ...]) -> bool:
+        """Return whether numbers of a record may have a shape."""
+        if self.is_fixed:
+            return shape == self.item_shape
+        return len(shape) == len(self.shape) and shape[1:] == self.item_shape
+
+    def mismatch(self, got: str) -> SampleShapeError:
+        """Return the error that says what was expected of a sample."""
+        return SampleShapeError(self.refuse(got).args[0])
+
+    def refuse(self, got: str) -> FormatError:
+        """Return the error that says what was expected of a record."""
+        shape = f" {tuple('n' if length is None else length for length in self.shape)}"
+        dtype = ("str" if self.is_str else "bytes") if self.is_text else self.dtype.name
+        return FormatError(
+            f"field {self.name!r}: expected {dtype}{shape if self.shape else ''}, got {got}"
+        )
+
+    def _joined_numbers(
+        self, kind: ListKind, content: NDArray[np.uint8], limits: NDArray[np.int64]
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the numbers of joined lists, and where lists end among them."""
+        if kind is ListKind.INT64:
+            ends = np.flatnonzero(content < 0x80)
+            if np.any(content[limits[1:][np.diff(limits) > 0] - 1] > 0x7F) or np.any(
+                np.diff(ends, prepend=-1) > MAX_VARINT_BYTES
+            ):
+                raise self.refuse("a varint without end")
+            return self._cast(decode_varints(content)), np.searchsorted(ends, limits)
+        item_bytes = 4 if kind is ListKind.FLOAT else self.dtype.itemsize
+        if np.any(limits % item_bytes):
+            raise self.refuse("a list that does not end with a number")
+        values = self._numbers(kind, content[np.newaxis])[0]
+        return values, limits // item_bytes
+
+    def _texts(
+        self, kind: ListKind, rows: Sequence[NDArray[np.uint8]] | NDArray[np.uint8]
+    ) -> NDArray[Any]:
+        if kind is not ListKind.BYTES:
+            raise self.refuse(f"a list of {kind.name.lower()}")
+        texts = np.empty(len(rows), object)
+        try:
+            for i, row in enumerate(rows):
+                texts[i] = row.tobytes().decode() if self.is_str else row.tobytes()
+        except UnicodeDecodeError as error:
+            raise self.refuse(f"no UTF-8: {error}") from error
+        return texts
+
+    def _numbers(self, kind: ListKind, rows: NDArray[np.uint8]) -> NDArray[Any]:
+        # The copy first: a slice of records is read-only, and rarely contiguous.
+        data = np.array(rows, order="C")
+        if kind is ListKind.BYTES:
+            if data.shape[1] % self.dtype.itemsize:
+                raise self.refuse(f"{data.shape[1]} bytes")
+            if self.dtype.kind == "b" and np.any(data > 1):
+                raise self.refuse("a byte that is neither 0 nor 1")
+            return data.view(self.dtype)
+        if kind is ListKind.FLOAT:
+            return self._cast(data.view("<f4"))
+        return self._cast(decode_varints(data.reshape(-1)).reshape(len(rows), -1))
+
+    def _cast(self, values: NDArray[Any]) -> NDArray[Any]:
+        if values.dtype == self.dtype:
+            return values
+        if (values.dtype.kind == "f") != (self.dtype.kind == "f"):
+            raise self.refuse(f"a list of {values.dtype.name}")
+        with np.errstate(over="ignore"):
+            cast = values.astype(self.dtype)
+        if not np.array_equal(cast, values, equal_nan=values.dtype.kind == "f"):
+            raise self.refuse("a value that does not fit")
+        return cast
+
+    def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
+        num_rows, num_values = values.shape
+        if self.is_fixed:
+            matches = num_values == self._item_size
+        else:
+            matches = not num_values % self._item_size
+        if not matches:
+            raise self.refuse(f"{num_values} values")
+        # Not by -1: without values numpy could not tell how many rows there are.
+        lengths = self.item_shape
+        if not self.is_fixed:
+            lengths = (num_values // self._item_size, *lengths)
+        return values.reshape(num_rows, *lengths)
+
+    def _check_shape(self) -> None:
+        lengths = self.shape[1:] if self.shape[:1] == (None,) else self.shape
+        good = all(isinstance(length, int) and length >= 1 for length in lengths)
+        if not good or (self.is_text and self.shape):
+            raise ConfigError(
+                f"field {self.name!r}: expected lengths from 1 on, the first may be None, and none"
+                f" for bytes and str, got {self.shape}"
+            )
+
+
+def _ragged_places(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return all places from starts to ends, one range after another."""
+    lengths = ends - starts
+    before = np.cumsum(lengths) - lengths
+    places: NDArray[np.int64] = np.repeat(starts - before, lengths)
+    return places + np.arange(len(places))
+
+
+def columns_of(fields: Fields) -> list[FeatureColumn]:
+    """Return the columns of a schema, of fields, or of a mapping from name to dtype and shape.
+
+    Raises:
+        ConfigError: There is no such dtype or shape, or two fields have the same name.
+    """
+    if isinstance(fields, Mapping):
+        return [FeatureColumn(name, dtype, shape) for name, (dtype, shape) in fields.items()]
+    columns = [
+        FeatureColumn(field.name, field.dtype, field.shape, optional=field.optional)
+        for field in fields
+    ]
+    names = [column.name for column in columns]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"expected different field names, got {names}")
+    return columns
+
+
+def _number_dtype(name: str, dtype: str) -> np.dtype[Any]:
+    try:
+        number = np.dtype(dtype)
+    except TypeError:
+        number = np.dtype(object)
+    if number.kind not in "biuf" or number.itemsize > 8:
+        raise ConfigError(
+            f"field {name!r}: expected bytes, str, or a dtype of numbers of at most 64 bits, got"
+            f" {dtype!r}"
+        )
+    return number.newbyteorder("<")

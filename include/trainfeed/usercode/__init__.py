@@ -1,0 +1,25 @@
+"""The code of users: its digest, its libraries and lookup files, and its functions."""
+
+from trainfeed.usercode._folder_code import (
+    code_digest,
+    code_texts,
+    digest_of_texts,
+    load_function,
+    running_libraries,
+)
+from trainfeed.usercode._lookups import load_lookups, lookup_digests
+from trainfeed.usercode._signature import require_function
+from trainfeed.usercode._training_code import require_current_names, training_digest
+
+__all__ = [
+    "code_digest",
+    "code_texts",
+    "digest_of_texts",
+    "load_function",
+    "load_lookups",
+    "lookup_digests",
+    "require_current_names",
+    "require_function",
+    "running_libraries",
+    "training_digest",
+]

@@ -1,0 +1,231 @@
+"""The code of a data set: its digest, its libraries, and its preprocessing function.
+
+A data set's folder is loaded as a package of its own, so its modules import each other with
+``from . import name`` and cannot clash with those of another data set. Code outside the folder is
+not covered by the digest, so importing such code is refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Final
+
+from trainfeed.errors import ConfigError
+from trainfeed.paths import walk
+from trainfeed.specification import DatasetSpec, read_module
+from trainfeed.usercode._moved_names import refuse_moved_names
+
+__all__ = [
+    "code_digest",
+    "code_texts",
+    "digest_of_texts",
+    "load_function",
+    "running_libraries",
+]
+
+_PACKAGE: Final = "trainfeed_datasets"
+# By package, the files that its digest covers: nothing else may run under that name.
+_DIGESTED: dict[str, frozenset[str]] = {}
+# Everything that decides about bytes on disk, besides the code of the data set.
+_LIBRARIES: Final = ("cramjam", "isal", "numpy", "pyarrow", "trainfeed", "xxhash")
+
+
+def code_digest(spec: DatasetSpec) -> tuple[str, list[str]]:
+    """Digest every ``.py`` of the data set's folder that preprocessing can import.
+
+    The module of ``train.entry`` is left out: it does not decide what is in the data.
+
+    Returns:
+        SHA-256 in hex over the names and contents in path order, and the names.
+
+    Raises:
+        ConfigError: A module imports code from outside its folder.
+        StorageError: A module cannot be read.
+    """
+    texts = code_texts(spec)
+    for name, content in texts.items():
+        _refuse_outside_imports(spec.folder / name, content, spec.folder)
+    return digest_of_texts(texts), list(texts)
+
+
+def code_texts(spec: DatasetSpec) -> dict[str, bytes]:
+    """Return what the digest is made of: name → content, in path order.
+
+    Raises:
+        StorageError: A module cannot be read.
+    """
+    texts = {}
+    for path in _modules(spec):
+        texts[path.relative_to(spec.folder).as_posix()] = read_module(path)
+    return texts
+
+
+def digest_of_texts(texts: Mapping[str, bytes]) -> str:
+    """Return the SHA-256, in hex, over names and contents in their order."""
+    digest = hashlib.sha256()
+    for name, content in texts.items():
+        for part in (name.encode(), content):
+            digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def load_function(spec: DatasetSpec, entry: str) -> Callable[..., Any]:
+    """Import ``module:name`` from the data set's folder.
+
+    Raises:
+        ConfigError: There is no such module or function, or importing it fails.
+    """
+    module_name, _, name = entry.partition(":")
+    module = _load_module(spec, module_name)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ConfigError(
+            f"expected a function {name!r} in {spec.folder / module_name}.py, found none;"
+            f" define it or change {entry!r} in dataset.yaml"
+        )
+    return function  # type: ignore[no-any-return]
+
+
+@cache
+def running_libraries() -> dict[str, str]:
+    """Return name → version of the libraries that decide about bytes, Python included."""
+    versions = {name: _version(name) for name in _LIBRARIES}
+    return versions | {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        # Run from a checkout, trainfeed itself is not installed.
+        from trainfeed import __version__
+
+        return __version__
+
+
+def _modules(spec: DatasetSpec) -> list[Path]:
+    training = spec.folder / f"{spec.train.entry.partition(':')[0]}.py" if spec.train else None
+    return sorted(
+        path
+        # Nothing can import what is hidden: editors and notebooks keep it beside the code.
+        for path in walk(spec.folder, hidden=False)
+        if path.suffix == ".py" and path != training
+    )
+
+
+def _load_module(spec: DatasetSpec, module_name: str) -> ModuleType:
+    path = spec.folder / f"{module_name}.py"
+    if not path.is_file():
+        raise ConfigError(f"expected a module {path}, found none; dataset.yaml names it")
+    try:
+        return importlib.import_module(f"{_load_package(spec)}.{module_name}")
+    except ConfigError:
+        raise
+    except BaseException as error:
+        raise ConfigError(f"importing {path} failed: {type(error).__name__}: {error}") from error
+
+
+def _load_package(spec: DatasetSpec) -> str:
+    # The digest is part of the name: what runs is what was digested, also in a process that has
+    # run an earlier state of the folder, or the same data set of another folder.
+    digest, _ = code_digest(spec)
+    place = hashlib.sha256(str(spec.folder).encode()).hexdigest()
+    name = f"{_PACKAGE}_{spec.name}_{digest[:16]}_{place[:8]}"
+    if name not in sys.modules:
+        package = ModuleType(name)
+        package.__path__ = [str(spec.folder)]
+        _DIGESTED[name] = frozenset(map(str, _modules(spec)))
+        sys.modules[name] = package
+        if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+            sys.meta_path.insert(0, _Finder())
+    return name
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Compiles the source each time: a cached compilation is trusted by size and second."""
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - signature of the import system
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds digested modules of data sets' folders, and lets no other finder look for more."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,  # noqa: ARG002 - signature of the import system
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith(_PACKAGE) or not path:
+            return None
+        place = Path(path[0]) / fullname.rpartition(".")[2]
+        digested = _DIGESTED[fullname.partition(".")[0]]
+        for file in (f"{place}.py", f"{place}/__init__.py"):
+            if file in digested:
+                loader = _Loader(fullname, file)
+                return importlib.util.spec_from_file_location(fullname, file, loader=loader)
+        raise ModuleNotFoundError(
+            f"{place} is no Python source that the code digest covers (the module of train.entry"
+            " is left out of it); put what preprocessing needs into a .py file of its own",
+            name=fullname,
+        )
+
+
+def _refuse_outside_imports(path: Path, content: bytes, folder: Path) -> None:
+    for name in sorted(_absolute_imports(path, content)):
+        if (folder / f"{name}.py").is_file():
+            raise ConfigError(
+                f"{path} imports its neighbour {name!r}: write 'from . import {name}'"
+            )
+        if not _is_installed(name):
+            raise ConfigError(
+                f"{path} imports {name!r}, which is neither in its folder nor an installed package;"
+                " its content would be missing from the code digest: install the package, or"
+                " move the module into the folder"
+            )
+
+
+@lru_cache(maxsize=256)
+def _absolute_imports(path: Path, content: bytes) -> frozenset[str]:
+    # Every stage asks, and parsing takes longer than all else that a stage does first.
+    try:
+        tree = ast.parse(content, filename=str(path))
+    except SyntaxError as error:
+        raise ConfigError(f"{path}:{error.lineno}: {error.msg}") from error
+    refuse_moved_names(path, tree)
+    return frozenset(_imported(tree))
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.partition(".")[0]
+
+
+@cache
+def _is_installed(name: str) -> bool:
+    if name in sys.stdlib_module_names or name in {"trainfeed", "__future__"}:
+        return True
+    found = importlib.util.find_spec(name)
+    if found is None:
+        return False
+    # A package without an __init__.py has no origin, and may lie in several places.
+    places = [found.origin] if found.origin else list(found.submodule_search_locations or ())
+    homes = [sysconfig.get_path(key) for key in ("purelib", "platlib")]
+    return bool(places) and all(
+        any(Path(place).is_relative_to(home) for home in homes) for place in places
+    )

@@ -1,0 +1,116 @@
+"""The lookup files beside a spec: their digests, and their content as Arrow tables.
+
+They are read whole, by every worker. What is larger than a worker may be is refused before it is
+read; a file that grows when it is decompressed is met by the limit of the worker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from trainfeed.errors import CodeChangedError, ConfigError, MemoryLimitError, NotFoundError
+from trainfeed.specification import DatasetSpec
+from trainfeed.storage import posix
+
+__all__ = ["load_lookups", "lookup_digests"]
+
+
+def lookup_digests(spec: DatasetSpec) -> dict[str, str]:
+    """Return lookup name → SHA-256 of its file.
+
+    Raises:
+        ConfigError: A file is missing.
+        MemoryLimitError: All files together are larger than a worker may be.
+        StorageError: A file cannot be read.
+    """
+    _require_room(spec)
+    return {name: _digest(spec, name) for name in sorted(spec.lookups)}
+
+
+def load_lookups(spec: DatasetSpec, planned: Mapping[str, str]) -> dict[str, pa.Table]:
+    """Read the lookup files.
+
+    Args:
+        spec: The data set.
+        planned: The digests of the plan.
+
+    Raises:
+        CodeChangedError: A file is not the one that was planned with.
+        ConfigError: A file is missing or of a kind that cannot be read.
+    """
+    for name, digest in lookup_digests(spec).items():
+        if planned.get(name) != digest:
+            raise CodeChangedError(
+                f"lookup {name!r} ({_path(spec, name)}) changed since the plan was made; nothing"
+                " was published; run the build again"
+            )
+    return {name: _read(_path(spec, name)) for name in sorted(spec.lookups)}
+
+
+def _require_room(spec: DatasetSpec) -> None:
+    sizes = {name: _size_bytes(spec, name) for name in spec.lookups}
+    most = spec.resources.worker_memory_bytes
+    if sum(sizes.values()) > most:
+        largest = max(sizes, key=sizes.__getitem__)
+        raise MemoryLimitError(
+            f"expected lookups of at most resources.worker_memory_bytes = {most} bytes, because"
+            f" every worker holds them, got {sum(sizes.values())} bytes in data set {spec.name!r},"
+            f" the largest is {largest!r} with {sizes[largest]}; nothing was read; keep the rows"
+            " and columns that the function needs, or raise it in dataset.yaml"
+        )
+
+
+def _path(spec: DatasetSpec, name: str) -> Path:
+    return spec.folder / spec.lookups[name]
+
+
+def _digest(spec: DatasetSpec, name: str) -> str:
+    with _found(spec, name) as path, path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _size_bytes(spec: DatasetSpec, name: str) -> int:
+    with _found(spec, name) as path:
+        return path.stat().st_size
+
+
+@contextmanager
+def _found(spec: DatasetSpec, name: str) -> Iterator[Path]:
+    path = _path(spec, name)
+    try:
+        with posix.map_errors(path):
+            yield path
+    except NotFoundError as error:
+        raise ConfigError(
+            f"lookup {name!r} of data set {spec.name!r} is missing: {path};"
+            " put the file there, or take it out of 'lookups' in dataset.yaml"
+        ) from error
+
+
+def _read(path: Path) -> pa.Table:
+    reader = _READERS.get(path.suffix)
+    if reader is None:
+        raise ConfigError(f"expected a lookup file of kind {sorted(_READERS)}, got {path.name}")
+    try:
+        return reader(path)
+    except (pa.ArrowException, OSError) as error:
+        raise ConfigError(f"lookup file {path} cannot be read: {error}; replace it") from error
+
+
+def _read_arrow(path: Path) -> pa.Table:
+    return pa.ipc.open_file(pa.OSFile(str(path))).read_all()
+
+
+_READERS: Final[Mapping[str, Callable[[Path], pa.Table]]] = {
+    ".arrow": _read_arrow,
+    ".csv": pyarrow.csv.read_csv,
+    ".parquet": pyarrow.parquet.read_table,
+}

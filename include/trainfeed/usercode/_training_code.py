@@ -1,0 +1,55 @@
+"""The code of a training: what its name covers, and what its ranks compare before they run it."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from trainfeed.paths import walk
+from trainfeed.specification import read_module
+from trainfeed.storage.posix import map_errors
+from trainfeed.usercode._moved_names import refuse_moved_names
+
+__all__ = ["require_current_names", "training_digest"]
+
+
+def training_digest(folder: Path) -> str:
+    """Digest every Python file of a data set's folder, since a training may import any of them.
+
+    Returns:
+        SHA-256 in hex over relative names and contents, in the order of the names. Hidden files
+        and folders are left out: nothing can import them.
+
+    Raises:
+        StorageError: A file cannot be read.
+    """
+    digest = hashlib.sha256()
+    with map_errors(folder):
+        for name in sorted(_names(folder)):
+            for part in (os.fsencode(name), read_module(folder / name)):
+                digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def require_current_names(folder: Path) -> None:
+    """Look at the imports of every Python file that a training may import, before it starts.
+
+    Raises:
+        ConfigError: A file imports a name of trainfeed that has moved; says the new one.
+        StorageError: A file cannot be read.
+    """
+    with map_errors(folder):
+        for name in sorted(_names(folder)):
+            # A file that is no Python is an error of what imports it.
+            with suppress(SyntaxError):
+                refuse_moved_names(folder / name, ast.parse(read_module(folder / name)))
+
+
+def _names(folder: Path) -> Iterator[str]:
+    for path in walk(folder, hidden=False):
+        if path.suffix == ".py" and path.is_file():
+            yield path.relative_to(folder).as_posix()

@@ -1,0 +1,41 @@
+"""Descriptors: a loader that nobody closes gives them back with itself."""
+
+import gc
+import pickle
+
+from tests.unit.loader.conftest import labels, num_fds, write_images
+from trainfeed.loader import DataLoader
+from trainfeed.loader.columns._lent_memory import FreshMemory
+from trainfeed.loader.order._epoch_order import Span
+
+
+def test_loaders_that_nobody_closes_give_their_files_back(tmp_path):
+    images = write_images(tmp_path, [5] * 12)
+    before = num_fds()
+    for options in ({}, {"shuffle": True}, {"num_threads": 1}):
+        assert sorted(labels(DataLoader(images, 10, **options))) == list(range(60))
+        gc.collect()
+        assert num_fds() == before
+
+
+def test_reading_after_close_opens_files_that_are_given_back_too(images):
+    before = num_fds()
+    loader = DataLoader(images, 10)
+    loader.close()
+    assert labels(loader) == list(range(100))
+    assert num_fds() > before
+    del loader
+    gc.collect()
+    assert num_fds() == before
+
+
+def test_a_copy_of_a_source_closes_its_own_files(images):
+    before = num_fds()
+    source = images.source()
+    sources = [source, pickle.loads(pickle.dumps(source))]
+    for one in sources:
+        assert one.load([Span(0, 0, 1)], slice(0, 1), FreshMemory()).num_samples == 1
+    assert num_fds() == before + 2
+    del source, sources, one
+    gc.collect()
+    assert num_fds() == before

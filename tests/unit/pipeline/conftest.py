@@ -1,0 +1,35 @@
+"""The small data set that every stage test starts from."""
+
+import pytest
+
+from tests.unit.pipeline.clicks import CODE, SPEC, Project, batch, day
+from trainfeed.config import Environment, KafkaSettings
+from trainfeed.dataset import init_root
+from trainfeed.pipeline.workers import _worker_pool as _engine
+
+
+@pytest.fixture
+def no_worker():
+    """No worker process, neither when a test begins nor when it has ended."""
+    _engine.stop_workers()
+    yield
+    _engine.stop_workers()
+
+
+@pytest.fixture
+def project(tmp_path):
+    datasets = tmp_path / "datasets"
+    (datasets / "clicks").mkdir(parents=True)
+    (datasets / "clicks" / "dataset.yaml").write_text(SPEC)
+    (datasets / "clicks" / "preprocess.py").write_text(CODE)
+    init_root(tmp_path / "root")
+    env = Environment(
+        root=str(tmp_path / "root"),
+        landing=str(tmp_path / "landing"),
+        work=str(tmp_path / "work"),
+        kafka={"kafka_default": KafkaSettings(recorded=str(tmp_path / "recorded"))},
+        datasets=datasets,
+    )
+    project = Project(tmp_path, env)
+    project.record({p: [batch(day(0, 60 + p) + day(1, 40 + p) + day(2, 30))] for p in range(3)})
+    return project

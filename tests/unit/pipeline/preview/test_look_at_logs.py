@@ -1,0 +1,130 @@
+"""Dry run and preview of a data set of log files: the same promises as for topics."""
+
+import gzip
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.unit.pipeline.clicks import day
+from tests.unit.pipeline.preview.test_dry_run import tree
+from trainfeed.errors import LogsMissingError, WindowOpenError
+from trainfeed.pipeline.local import build
+from trainfeed.pipeline.plan import plan
+from trainfeed.pipeline.preview import describe, dry_run, preview
+
+
+@pytest.fixture
+def logs(project):
+    """The small data set over two log files a day, one of them compressed."""
+    source = "  kafka: {connection: kafka_default, topic: clicks, settle: 0s}\n"
+    project.edit(source, '  logs: {path: "/clicks/{start:%Y-%m-%d}"}\n')
+    folder = project.path / "logs" / "clicks" / "2024-03-01"
+    folder.mkdir(parents=True)
+    lines = [event["value"] + b"\n" for event in day(0, 90)]
+    (folder / "a.log").write_bytes(b"".join(lines[:50]))
+    (folder / "b.log.gz").write_bytes(gzip.compress(b"".join(lines[50:])))
+    (folder / "_SUCCESS").touch()
+    for path in [*folder.iterdir(), folder]:
+        os.utime(path, (0, 0))
+    object.__setattr__(
+        project, "env", replace(project.env, logs={"hdfs_default": str(folder.parents[1])})
+    )
+    return project
+
+
+def dry(project):
+    return dry_run(project.spec, project.interval(), project.env)
+
+
+def test_a_dry_run_names_the_files_and_their_sizes(logs):
+    before = tree(logs.path)
+    said = dry(logs)
+    assert [part["unit"] for part in said["reads"]] == ["bytes", "bytes"]
+    sizes = [path.stat().st_size for path in sorted(logs.path.glob("logs/*/*/*log*"))]
+    assert [part["bytes"] for part in said["reads"]] == sizes
+    assert said["read_bytes"] == sum(sizes)
+    assert f"2 sources in all, about {sum(sizes)} B of it" in "\n".join(describe(said))
+    assert tree(logs.path) == before
+
+
+def test_log_files_that_do_not_land_need_no_space_there(logs):
+    assert dry(logs)["space"][0]["needed_bytes"] == 0
+
+
+def test_log_files_that_land_do(logs):
+    logs.edit('%d}"}', '%d}", land: true}')
+    assert dry(logs)["space"][0]["needed_bytes"] is None
+    build(logs.spec, logs.interval(), logs.env)
+    said = dry_run(logs.spec, logs.interval(), logs.env, rebuild="again")
+    assert said["space"][0]["needed_bytes"] == 0
+    assert "landed already" in describe(said)[1]
+
+
+@pytest.mark.parametrize(("limit", "records"), [(1, 1), (20, 20), (1000, 90)])
+def test_a_preview_reads_the_first_lines_of_every_file(logs, limit, records):
+    before = tree(logs.path)
+    report = preview(logs.spec, logs.interval(), logs.env, limit=limit)
+    assert report["records"] == records
+    assert tree(logs.path) == before
+
+
+def test_a_preview_names_the_files_as_a_build_does(logs):
+    build(logs.spec, logs.interval(), logs.env)
+    sources = set(logs.version().manifest.inputs)
+    report = preview(logs.spec, logs.interval(), logs.env, limit=1000)
+    assert {row["source"] for row in report["first_quarantined"]} <= sources
+
+
+@pytest.mark.parametrize("look", [dry, lambda p: preview(p.spec, p.interval(), p.env, limit=9)])
+def test_a_folder_without_its_marker_is_not_looked_at(logs, look):
+    for marker in logs.path.glob("logs/*/*/_SUCCESS"):
+        marker.unlink()
+    with pytest.raises((WindowOpenError, LogsMissingError), match="_SUCCESS"):
+        look(logs)
+
+
+def test_a_folder_that_is_complete_when_nothing_changes_can_be_previewed(logs):
+    logs.edit('%d}"}', '%d}", stable: 10m}')
+    assert preview(logs.spec, logs.interval(), logs.env, limit=10)["records"] == 10
+
+
+def test_of_many_files_a_dry_run_names_some_and_counts_all(logs):
+    folder = next(logs.path.glob("logs/clicks/*"))
+    for number in range(200):
+        (folder / f"more-{number:03d}.log").write_text("{}\n")
+    said = dry(logs)
+    assert (len(said["reads"]), said["sources"]) == (100, 202)
+    assert said["read_bytes"] == sum(path.stat().st_size for path in folder.iterdir())
+    lines = describe(said)
+    assert "would read     102 more, and so on" in lines
+    assert any("202 sources in all" in line for line in lines)
+
+
+def test_a_preview_copies_only_the_files_that_it_shows_lines_of(logs, monkeypatch):
+    folder = next(logs.path.glob("logs/clicks/*"))
+    for number in range(50):
+        (folder / f"more-{number:03d}.log").write_text("{}\n")
+    planned = []
+
+    def spy(spec, interval, env, **options):
+        planned.append(len(list(Path(env.logs["hdfs_default"]).glob("*/*/*.log*"))))
+        return plan(spec, interval, env, **options)
+
+    monkeypatch.setattr("trainfeed.pipeline.preview._preview_build.plan", spy)
+    report = preview(logs.spec, logs.interval(), logs.env, limit=10)
+    assert (report["records"], planned) == (10, [10])
+
+
+def test_a_preview_of_lines_that_end_with_crlf_has_the_offsets_of_a_build(logs):
+    path = next(logs.path.glob("logs/clicks/*/a.log"))
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    build(logs.spec, logs.interval(), logs.env)
+    report = preview(logs.spec, logs.interval(), logs.env, limit=1000)
+    version = logs.version()
+    (file,) = version.path.glob("quarantine/*")
+    with pa.OSFile(str(file)) as opened:
+        offsets = set(pa.ipc.open_file(opened).read_all()["offset"].to_pylist())
+    assert {row["offset"] for row in report["first_quarantined"]} <= offsets

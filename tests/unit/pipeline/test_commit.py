@@ -1,0 +1,195 @@
+"""The commit and what follows it: confirmed, compared, and readable for other accounts."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.pipeline.clicks import Project
+from tests.unit.pipeline.test_concurrent import run_until
+from trainfeed.dataset.root import ROOT_MARKER, init_root
+from trainfeed.errors import CommitUnknownError, NonDeterminismError, StorageError
+from trainfeed.pipeline.check import check
+from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.plan import plan
+from trainfeed.pipeline.preview import describe, dry_run
+from trainfeed.pipeline.publish import publish
+from trainfeed.storage import posix
+
+IMPURE = ("import os\n\nfrom trainfeed.preprocessing", "int.from_bytes(os.urandom(2))")
+
+
+def where(project, ref):
+    return project.spec, project.env, ref
+
+
+def pointer(project):
+    return project.folder.interval("2024-03-01") / "CURRENT"
+
+
+def fail_once(monkeypatch, project, folder):
+    """Let the first sync of ``folder`` fail that comes when the version has its name."""
+    sync, version = posix.sync_dir, project.folder.version("2024-03-01", 1)
+    failed = []
+
+    def failing_once(path):
+        if Path(path) == folder and version.exists() and not failed:
+            failed.append(path)
+            raise StorageError("injected")
+        sync(path)
+
+    monkeypatch.setattr(posix, "sync_dir", failing_once)
+
+
+@pytest.mark.parametrize("which", ["interval", "staging"])
+def test_a_commit_that_nobody_confirmed_is_no_success_and_the_retry_confirms_it(
+    project, monkeypatch, which
+):
+    ref = run_until(project, check)
+    folder = project.folder
+    fail_once(
+        monkeypatch,
+        project,
+        folder.interval("2024-03-01") if which == "interval" else folder.staging,
+    )
+    with pytest.raises(CommitUnknownError, match="retry this task: it looks before it acts"):
+        publish(*where(project, ref))
+    assert not pointer(project).exists()
+    assert publish(*where(project, ref))["verdict"] == "published"
+    assert pointer(project).read_text() == "g0001\n"
+    project.version().verify()
+
+
+def test_whoever_finds_the_version_there_confirms_it_before_the_pointer_moves(project, monkeypatch):
+    ref = run_until(project, check)
+    folder = project.folder
+
+    def killed(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("trainfeed.pipeline.publish._confirm", killed)
+        with pytest.raises(KeyboardInterrupt):
+            publish(*where(project, ref))
+    sync, synced = posix.sync_dir, []
+
+    def noted(path):
+        synced.append((Path(path), pointer(project).exists()))
+        sync(path)
+
+    monkeypatch.setattr(posix, "sync_dir", noted)
+    publish(*where(project, ref))
+    assert synced[:2] == [(folder.interval("2024-03-01"), False), (folder.staging, False)]
+
+
+def beside(project):
+    """The same data set, published to the same place, with work files of its own."""
+    return Project(project.path, replace(project.env, work=str(project.path / "beside")))
+
+
+def make_impure(project):
+    project.edit("from trainfeed.preprocessing", IMPURE[0], "preprocess.py")
+    project.edit('"value": row["value"]', f'"value": {IMPURE[1]}', "preprocess.py")
+
+
+def test_the_slower_of_two_runs_with_other_bytes_is_told_and_the_published_version_stays(project):
+    make_impure(project)
+    slower, faster = beside(project), project
+    ref = run_until(slower, check)
+    run_until(faster, check)
+    first = publish(*where(faster, ref))
+    with pytest.raises(NonDeterminismError, match="make preprocessing a pure function"):
+        publish(*where(slower, ref))
+    assert project.version().manifest.content_digest == first["content_digest"]
+    project.version().verify()
+    assert (Path(slower.env.work) / "spill" / ref.plan_id / "00000.arrow").exists()
+
+
+def test_after_that_has_been_said_the_interval_is_published_for_everybody(project):
+    make_impure(project)
+    slower = beside(project)
+    ref = run_until(slower, check)
+    run_until(project, check)
+    publish(*where(project, ref))
+    with pytest.raises(NonDeterminismError):
+        publish(*where(slower, ref))
+    assert slower.build()["verdict"] == "identical"
+    assert not (Path(slower.env.work) / "spill" / ref.plan_id).exists()
+
+
+def test_the_slower_of_two_runs_with_equal_bytes_adopts_the_version(project):
+    slower = beside(project)
+    ref = run_until(slower, check)
+    project.build()
+    assert publish(*where(slower, ref))["verdict"] == "published"
+
+
+def test_a_verdict_that_cannot_be_read_does_not_undo_a_success(project):
+    slower = beside(project)
+    ref = run_until(slower, check)
+    project.build()
+    verdict = Path(slower.env.work) / "spill" / ref.plan_id / "check.json"
+    verdict.write_bytes(b"{")
+    assert publish(*where(slower, ref))["verdict"] == "published"
+
+
+def test_a_version_can_be_read_by_other_accounts_whatever_the_umask(project):
+    root = project.path / "new" / "root"
+    project = Project(project.path, replace(project.env, root=str(root)))
+    before = os.umask(0o077)
+    try:
+        init_root(root)
+        project.build()
+    finally:
+        os.umask(before)
+    version = project.version().path
+    for folder in (version, *(path for path in version.parents if path.is_relative_to(root))):
+        assert folder.stat().st_mode & 0o777 == 0o755, folder
+    for file in (pointer(project), root / ROOT_MARKER):
+        assert file.stat().st_mode & 0o777 == 0o644
+
+
+def test_folders_that_are_there_keep_their_mode(project):
+    project.folder.path.mkdir()
+    project.folder.path.chmod(0o750)
+    project.build()
+    assert project.folder.path.stat().st_mode & 0o777 == 0o750
+
+
+def test_a_reason_counts_once_and_that_is_said(project):
+    project.build()
+    project.build(rebuild="damaged")
+    interval = project.interval()
+    assert "note" not in plan(project.spec, interval, project.env)
+    planned = plan(project.spec, interval, project.env, rebuild="damaged")
+    assert planned["verdict"] == "identical"
+    assert "g0002 was built for this reason already" in planned["note"]
+    report = project.build(rebuild="damaged")
+    assert (report["verdict"], report["note"]) == ("identical", planned["note"])
+    (line,) = describe(dry_run(project.spec, interval, project.env, rebuild="damaged"))
+    assert line.endswith(planned["note"])
+    assert project.build(rebuild="damaged on 2024-04-01")["generation"] == "g0003"
+
+
+def test_a_plan_of_what_has_landed_reads_no_landing_file(project, monkeypatch):
+    ref = run_until(project, ingest)
+    monkeypatch.setattr("trainfeed.pipeline.plans._landed_ranges.landed_leaf", lambda *_: 1 / 0)
+    again = plan(project.spec, project.interval(), project.env)
+    assert again["plan_id"] == ref.plan_id
+
+
+def test_a_landing_file_is_looked_at_once(project, monkeypatch):
+    from trainfeed.sources import LandingFile
+
+    ref = run_until(project, ingest)
+    read, batches = LandingFile.read_batch, []
+
+    def counted(self, index):
+        # The file itself: the id of one that is gone may be that of the next.
+        batches.append((self, index))
+        return read(self, index)
+
+    monkeypatch.setattr(LandingFile, "read_batch", counted)
+    assert ingest(*where(project, ref), 0)["verdict"] == "adopted"
+    assert len(batches) == len({(id(file), index) for file, index in batches}) > 0

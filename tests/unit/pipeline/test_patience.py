@@ -1,0 +1,86 @@
+"""A file system whose server is started again costs a stage no try; one that stays away does."""
+
+import socket
+from dataclasses import replace
+
+import pytest
+
+import trainfeed.pipeline.ingest as ingest_stage
+from tests.unit.pipeline.log_project import DAY, make_log_project
+from trainfeed.errors import NotFoundError, StorageError
+from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.plan import plan
+from trainfeed.pipeline.preprocess import preprocess
+from trainfeed.pipeline.stage import _run_stage as _stage
+from trainfeed.storage._hadoop import hadoop_error, outage
+
+
+@pytest.fixture
+def project(tmp_path):
+    return make_log_project(tmp_path)
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """The pauses that were made, none of which takes any time."""
+    made = []
+    monkeypatch.setattr(_stage, "_pause", made.append)
+    return made
+
+
+def planned(project):
+    return PlanRef.from_json(plan(project.spec, project.interval(), project.env))
+
+
+def fail_first(monkeypatch, error, times):
+    """Let the first so many looks at a folder of logs fail."""
+    errors = [error] * times
+
+    def check_folder(*arguments, original=ingest_stage.check_folder):
+        if errors:
+            raise errors.pop()
+        return original(*arguments)
+
+    monkeypatch.setattr(ingest_stage, "check_folder", check_folder)
+
+
+def test_a_server_that_comes_back_within_seconds_costs_no_try(project, pauses, monkeypatch):
+    fail_first(monkeypatch, outage("webhdfs://namenode:9870/x", "connection refused"), 3)
+    assert project.build()["source_reads"] == 220
+    assert pauses == [1, 2, 4]
+
+
+@pytest.mark.parametrize("scheme", ["webhdfs", "hdfs"])
+def test_a_server_that_stays_away_is_given_up_after_a_quarter_of_a_minute(
+    project, pauses, scheme, socket_enabled
+):
+    ref = planned(project)
+    ingest(project.spec, project.env, ref, 0)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"{scheme}://127.0.0.1:{unused.getsockname()[1]}/"
+    away = replace(project.env, logs={"hdfs_default": address})
+    with pytest.raises(StorageError, match="retry when the file system answers again"):
+        preprocess(project.spec, away, ref, 0)
+    assert sum(pauses) == 15
+    assert not project.folder.interval(DAY).exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NotFoundError("gone"), StorageError("a disk that is broken is so in a second, too")],
+    ids=["for_good", "local"],
+)
+def test_nothing_else_is_tried_again(project, pauses, monkeypatch, error):
+    fail_first(monkeypatch, error, 1)
+    with pytest.raises(type(error)):
+        project.build()
+    assert pauses == []
+
+
+def test_what_a_server_refuses_for_good_is_no_outage():
+    assert hadoop_error("webhdfs://x", None, "End of File Exception between hosts").is_outage
+    assert hadoop_error("webhdfs://x", "SafeModeException", "in safe mode").is_outage
+    assert not hadoop_error("webhdfs://x", "AccessControlException", "no").is_outage
+    assert not hadoop_error("webhdfs://x", "FileNotFoundException", "no").is_outage

@@ -1,0 +1,54 @@
+"""A folder that may not be listed is an error wherever a build looks what is there already."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.unit.refusals import refuse
+from trainfeed.conversion import convert_files
+from trainfeed.dataset import TrainingMarks
+from trainfeed.dataset.trainings import Untrained
+from trainfeed.errors import AccessDeniedError
+from trainfeed.pipeline.boundaries._boundary_file import boundary_files
+from trainfeed.pipeline.plans import _plan_file
+from trainfeed.training import _job_code as training_code
+from trainfeed.usercode import _folder_code as _code
+
+DAY = "2024-03-01"
+
+
+def boundaries(project):
+    folder = project.folder.boundary("clicks", "uuid", datetime.now(UTC)).parent
+    return folder, lambda: list(boundary_files(folder))
+
+
+def plans(project):
+    return project.folder.plans(DAY), lambda: _plan_file.earlier_plans(project.folder, DAY)
+
+
+def jobs(project):
+    marks = TrainingMarks(project.folder)
+    return project.folder.training(DAY, "x").parent, lambda: marks._was_launched(Untrained(DAY, 1))
+
+
+def modules(project):
+    return project.spec.folder / "parts", lambda: _code.code_digest(project.spec)
+
+
+def training_modules(project):
+    return project.spec.folder / "parts", lambda: training_code.code_digest(project.spec.folder)
+
+
+def shards(project):
+    folder = project.path / "shards"
+    return folder, lambda: convert_files(str(folder), project.path / "out", 1, "p")
+
+
+@pytest.mark.parametrize("place", [boundaries, plans, jobs, modules, training_modules, shards])
+def test_what_may_not_be_listed_does_not_count_as_empty(project, monkeypatch, place):
+    folder, act = place(project)
+    folder.mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        refuse(patch, folder)
+        with pytest.raises(AccessDeniedError, match="permission denied"):
+            act()
