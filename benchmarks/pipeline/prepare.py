@@ -99,10 +99,11 @@ def _write_lines(folder: Path, partitions: dict[int, list[pa.RecordBatch]]) -> N
 def _write_datasets(datasets: Path) -> None:
     """Copy the data set in two forms, for batches and for single records."""
     source = ROOT / "include" / "datasets" / "flights"
+    batch = Path(__file__).with_name("batch_flights")
     for form, function in (("batch", "batch:flights_batch"), ("record", "preprocess:flights")):
         folder = datasets / form / "flights"
         folder.mkdir(parents=True)
-        for file in (*source.glob("*.py"), *source.glob("*.parquet")):
+        for file in (*source.glob("*.py"), *batch.glob("*.py"), *source.glob("*.parquet")):
             shutil.copy(file, folder)
         text = (source / "dataset.yaml").read_text()
         edits = [

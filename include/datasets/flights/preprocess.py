@@ -3,9 +3,6 @@
 Features are what is known at the scheduled departure: the timetable, the weather observed in that
 hour, and the aircraft. What only the flight itself tells (actual times, delays) makes the label and
 nothing else. All arithmetic is exact or IEEE basic operations, so every machine gets equal bytes.
-
-``flights`` takes records one by one; ``batch:flights_batch`` takes many at once and gives the same
-samples, several times as fast.
 """
 
 from __future__ import annotations

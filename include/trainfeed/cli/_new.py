@@ -20,11 +20,14 @@ __all__ = ["new", "schema"]
 def new(
     name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits and _.")],
     *,
+    batch: Annotated[
+        bool, typer.Option("--batch", help="With a function of many records at once, in arrays.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Make a data set folder, with comments and sample records, that can be built at once."""
     env = environment_from_environ()
-    made = new_dataset(env.datasets, name)
+    made = new_dataset(env.datasets, name, batch=batch)
     if as_json:
         print_json(made)
         return

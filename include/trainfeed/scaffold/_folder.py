@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from trainfeed.errors import ConflictError
 from trainfeed.paths import FilePath
+from trainfeed.scaffold._batch_texts import BATCH_EDITS, BATCH_FUNCTION
 from trainfeed.scaffold._sample import FIRST_DAY, NUM_DAYS, record_sample
 from trainfeed.scaffold._scaffold_texts import PREPROCESS, SPEC, TRAIN
 from trainfeed.specification import SPEC_FILE, check_dataset_name, json_schema_text
@@ -23,12 +24,13 @@ _SCHEMA_FILE: Final = "dataset.schema.json"
 _COMMITTED: Final = Path("..", "..", "docs", _SCHEMA_FILE)
 
 
-def new_dataset(datasets: FilePath, name: str) -> dict[str, Any]:
+def new_dataset(datasets: FilePath, name: str, *, batch: bool = False) -> dict[str, Any]:
     """Make a data set that can be built at once.
 
     Args:
         datasets: The folder of data sets; made when it is not there.
         name: Name of the data set.
+        batch: Whether its function gets many records at once; the samples are the same.
 
     Returns:
         ``dataset``, ``folder``, ``files``, ``records`` of the sample, and ``interval``, the name
@@ -50,7 +52,7 @@ def new_dataset(datasets: FilePath, name: str) -> dict[str, Any]:
         staging = datasets / f".{name}.{uuid.uuid4().hex}"
         staging.mkdir()
         try:
-            records = _fill(staging, name, _schema(datasets))
+            records = _fill(staging, name, _schema(datasets), batch=batch)
             posix.rename_directory(staging, folder)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -63,7 +65,7 @@ def new_dataset(datasets: FilePath, name: str) -> dict[str, Any]:
     }
 
 
-def _fill(folder: Path, name: str, schema: str) -> int:
+def _fill(folder: Path, name: str, schema: str, *, batch: bool) -> int:
     last = FIRST_DAY + timedelta(days=NUM_DAYS - 1)
     values = {
         "@NAME@": name,
@@ -71,8 +73,10 @@ def _fill(folder: Path, name: str, schema: str) -> int:
         "@FIRST@": f"{FIRST_DAY:%Y-%m-%d}",
         "@LAST@": f"{last:%Y-%m-%d}",
     }
-    for file, text in ((SPEC_FILE, SPEC), ("preprocess.py", PREPROCESS), ("train.py", TRAIN)):
-        for mark, value in values.items():
+    edits = [*(BATCH_EDITS if batch else ()), *values.items()]
+    function = PREPROCESS + BATCH_FUNCTION if batch else PREPROCESS
+    for file, text in ((SPEC_FILE, SPEC), ("preprocess.py", function), ("train.py", TRAIN)):
+        for mark, value in edits:
             text = text.replace(mark, value)  # noqa: PLW2901 - filled in mark by mark
         (folder / file).write_text(text, encoding="utf-8")
     return record_sample(folder / "sample", name)

@@ -13,7 +13,10 @@ import pytest
 
 from examples.flights.tables import DEPARTURE_SCHEMA
 
-FOLDER = Path(__file__).parents[3] / "include" / "datasets" / "flights"
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "include" / "datasets" / "flights"
+# The same data set in batch mode, for the benchmarks; it imports modules of the other folder.
+BATCH = ROOT / "benchmarks" / "pipeline" / "batch_flights"
 NAMES = DEPARTURE_SCHEMA.names
 
 SOUND = {
@@ -130,7 +133,7 @@ def load(monkeypatch):
 
     def load(name):
         package = ModuleType(f"flights_{uuid.uuid4().hex}")  # its own: tests may change it
-        package.__path__ = [str(FOLDER)]
+        package.__path__ = [str(FOLDER), str(BATCH)]
         monkeypatch.setitem(sys.modules, package.__name__, package)
         return importlib.import_module(f"{package.__name__}.{name}")
 

@@ -8,15 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
+import numpy as np
+import pyarrow as pa
 import pytest
 from ruamel.yaml import YAML
 
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.errors import ConflictError, SpecError
+from trainfeed.pipeline.functions._batch_function import source_batch
 from trainfeed.pipeline.local import build
-from trainfeed.preprocessing import Record, Reject
+from trainfeed.preprocessing import Filtered, Record, Reject
 from trainfeed.scaffold import new_dataset
+from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.specification import json_schema, load_spec
 
 
@@ -62,6 +66,54 @@ def test_it_gives_the_same_bytes_wherever_it_is_made(tmp_path, datasets, env):
     here, there = (build_all(place, "clicks") for place in (env, elsewhere))
     digest = [report["content_digest"] for report in here]
     assert [report["content_digest"] for report in there] == digest
+
+
+def test_with_batch_the_same_samples_and_account_come_of_arrays(tmp_path, datasets, env):
+    new_dataset(datasets, "clicks")
+    new_dataset(tmp_path / "batch", "clicks", batch=True)
+    places = {place: str(tmp_path / "batch" / place) for place in ("root", "landing", "work")}
+    other = replace(env, datasets=tmp_path / "batch", **places)
+    init_root(Path(other.root))
+    assert load_spec(other.datasets / "clicks").preprocess.input == "batch"
+    one, many = (build_all(place, "clicks") for place in (env, other))
+    for key in ("content_digest", "samples", "quarantined", "filtered"):
+        assert [report[key] for report in many] == [report[key] for report in one]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"visitor": 1, "pages": 2, "seconds": 3, "returning": true, "bought": false}',
+        b'{"visitor": 1, "pages": 2, "seconds": null, "returning": true, "bought": false}',
+        b'{"visitor": 1, "pages": 2, "seconds": 3, "returning": true, "bought": 1, "bot": 1}',
+        (
+            rb'{"visitor": 1, "pages": 2, "seconds": 3, "returning": true, "bought": true, '
+            rb'"\u0062ot": 1}'
+        ),
+        b'{"visitor": "7", "pages": 2, "seconds": 3.5, "returning": 0, "bought": 1}',
+        b"[]",
+        b"{broken",
+        None,
+    ],
+)
+def test_an_unusual_record_comes_out_alike_in_both_forms(datasets, value):
+    new_dataset(datasets, "clicks", batch=True)
+    module = runpy.run_path(str(datasets / "clicks" / "preprocess.py"))
+    record = Record(value, None, 0, (), "kafka:clicks/0", 0)
+    try:
+        one = module["make_sample"](record, {})
+    except Reject as error:
+        one = {"_rejected": error.reason, "_message": error.message}
+    if isinstance(one, Filtered):
+        one = {"_filtered": one.reason}
+    row = {"value": value, "key": None, "timestamp": 0, "headers": [], "offset": 0}
+    row |= {"timestamp_type": 1}
+    landed = pa.RecordBatch.from_pylist([row], schema=LANDING_SCHEMA)
+    (many,) = module["make_samples"](source_batch(landed, "kafka:clicks/0"), {}).to_pylist()
+    told = {key: each for key, each in many.items() if each is not None and key != "_row"}
+    for got in (told, one):
+        got["features"] = np.float32(got.get("features", [])).tolist()
+    assert told == one
 
 
 def test_two_new_data_sets_do_not_share_a_topic(datasets, env):

