@@ -1,23 +1,37 @@
-"""What the control group of this process, if it has one, says of memory: limit, use and kills."""
+"""How much memory this process may still take, and whether the kernel has ended one for want of it.
+
+The machine says how much there is; control groups, where the process is in any, say how much of it
+it may have, and count the processes that the kernel has ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["KillCount", "free_group_bytes"]
+__all__ = ["KillCount", "available_bytes", "free_group_bytes"]
 
 _ROOT: Final = Path("/sys/fs/cgroup")
 _GROUPS: Final = Path("/proc/self/cgroup")
+_MEMINFO: Final = Path("/proc/meminfo")
 # What version 1 says when there is no limit is about as large as numbers get.
 _NO_LIMIT: Final = 1 << 60
 
 
+def available_bytes() -> int | None:
+    """Return what may still be taken: of the machine, and of the groups; None where nobody says."""
+    known = [free for free in (_free_of_machine(), free_group_bytes()) if free is not None]
+    return min(known, default=None)
+
+
 def free_group_bytes() -> int | None:
-    """Return what the control group leaves, page cache counted as free; None without a limit."""
+    """Return what the control group leaves, page cache counted as free; None without a limit.
+
+    The groups above it count too: their limits hold for all that is in them.
+    """
     frees = []
-    for folder, limit_name, usage_name in _limits():
+    for folder, limit_name, usage_name in _with_parents():
         limit, usage = _number(folder / limit_name), _number(folder / usage_name)
         if limit is not None and limit < _NO_LIMIT and usage is not None:
             cache = _statistic(folder / "memory.stat", ("inactive_file", "total_inactive_file"))
@@ -55,6 +69,24 @@ def _num_kills() -> dict[str, int]:
         for name in ("memory.events", "memory.oom_control")
         if (count := _statistic(folder / name, ("oom_kill",))) is not None
     }
+
+
+def _free_of_machine() -> int | None:
+    try:
+        rows = [line.split() for line in _MEMINFO.read_text().splitlines()]
+    except OSError:
+        return None
+    return next((int(row[1]) * 1024 for row in rows if row[0] == "MemAvailable:"), None)
+
+
+def _with_parents() -> Iterator[tuple[Path, str, str]]:
+    """Yield the groups of the process as ``_limits`` does, each with those above it."""
+    for folder, limit_name, usage_name in _limits():
+        for each in (folder, *folder.parents):
+            if (each / limit_name).is_file():
+                yield each, limit_name, usage_name
+            if each == _ROOT:
+                break
 
 
 def _limits() -> list[tuple[Path, str, str]]:

@@ -35,6 +35,26 @@ def test_limits_of_control_groups_are_found(tmp_path, monkeypatch, group, folder
     assert memory_group.free_group_bytes() == free
 
 
+def test_the_limits_of_the_groups_above_count_and_so_does_the_machine(tmp_path, monkeypatch):
+    inner = tmp_path / "fs" / "pod" / "container"
+    inner.mkdir(parents=True)
+    for folder, limit in ((inner, "1000"), (inner.parent, "700"), (tmp_path / "fs", "max")):
+        (folder / "memory.max").write_text(f"{limit}\n")
+        (folder / "memory.current").write_text("100\n")
+    (tmp_path / "memory.max").write_text("1\n")  # above the root: another one's
+    (tmp_path / "self").write_text("0::/pod/container\n")
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable: 2 kB\n")
+    monkeypatch.setattr(memory_group, "_GROUPS", tmp_path / "self")
+    monkeypatch.setattr(memory_group, "_ROOT", tmp_path / "fs")
+    monkeypatch.setattr(memory_group, "_MEMINFO", tmp_path / "meminfo")
+    assert memory_group.free_group_bytes() == 600
+    assert memory_group.available_bytes() == 600
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable: 0 kB\n")
+    assert memory_group.available_bytes() == 0
+    (tmp_path / "meminfo").write_text("")
+    assert memory_group.available_bytes() == 600
+
+
 @pytest.fixture
 def group(tmp_path, monkeypatch):
     """The folder of a control group that has a limit."""

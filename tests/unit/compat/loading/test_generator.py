@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from trainfeed import memory_group
 from trainfeed.compat.paddle.loading._generator import GeneratorLoader
-from trainfeed.compat.paddle.loading._generator_memory import available_bytes, require_memory
+from trainfeed.compat.paddle.loading._generator_memory import require_memory
 from trainfeed.decorators import batch, cache, shuffle
 from trainfeed.errors import (
     ConfigError,
@@ -508,17 +509,19 @@ def test_batches_that_do_not_fit_the_memory_are_refused_before_they_are_sent():
     made = loader(True, capacity=10**9).set_sample_generator(samples, 5)
     with pytest.raises(MemoryLimitError, match="lower capacity or the batch size"):
         list(made)
-    assert available_bytes() > 1 << 20
+    assert memory_group.available_bytes() > 1 << 20
     require_memory(1, 1)
 
 
 def test_the_memory_of_the_container_counts(tmp_path, monkeypatch):
     (tmp_path / "memory.max").write_text("5000\n")
     (tmp_path / "memory.current").write_text("2000\n")
-    monkeypatch.setattr("trainfeed.compat.paddle.loading._generator_memory._CGROUPS", tmp_path)
-    assert available_bytes() == 3000
+    (tmp_path / "self").write_text("0::/\n")
+    monkeypatch.setattr(memory_group, "_GROUPS", tmp_path / "self")
+    monkeypatch.setattr(memory_group, "_ROOT", tmp_path)
+    assert memory_group.available_bytes() == 3000
     require_memory(1, 1000)
     with pytest.raises(MemoryLimitError, match="need 3003 bytes; 3000 are left"):
         require_memory(1, 1001)
     (tmp_path / "memory.max").write_text("max\n")
-    assert available_bytes() > 5000
+    assert memory_group.available_bytes() > 5000
