@@ -25,6 +25,7 @@ from trainfeed.errors import ConfigError
 from trainfeed.paths import walk
 from trainfeed.specification import DatasetSpec, read_module
 from trainfeed.usercode._moved_names import refuse_moved_names
+from trainfeed.usercode._python_source import parse_source
 
 __all__ = [
     "code_digest",
@@ -200,10 +201,7 @@ def _refuse_outside_imports(path: Path, content: bytes, folder: Path) -> None:
 @lru_cache(maxsize=256)
 def _absolute_imports(path: Path, content: bytes) -> frozenset[str]:
     # Every stage asks, and parsing takes longer than all else that a stage does first.
-    try:
-        tree = ast.parse(content, filename=str(path))
-    except SyntaxError as error:
-        raise ConfigError(f"{path}:{error.lineno}: {error.msg}") from error
+    tree = parse_source(path, content)
     refuse_moved_names(path, tree)
     return frozenset(_imported(tree))
 

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from trainfeed.errors import ConfigError
 from trainfeed.specification import DatasetSpec, did_you_mean, read_module
+from trainfeed.usercode._python_source import parse_source
 
 __all__ = ["require_function"]
 
@@ -30,7 +31,7 @@ def require_function(spec: DatasetSpec) -> None:
         StorageError: The module cannot be read.
     """
     path = spec.folder / f"{spec.preprocess.module}.py"
-    body = _parse(path).body
+    body = parse_source(path, read_module(path)).body
     name = spec.preprocess.function_name
     functions = {node.name: node for node in body if isinstance(node, _Function)}
     if name in functions:
@@ -40,16 +41,6 @@ def require_function(spec: DatasetSpec) -> None:
         raise ConfigError(
             f"expected a function {name!r} in {path}, which dataset.yaml names, found none; {hint}"
         )
-
-
-def _parse(path: Path) -> ast.Module:
-    source = read_module(path)
-    try:
-        return ast.parse(source, filename=str(path))
-    except SyntaxError as error:
-        raise ConfigError(
-            f"{path}:{error.lineno or 1}: expected Python, got {error.msg!r}; mend the module"
-        ) from error
 
 
 def _other_names(body: list[ast.stmt]) -> Iterator[str]:

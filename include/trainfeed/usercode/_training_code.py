@@ -6,13 +6,14 @@ import ast
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
+from trainfeed.errors import ConfigError
 from trainfeed.paths import walk
 from trainfeed.specification import read_module
 from trainfeed.storage.posix import map_errors
 from trainfeed.usercode._moved_names import refuse_moved_names
+from trainfeed.usercode._python_source import parse_source
 
 __all__ = ["require_current_names", "training_digest"]
 
@@ -44,9 +45,15 @@ def require_current_names(folder: Path) -> None:
     """
     with map_errors(folder):
         for name in sorted(_names(folder)):
-            # A file that is no Python is an error of what imports it.
-            with suppress(SyntaxError):
-                refuse_moved_names(folder / name, ast.parse(read_module(folder / name)))
+            refuse_moved_names(folder / name, _parsed(folder / name))
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        return parse_source(path, read_module(path))
+    except ConfigError:
+        # A file that is no Python is an error of what imports it.
+        return ast.Module(body=[], type_ignores=[])
 
 
 def _names(folder: Path) -> Iterator[str]:

@@ -110,7 +110,7 @@ SCRIPT = """
 import itertools, os, sys, time
 from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
 from trainfeed.processes._child import Child, receive_any
-from trainfeed.processes._message import Kind, send_message
+from trainfeed.processes._message import MessageKind, send_message
 
 def read():
     yield os.getpid()

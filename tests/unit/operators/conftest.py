@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -108,3 +109,16 @@ def make_context():
         }
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def attempts(monkeypatch):
+    """The work that tasks have marked as begun; nothing is written anywhere."""
+    made = []
+
+    def build_attempt(spec, env, ref, work):
+        made.append((ref.plan_id, work))
+        return nullcontext()
+
+    monkeypatch.setattr("trainfeed.pipeline.build_attempts.build_attempt", build_attempt)
+    return made

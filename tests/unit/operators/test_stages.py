@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -41,19 +39,6 @@ REPORT = {
     "shards": 2,
 }
 ASSET = Asset(name="clicks", uri="trainfeed://clicks")
-
-
-@pytest.fixture(autouse=True)
-def attempts(monkeypatch):
-    """The work that tasks have marked as begun; nothing is written anywhere."""
-    made = []
-
-    def build_attempt(spec, env, ref, work):
-        made.append((ref.plan_id, work))
-        return nullcontext()
-
-    monkeypatch.setattr("trainfeed.pipeline.build_attempts.build_attempt", build_attempt)
-    return made
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from trainfeed.dataset.trainings import Untrained
 from trainfeed.errors import AccessDeniedError
 from trainfeed.pipeline.boundaries._boundary_file import boundary_files
 from trainfeed.pipeline.plans import _plan_file
-from trainfeed.training import _job_code as training_code
-from trainfeed.usercode import _folder_code as _code
+from trainfeed.usercode import code_digest, training_digest
 
 DAY = "2024-03-01"
 
@@ -32,11 +31,11 @@ def jobs(project):
 
 
 def modules(project):
-    return project.spec.folder / "parts", lambda: _code.code_digest(project.spec)
+    return project.spec.folder / "parts", lambda: code_digest(project.spec)
 
 
 def training_modules(project):
-    return project.spec.folder / "parts", lambda: training_code.code_digest(project.spec.folder)
+    return project.spec.folder / "parts", lambda: training_digest(project.spec.folder)
 
 
 def shards(project):

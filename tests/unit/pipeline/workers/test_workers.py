@@ -109,7 +109,7 @@ def test_a_task_that_had_no_worker_yet_when_another_failed_is_ended_too(monkeypa
             raise EngineError("the first error")
         assert ended.wait(LIMIT_S)
         try:
-            return _engine.run_jobs([Waits()], _engine.Limits(30, sys.maxsize), str)
+            return _engine.run_jobs([Waits()], _engine.WorkerLimits(30, sys.maxsize), str)
         except _engine.Death as death:
             deaths.append(death.cause)
             raise
@@ -132,7 +132,7 @@ def test_a_worker_that_was_told_to_end_is_given_to_nobody(monkeypatch):
 
 def test_what_a_worker_kept_of_another_data_set_is_not_held_against_the_next_one():
     for mib_kept, mib_allowed in ((500, 2048), (1, 450)):
-        limits = _engine.Limits(LIMIT_S, mib_allowed << 20)
+        limits = _engine.WorkerLimits(LIMIT_S, mib_allowed << 20)
         assert _engine.run_jobs([Hoards(mib_kept << 20)], limits, str) == [{}]
 
 
@@ -150,5 +150,5 @@ def test_a_process_that_has_many_files_open_can_look_at_what_a_worker_is_at(monk
         for _ in range(min(1024, allowed // 2)):
             closing.callback(os.close, os.open(os.devnull, os.O_RDONLY))
         with pytest.raises(_engine.Death) as death:
-            _engine.run_jobs([Waits()], _engine.Limits(60, sys.maxsize), begun.append)
+            _engine.run_jobs([Waits()], _engine.WorkerLimits(60, sys.maxsize), begun.append)
     assert (death.value.cause, "in run" in death.value.printed) == ("time", True)

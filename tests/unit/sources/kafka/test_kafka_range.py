@@ -122,7 +122,7 @@ def test_records_become_a_batch_with_everything_that_a_message_holds():
         record(5, key=None, value=None, headers=[("a", b"1"), ("b", None)]),
     ]
     offsets = kafka_range._ascending_offsets(messages, 3, OffsetRange("flights", 0, 3, 6))
-    records = kafka_range.Records(messages, offsets)
+    records = kafka_range.RangeRecords(messages, offsets)
     batch = records.to_batch()
     assert batch.schema.equals(LANDING_SCHEMA)
     assert batch.to_pylist() == [
@@ -141,6 +141,6 @@ def test_records_become_a_batch_with_everything_that_a_message_holds():
 def test_records_without_headers_have_empty_lists():
     messages = [record(3), record(4)]
     offsets = kafka_range._ascending_offsets(messages, 3, OffsetRange("flights", 0, 3, 5))
-    batch = kafka_range.Records(messages, offsets).to_batch()
+    batch = kafka_range.RangeRecords(messages, offsets).to_batch()
     batch.validate(full=True)
     assert batch.column("headers").to_pylist() == [[], []]
