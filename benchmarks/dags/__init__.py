@@ -1,0 +1,1 @@
+"""What many data sets cost Airflow's DAG processor."""
