@@ -27,7 +27,8 @@ if __name__ == "__main__":
 
 from trainfeed.conversion import ShardManifest, convert
 from trainfeed.dataset import Version
-from trainfeed.dataset.examples import ExampleRun, ExampleRunDecoder, ExampleRunWriter
+from trainfeed.dataset.chunks import decoder_of
+from trainfeed.dataset.chunks.examples import ExampleRunWriter
 from trainfeed.dataset.version import CHUNKS, CHUNKS_SCHEMA
 from trainfeed.errors import TrainFeedError
 from trainfeed.recordio import (
@@ -35,7 +36,6 @@ from trainfeed.recordio import (
     FluidScanner,
     RecordScanner,
     RecordWriter,
-    read_chunk,
     split_records,
 )
 from trainfeed.samples import Field, Schema, TypedCodec
@@ -293,15 +293,12 @@ def _sha256(path: Path) -> str:
 def _read_version(folder: Path) -> list[Any]:
     """Return the samples of a version, and what else it says of itself."""
     version = Version.open(folder)
-    codec, runs = TypedCodec(version.schema), ExampleRunDecoder(version.schema)
+    codec, chunks = TypedCodec(version.schema), version.chunks("train")
+    decoder = decoder_of(version.schema, {chunk.info.codec for chunk in chunks})
     found: list[Any] = [version.manifest.to_bytes()]
     with version.shard_paths("train")[0].open("rb") as file:
-        for chunk in version.chunks("train"):
-            framing = (
-                runs.read(file, chunk.info)
-                if isinstance(chunk.info, ExampleRun)
-                else read_chunk(file, chunk.info)
-            )
+        for chunk in chunks:
+            framing = decoder.read(file, chunk.info)
             found += map(codec.decode, split_records(framing, chunk.info.num_records))
     return found
 

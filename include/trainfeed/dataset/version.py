@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from trainfeed.dataset import canonical
 from trainfeed.dataset._intact import Problem, compare_file, list_files, read_arrow
-from trainfeed.dataset.examples import EXAMPLES, Chunk, ExampleRun
+from trainfeed.dataset.chunks import Chunk, chunk_of
 from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
 from trainfeed.dataset.manifest import Manifest, SplitEntry
@@ -26,7 +26,6 @@ from trainfeed.errors import (
     UnsupportedCodecError,
 )
 from trainfeed.paths import FilePath
-from trainfeed.recordio import ChunkInfo, Codec
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import map_errors
 
@@ -240,10 +239,8 @@ class Version:
             )
 
     def _chunk(self, place: dict[str, int], number: int) -> Chunk:
-        if number == EXAMPLES:
-            return ExampleRun(**place)
         try:
-            return ChunkInfo(**place, codec=Codec(number))
+            return chunk_of(number, place)
         except ValueError as error:
             raise UnsupportedCodecError(
                 f"expected a known codec, got {number}", path=str(self.path / CHUNKS)

@@ -20,14 +20,14 @@ from typing import Any
 from numpy.typing import NDArray
 
 from trainfeed.dataset import DatasetFolder, Skip, Version, cover, published_root
-from trainfeed.dataset.examples import Chunk, ExampleRun, ExampleRunDecoder
+from trainfeed.dataset.chunks import Chunk, ChunkDecoder, decoder_of
 from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import is_generation, parse_generation
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.readers._blocks import BlockSource, SampleSource
 from trainfeed.readers._position import ended
 from trainfeed.readers._types import Block, Reader, Sample
-from trainfeed.recordio import read_chunk, split_records
+from trainfeed.recordio import split_records
 from trainfeed.samples import Schema, TypedCodec
 
 __all__ = ["DatasetReader", "open_dataset"]
@@ -102,10 +102,11 @@ def _version_at(path: Path) -> Version:
 
 @dataclass(frozen=True)
 class _Span:
-    """One chunk of one shard, and the ordinal of its first sample in the whole data set."""
+    """One chunk of one shard, what decodes it, and its first sample's ordinal in the data set."""
 
     path: Path
     info: Chunk
+    decoder: ChunkDecoder
     first_ordinal: int
 
 
@@ -220,12 +221,11 @@ class DatasetReader:
         num_samples = len(range(rank, self.num_samples, world_size))
         if position > num_samples:
             raise ended(position, num_samples)
-        runs = ExampleRunDecoder(self.schema)
         next_ordinal = rank + position * world_size
         for span in self._spans():
             first = next_ordinal - span.first_ordinal
             if first < span.info.num_records:
-                yield span, _framing(span, runs), slice(first, None, world_size)
+                yield span, _framing(span), slice(first, None, world_size)
                 num_mine = len(range(first, span.info.num_records, world_size))
                 next_ordinal += num_mine * world_size
 
@@ -233,17 +233,17 @@ class DatasetReader:
         base = 0
         for version in self.versions:
             paths = version.shard_paths(self.split)
-            for chunk in version.chunks(self.split):
-                yield _Span(paths[chunk.shard], chunk.info, base + chunk.first_ordinal)
+            chunks = version.chunks(self.split)
+            decoder = decoder_of(self.schema, {chunk.info.codec for chunk in chunks})
+            for chunk in chunks:
+                yield _Span(paths[chunk.shard], chunk.info, decoder, base + chunk.first_ordinal)
             base += version.num_samples(self.split)
 
 
-def _framing(span: _Span, runs: ExampleRunDecoder) -> memoryview:
+def _framing(span: _Span) -> memoryview:
     with open_plain_file(span.path) as file:
         try:
-            if isinstance(span.info, ExampleRun):
-                return runs.read(file, span.info)
-            return read_chunk(file, span.info)
+            return span.decoder.read(file, span.info)
         except FormatError as error:
             error.path = error.path or str(span.path)
             raise

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainfeed.dataset.files import open_plain_file
 from trainfeed.errors import ConfigError, FormatError
@@ -25,7 +25,9 @@ from trainfeed.recordio import (
     split_records,
 )
 from trainfeed.samples import Schema, TypedCodec
-from trainfeed.tfrecord import Compression, ExampleCodec, TFRecordReader
+
+if TYPE_CHECKING:
+    from trainfeed.tfrecord import Compression, TFRecordReader
 
 __all__ = ["recordio", "tfrecord"]
 
@@ -90,6 +92,9 @@ def tfrecord(
         ConfigError: The compression is unknown.
         FormatError: A file is damaged, or a record is no Example; raised by a pass.
     """
+    # Reading RecordIO does without it.
+    from trainfeed.tfrecord import ExampleCodec, TFRecordReader
+
     records = TFRecordReader(paths, compression=compression)
     if isinstance(decode, Schema):
         codec = ExampleCodec(decode)

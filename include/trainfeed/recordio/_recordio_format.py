@@ -22,7 +22,7 @@ from enum import IntEnum
 from functools import cached_property
 from struct import Struct
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from trainfeed.errors import BadMagicError, FormatError, UnsupportedCodecError
 
@@ -72,7 +72,10 @@ class ChunkInfo:
         num_records: How many records it holds.
         crc32: Checksum of the payload as stored.
         codec: How the payload is compressed.
+        head_bytes: Length of the header, which every chunk has.
     """
+
+    head_bytes: ClassVar[int] = HEADER_BYTES
 
     offset_bytes: int
     stored_bytes: int

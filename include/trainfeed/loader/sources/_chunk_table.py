@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.dataset.examples import EXAMPLES, Chunk, ExampleRun
-from trainfeed.recordio import ChunkInfo, Codec
+from trainfeed.dataset.chunks import Chunk, chunk_of
 
 __all__ = ["ChunkTable"]
 
@@ -47,7 +46,6 @@ class ChunkTable:
 
     def info(self, chunk: int) -> Chunk:
         """Return one chunk."""
-        codec = int(self.codec[chunk])
         place = {
             "offset_bytes": int(self.offset_bytes[chunk]),
             "stored_bytes": int(self.stored_bytes[chunk]),
@@ -55,4 +53,4 @@ class ChunkTable:
             "num_records": int(self.num_records[chunk]),
             "crc32": int(self.crc32[chunk]),
         }
-        return ExampleRun(**place) if codec == EXAMPLES else ChunkInfo(**place, codec=Codec(codec))
+        return chunk_of(int(self.codec[chunk]), place)

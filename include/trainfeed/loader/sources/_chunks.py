@@ -11,19 +11,17 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.dataset.examples import Chunk, ExampleRun, ExampleRunDecoder
+from trainfeed.dataset.chunks import Chunk, ChunkDecoder
 from trainfeed.errors import FormatError
 from trainfeed.loader.columns import LentPool
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.order import Span
 from trainfeed.loader.sources._chunk_table import ChunkTable
 from trainfeed.loader.sources._kept_chunks import KeptChunks
-from trainfeed.recordio import ChunkInfo, Codec, decode_payload
-from trainfeed.samples import Schema
+from trainfeed.recordio import Codec
 
 __all__ = ["SampleChunks", "ShardAccess", "Verify"]
 
-_HEADER_BYTES: Final = 20
 # As many as there are windows open at once, and some that are loaded ahead.
 _MAX_FREE_BUFFERS: Final = 64
 _MAX_INFOS: Final = 4096
@@ -69,7 +67,7 @@ class SampleChunks:
     Args:
         files: The shards.
         table: Their chunks.
-        schema: That of the samples; None for records without one.
+        decoder: Decodes them.
         access: How they are read.
 
     Attributes:
@@ -77,10 +75,10 @@ class SampleChunks:
     """
 
     def __init__(
-        self, files: ShardFiles, table: ChunkTable, schema: Schema | None, access: ShardAccess
+        self, files: ShardFiles, table: ChunkTable, decoder: ChunkDecoder, access: ShardAccess
     ) -> None:
         self._files, self._table, self._access = files, table, access
-        self._runs = None if schema is None else ExampleRunDecoder(schema)
+        self._decoder = decoder
         self._verified = np.zeros(len(table.shard), bool)
         self._scratch = _Scratch()
         self._pool = LentPool(_MAX_FREE_BUFFERS)
@@ -112,19 +110,18 @@ class SampleChunks:
         """Let the kernel begin to read the chunks of spans, all at once; see ``ShardFiles``."""
         for span in spans:
             info, shard = self.info(span.chunk), int(self._table.shard[span.chunk])
-            num_bytes = info.stored_bytes + (0 if isinstance(info, ExampleRun) else _HEADER_BYTES)
-            self._files.expect(shard, info.offset_bytes, num_bytes)
+            self._files.expect(shard, info.offset_bytes, info.head_bytes + info.stored_bytes)
 
     def view(
         self, chunk: int, info: Chunk, check: Callable[[NDArray[np.uint8]], None]
     ) -> NDArray[np.uint8]:
         """Return the framing of a chunk that is mapped, where it is; see ``read``."""
-        shard = int(self._table.shard[chunk])
-        stored = self._files.view(shard, info.offset_bytes, _HEADER_BYTES + info.stored_bytes)
-        framing = stored[_HEADER_BYTES:]
+        shard, head_bytes = int(self._table.shard[chunk]), info.head_bytes
+        stored = self._files.view(shard, info.offset_bytes, head_bytes + info.stored_bytes)
+        framing = stored[head_bytes:]
         # What is mapped never changes.
         if self._access.verify is Verify.ALWAYS or not self._verified[chunk]:
-            self._decode(chunk, info, (stored[:_HEADER_BYTES], framing, framing), check)
+            self._decode(chunk, info, (stored[:head_bytes], framing, framing), check)
         return np.frombuffer(framing, np.uint8)
 
     def read(
@@ -146,17 +143,15 @@ class SampleChunks:
             FormatError: It is damaged.
             StorageError: The file system failed.
         """
-        shard = int(self._table.shard[chunk])
-        if isinstance(info, ExampleRun):
-            self._read_run(chunk, info, out)
-        elif info.codec is Codec.NONE:
-            header = memoryview(bytearray(_HEADER_BYTES))
-            self._files.read(shard, info.offset_bytes, [header, out.data])
-            self._decode(chunk, info, (header, out.data, out.data), check)
+        shard, head_bytes = int(self._table.shard[chunk]), info.head_bytes
+        if info.codec is Codec.NONE:
+            head = memoryview(bytearray(head_bytes))
+            self._files.read(shard, info.offset_bytes, [head, out.data])
+            self._decode(chunk, info, (head, out.data, out.data), check)
         else:
-            stored = self._scratch.stored(_HEADER_BYTES + info.stored_bytes)
+            stored = self._scratch.stored(head_bytes + info.stored_bytes)
             self._files.read(shard, info.offset_bytes, [stored])
-            parts = stored[:_HEADER_BYTES], stored[_HEADER_BYTES:], out.data
+            parts = stored[:head_bytes], stored[head_bytes:], out.data
             self._decode(chunk, info, parts, check)
 
     def read_samples(
@@ -173,7 +168,7 @@ class SampleChunks:
         start = span.start * (out.nbytes // (span.stop - span.start))
         kept = self._kept.find(span)
         if kept is None and info.codec is Codec.NONE and not self.is_unverified(span.chunk):
-            first_bytes = info.offset_bytes + _HEADER_BYTES + start
+            first_bytes = info.offset_bytes + info.head_bytes + start
             self._files.read(int(self._table.shard[span.chunk]), first_bytes, [out.data])
             return
         framing = self._framing(span, info, check) if kept is None else kept
@@ -207,26 +202,13 @@ class SampleChunks:
         parts: tuple[memoryview, memoryview, memoryview],
         check: Callable[[NDArray[np.uint8]], None],
     ) -> None:
-        """Decode header and payload of a chunk to the framing, which are the parts."""
-        if not isinstance(info, ChunkInfo):
-            raise TypeError(f"expected a chunk of RecordIO, got {type(info).__name__}")
+        """Decode head and payload of a chunk to the framing, which are the parts."""
         first = self.is_unverified(chunk)
-        header, payload, framing = parts
+        head, payload, framing = parts
         try:
-            decode_payload(info, header, payload, framing, verify=first)
+            self._decoder.decode(info, head, payload, framing, verify=first)
             if first:
                 check(np.frombuffer(framing, np.uint8))
         except FormatError as error:
             raise self.located(error, chunk, info) from None
-        self._verified[chunk] = True
-
-    def _read_run(self, chunk: int, run: ExampleRun, out: NDArray[np.uint8]) -> None:
-        if self._runs is None:
-            raise FormatError("expected a schema beside runs of Examples, got none")
-        stored = self._scratch.stored(run.stored_bytes)
-        self._files.read(int(self._table.shard[chunk]), run.offset_bytes, [stored])
-        try:
-            out.data[:] = self._runs.framing(run, stored, verify=self.is_unverified(chunk))
-        except FormatError as error:
-            raise self.located(error, chunk, run) from None
         self._verified[chunk] = True

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.dataset.examples import Chunk
+from trainfeed.dataset.chunks import Chunk
 from trainfeed.errors import FormatError, TrainFeedError
 from trainfeed.loader.columns import (
     ALIGNMENT_BYTES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from trainfeed.dataset.examples import Chunk
+from trainfeed.dataset.chunks import Chunk
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S, ShardFiles, is_network
 from trainfeed.loader.sources._chunk_table import ChunkTable
 from trainfeed.loader.sources._chunks import ShardAccess, Verify

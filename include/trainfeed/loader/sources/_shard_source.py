@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from trainfeed.dataset.chunks import decoder_of
 from trainfeed.loader.columns import Memory, Rows
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.order import Span
@@ -63,7 +64,8 @@ class ShardSource:
         self.num_samples = self._table.num_records
         self.num_bytes = self._table.raw_bytes
         self.natural_window_bytes = _NATURAL_WINDOW_BYTES
-        self._chunks = SampleChunks(self._files, self._table, schema, self._access)
+        decoder = decoder_of(schema, self._table.codec)
+        self._chunks = SampleChunks(self._files, self._table, decoder, self._access)
         skipped = SkippedChunks(self._access.max_skipped)
         self._samples: FixedSamples | RaggedSamples
         if schema is not None and schema.is_fixed:

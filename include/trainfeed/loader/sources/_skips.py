@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from trainfeed.dataset.examples import Chunk
+from trainfeed.dataset.chunks import Chunk
 from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import FormatError
 

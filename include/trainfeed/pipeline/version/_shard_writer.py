@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trainfeed.dataset.examples import Chunk, ExampleRunWriter
+from trainfeed.dataset.chunks import Chunk
 from trainfeed.pipeline.sorting import RecordColumn
 from trainfeed.pipeline.stage import Stage, StagedFile
 from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.samples import Schema, Statistics, TypedCodec
 from trainfeed.specification import OutputSpec
+
+if TYPE_CHECKING:
+    from trainfeed.dataset.chunks.examples import ExampleRunWriter
 
 __all__ = ["ShardWriter"]
 
@@ -96,6 +99,8 @@ def _record_writer(
     output: OutputSpec, schema: Schema, file: BinaryIO
 ) -> RecordWriter | ExampleRunWriter:
     if output.format == "tfrecord":
+        from trainfeed.dataset.chunks.examples import ExampleRunWriter
+
         return ExampleRunWriter(file, schema, max_chunk_bytes=output.chunk_bytes)
     return RecordWriter(
         file,

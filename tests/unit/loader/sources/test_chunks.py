@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.loader.conftest import NOTES, labels, note, write_images
+from trainfeed.dataset.chunks import RecordIOChunks
 from trainfeed.errors import ChecksumError, SampleShapeError
 from trainfeed.loader import DataLoader, RecordFiles
 from trainfeed.loader.columns._field_columns import Dense
@@ -13,7 +14,6 @@ from trainfeed.loader.columns._lent_memory import FreshMemory
 from trainfeed.loader.columns._ragged import Ragged
 from trainfeed.loader.columns._scatter import Scattered, addresses_in
 from trainfeed.loader.columns._targets import joined, targets_for
-from trainfeed.loader.sources import _chunks
 from trainfeed.loader.sources import _kept_chunks as _kept
 from trainfeed.loader.sources import _ragged_samples as _ragged
 from trainfeed.loader.sources._rows import RowDecoder
@@ -196,13 +196,13 @@ def test_mapped_chunks_are_verified_when_asked_for(tmp_path, verify):
 @pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
 def test_a_chunk_that_two_lanes_share_is_decoded_once(tmp_path, monkeypatch, codec):
     decoded = []
-    real = _chunks.decode_payload
+    real = RecordIOChunks.decode
 
-    def counted(info, *args, **options):
+    def counted(self, info, *args, **options):
         decoded.append(info.offset_bytes)
-        return real(info, *args, **options)
+        return real(self, info, *args, **options)
 
-    monkeypatch.setattr(_chunks, "decode_payload", counted)
+    monkeypatch.setattr(RecordIOChunks, "decode", counted)
     files = write_images(tmp_path, [100], codec)
     with DataLoader(files, 8, shuffle=True) as loader:
         assert sorted(labels(loader)) == list(range(100))

@@ -10,54 +10,31 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO, ClassVar, Final, TypeAlias
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from isal import isal_zlib
 from numpy.typing import NDArray
 
+from trainfeed.dataset.chunks._chunk_kinds import Chunk, ExampleRun
 from trainfeed.errors import ChecksumError, FormatError, SampleShapeError, TruncatedError
 from trainfeed.paths import path_of, write_all
-from trainfeed.recordio import MAX_RAW_BYTES, ChunkFraming, ChunkInfo, ChunkLimits
+from trainfeed.recordio import (
+    MAX_RAW_BYTES,
+    ChunkFraming,
+    ChunkInfo,
+    ChunkLimits,
+    decode_payload,
+    read_chunk,
+)
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.tfrecord import ExampleCodec, TFRecordWriter, iter_records
 
-__all__ = ["EXAMPLES", "Chunk", "ExampleRun", "ExampleRunDecoder", "ExampleRunWriter"]
-
-# Where the index has a codec: outside of the numbers that RecordIO may ever have, so that readers
-# from before refuse it by its number.
-EXAMPLES: Final = 64
+__all__ = ["ExampleRunDecoder", "ExampleRunWriter"]
 
 # As RecordWriter has it, so that runs hold the records of its chunks.
 _QUANTUM_RECORDS: Final = 256
 _LENGTH: Final = np.dtype("<u4")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExampleRun:
-    """What the index says about one run; the names are those of ``ChunkInfo``.
-
-    Attributes:
-        codec: What stands for runs in the index.
-        offset_bytes: Where the first record starts in its file.
-        stored_bytes: What all of them take there, lengths and checksums included.
-        raw_bytes: Bytes of the framing of the typed records.
-        num_records: How many there are.
-        crc32: Of the stored bytes.
-    """
-
-    codec: ClassVar[int] = EXAMPLES
-
-    offset_bytes: int
-    stored_bytes: int
-    raw_bytes: int
-    num_records: int
-    crc32: int
-
-
-# What a row of the index describes.
-Chunk: TypeAlias = ChunkInfo | ExampleRun
 
 
 class ExampleRunWriter:
@@ -144,7 +121,10 @@ class ExampleRunWriter:
 
 
 class ExampleRunDecoder:
-    """Turns runs into the framing of typed records; threads may share it.
+    """Turns runs into the framing of typed records; threads may share it. See ``ChunkDecoder``.
+
+    A range of intervals may have versions from before its data set changed to TFRecord, so chunks
+    of RecordIO are decoded, too.
 
     Args:
         schema: That of the records.
@@ -154,25 +134,41 @@ class ExampleRunDecoder:
         self._schema = schema
         self._typed, self._examples = TypedCodec(schema), ExampleCodec(schema)
 
-    def read(self, file: BinaryIO, run: ExampleRun) -> memoryview:
+    def read(self, file: BinaryIO, chunk: Chunk) -> memoryview:
         """Read a run from a seekable file; return the framing, in memory of its own.
 
         Raises:
             TruncatedError: The file ends before the run does.
             FormatError: It is not the run of the index.
         """
+        if isinstance(chunk, ChunkInfo):
+            return read_chunk(file, chunk)
         try:
-            file.seek(run.offset_bytes)
-            stored = file.read(run.stored_bytes)
-            if len(stored) < run.stored_bytes:
+            file.seek(chunk.offset_bytes)
+            stored = file.read(chunk.stored_bytes)
+            if len(stored) < chunk.stored_bytes:
                 raise TruncatedError(
-                    f"expected {run.stored_bytes} bytes of records, the file has {len(stored)}",
-                    offset_bytes=run.offset_bytes,
+                    f"expected {chunk.stored_bytes} bytes of records, the file has {len(stored)}",
+                    offset_bytes=chunk.offset_bytes,
                 )
-            return self.framing(run, stored)
+            return self.framing(chunk, stored)
         except FormatError as error:
             error.path = path_of(file)
             raise
+
+    def decode(
+        self, chunk: Chunk, head: memoryview, payload: memoryview, out: memoryview, *, verify: bool
+    ) -> None:
+        """Decode a run that was read already; its head is empty.
+
+        Raises:
+            ChecksumError: The bytes are not those that were published.
+            FormatError: They are no Examples of the schema, or more or fewer than expected.
+        """
+        if isinstance(chunk, ChunkInfo):
+            decode_payload(chunk, head, payload, out, verify=verify)
+        else:
+            out[:] = self.framing(chunk, payload, verify=verify)
 
     def framing(
         self, run: ExampleRun, stored: bytes | memoryview, *, verify: bool = True

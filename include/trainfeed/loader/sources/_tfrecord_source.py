@@ -1,0 +1,186 @@
+"""Runs of records of TFRecord files as a source."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator, Sequence
+from operator import ne
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import FormatError
+from trainfeed.loader.columns import (
+    ALIGNMENT_BYTES,
+    Columns,
+    Dense,
+    FreshMemory,
+    Memory,
+    Ragged,
+    Rows,
+)
+from trainfeed.loader.files import ShardFiles
+from trainfeed.loader.order import Span
+from trainfeed.loader.sources._chunks import Verify
+from trainfeed.loader.sources._framed_records import RECORD
+from trainfeed.loader.sources._source import Loaded, count_spans, rows_before, try_each
+from trainfeed.loader.sources._tfrecord_places import FOOT_BYTES, HEAD_BYTES, RecordPlaces
+from trainfeed.samples import Schema
+from trainfeed.tfrecord import ExampleCodec, iter_records
+
+__all__ = ["TFRecordSource"]
+
+_CHUNK_BYTES: Final = 1 << 20
+
+
+class TFRecordSource:
+    """Runs of records of TFRecord files.
+
+    Args:
+        files: The files.
+        fields: Fields of the Examples; None for plain records.
+        places: Where the records of each of the files lie.
+        verify: When checksums are compared.
+    """
+
+    def __init__(
+        self,
+        files: ShardFiles,
+        fields: Schema | None,
+        places: Sequence[RecordPlaces],
+        *,
+        verify: Verify,
+    ) -> None:
+        self._files = files
+        self._codec = None if fields is None else ExampleCodec(fields)
+        self._verify = verify
+        digest = hashlib.sha256(b"tfrecord")
+        starts, shards, firsts = [], [], [0]
+        for shard, (bounds, checksums) in enumerate(places):
+            digest.update(bounds.tobytes() + checksums.tobytes())
+            cuts = _cuts(bounds)
+            base = firsts[-1]
+            firsts += [base + int(cut) for cut in cuts[1:]]
+            shards += [shard] * (len(cuts) - 1)
+            starts.append(bounds)
+        # Start and end of every record's data, and the first record of every chunk.
+        self._places: NDArray[np.int64] = (
+            np.concatenate(starts) if starts else np.empty((0, 2), np.int64)
+        )
+        self._shards, self._firsts = np.array(shards, np.int64), np.array(firsts, np.int64)
+        self.num_samples: NDArray[np.int64] = np.diff(self._firsts)
+        self.num_bytes = self._chunk_bytes()
+        self.natural_window_bytes = 4 * _CHUNK_BYTES
+        digest.update(self.num_samples.tobytes())
+        self.digest = digest.hexdigest()[:16]
+        self._verified = np.zeros(len(self._shards), bool)
+
+    def load(self, spans: Sequence[Span], rows: Rows, memory: Memory, /) -> Loaded:
+        """Read spans and return ``rows`` of their samples; see ``Source``."""
+        sizes = [int(self.num_bytes[span.chunk]) for span in spans]
+        # What is copied from here to elsewhere need not be where windows are.
+        own = memory if memory.is_lazy else FreshMemory()
+        own.reserve(sum(size + ALIGNMENT_BYTES for size in sizes))
+        buffers: list[memoryview] = []
+
+        def read(span: Span) -> None:
+            data = own.array((sizes[len(buffers)],), np.uint8).data
+            self._read(span.chunk, data)
+            buffers.append(data)
+
+        self.expect(spans)
+        error = try_each(spans, read)
+        spans = spans[: len(buffers)]
+        if error is not None:
+            rows = rows_before(rows, count_spans(spans), error)
+        places = [
+            np.column_stack(
+                [
+                    np.full(span.stop - span.start, i),
+                    self._places_in(span.chunk)[span.start : span.stop],
+                ]
+            )
+            for i, span in enumerate(spans)
+        ]
+        chosen = np.concatenate(places)[rows]
+        if self._codec is None:
+            columns: Columns = {RECORD: Ragged(buffers, chosen, "bytes")}
+            return Loaded(columns, len(chosen), error)
+        records = [buffers[b][start:end] for b, start, end in chosen.tolist()]
+        arrays = self._codec.decode_records(records)
+        return Loaded({name: _dense(array) for name, array in arrays.items()}, len(chosen), error)
+
+    def expect(self, spans: Sequence[Span], /) -> None:
+        """Let the kernel begin to read spans; see ``Source``."""
+        for span in spans:
+            start, end = self._range(span.chunk)
+            self._files.expect(int(self._shards[span.chunk]), start, end - start)
+
+    def output_bytes(self, _window_bytes: int, /) -> int | None:
+        """Return None: only the records know."""
+        return None
+
+    def num_reread(self) -> int:
+        """Return how often a read was tried again."""
+        return self._files.num_retries
+
+    def close(self) -> None:
+        """Close files; loading opens them again."""
+        self._files.close()
+
+    def _read(self, chunk: int, data: memoryview) -> None:
+        """Fill ``data`` with a chunk."""
+        start, _ = self._range(chunk)
+        shard = int(self._shards[chunk])
+        self._files.read(shard, start, [data])
+        if self._verify is Verify.ALWAYS or (
+            self._verify is Verify.FIRST and not self._verified[chunk]
+        ):
+            try:
+                self._require_places(chunk, iter_records(io.BytesIO(data), compression=""))
+            except FormatError as error:
+                error.path = self._files.paths[shard]
+                error.offset_bytes = start + (error.offset_bytes or 0)
+                raise
+            self._verified[chunk] = True
+
+    def _require_places(self, chunk: int, records: Iterator[bytes]) -> None:
+        """Read the records of a chunk, which verifies them, and compare where they lie."""
+        expected = np.diff(self._places_in(chunk))[:, 0].tolist()
+        if (found := [len(record) for record in records]) != expected:
+            number = [*map(ne, found, expected), True].index(True)
+            raise FormatError(
+                f"expected {len(expected)} records as long as when the file was looked through, got"
+                f" {len(found)}, which differ from record {number} of these on; open it again, with"
+                " an empty index_folder"
+            )
+
+    def _range(self, chunk: int) -> tuple[int, int]:
+        first, last = self._firsts[chunk], self._firsts[chunk + 1] - 1
+        start = int(self._places[first, 0]) - HEAD_BYTES
+        return start, int(self._places[last, 1]) + FOOT_BYTES
+
+    def _places_in(self, chunk: int) -> NDArray[np.int64]:
+        first, last = self._firsts[chunk], self._firsts[chunk + 1]
+        return np.asarray(self._places[first:last] - self._range(chunk)[0])
+
+    def _chunk_bytes(self) -> NDArray[np.int64]:
+        ranges = [self._range(chunk) for chunk in range(len(self._shards))]
+        return np.array([end - start for start, end in ranges], np.int64)
+
+
+def _cuts(places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers of the records at which chunks start, and how many records there are."""
+    if not len(places):
+        return np.zeros(1, np.int64)
+    chunks = (places[:, 0] - HEAD_BYTES) // _CHUNK_BYTES
+    return np.concatenate([[0], np.flatnonzero(np.diff(chunks)) + 1, [len(places)]])
+
+
+def _dense(array: NDArray[Any]) -> Dense:
+    if not isinstance(array, np.ma.MaskedArray):
+        return Dense(array)
+    mask = np.ma.getmaskarray(array)
+    return Dense(array.data, np.asarray(mask.any(axis=tuple(range(1, array.ndim)))))
