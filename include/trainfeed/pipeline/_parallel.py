@@ -18,7 +18,7 @@ from trainfeed.pipeline.stage import kept
 from trainfeed.pipeline.workers import Death, WorkerLimits, rest_workers, run_jobs, stop_workers
 from trainfeed.specification import DatasetSpec, ResourceSpec
 
-__all__ = ["in_worker", "run_units", "share_of"]
+__all__ = ["at_once", "in_worker", "run_units", "share_of"]
 
 _LEAST_MEMORY_BYTES: Final = 1 << 20
 _AGAIN_S: Final = 0.1
@@ -40,15 +40,19 @@ class _Share(ResourceSpec):
         return self.whole_bytes
 
 
-def share_of(spec: DatasetSpec, num_units: int) -> DatasetSpec:
-    """Return the data set as a task sees it that runs beside others, with its share of memory."""
+def at_once(spec: DatasetSpec, num_units: int) -> int:
+    """Return how many of a stage's tasks may share the memory, each with room for a sample."""
+    return max(1, min(spec.resources.processes, num_units, fitting_processes(spec)))
+
+
+def share_of(spec: DatasetSpec, num_tasks: int) -> DatasetSpec:
+    """Return the data set as a task sees it that is one of so many at once, with its share."""
     resources = spec.resources
-    at_once = min(resources.processes, num_units, fitting_processes(spec))
-    if at_once == 1:
+    if num_tasks == 1:
         return spec
     update = {
-        "processes": resources.processes // at_once,
-        "memory_bytes": max(_LEAST_MEMORY_BYTES, resources.memory_bytes // at_once),
+        "processes": resources.processes // num_tasks,
+        "memory_bytes": max(_LEAST_MEMORY_BYTES, resources.memory_bytes // num_tasks),
         "whole_bytes": resources.memory_bytes,
     }
     share = _Share.model_construct(**{**dict(resources), **update})
@@ -90,24 +94,24 @@ def _run_in_worker(
 
 
 def run_units(
-    run: Callable[[int], dict[str, Any]], units: Sequence[int], processes: int
+    run: Callable[[int], dict[str, Any]], units: Sequence[int], num_tasks: int
 ) -> Iterator[dict[str, Any]]:
-    """Run every task of a stage, up to ``processes`` at a time.
+    """Run every task of a stage, up to ``num_tasks`` at a time.
 
     The work of a task is to be done outside of this interpreter, in worker processes.
 
     Args:
         run: Runs the task with that number.
         units: The tasks.
-        processes: How many at once.
+        num_tasks: How many at once.
 
     Yields:
         What they returned, in their order. After the first error no more are begun.
     """
-    if processes == 1 or len(units) == 1:
+    if num_tasks == 1:
         yield from map(run, units)
         return
-    pool = ThreadPoolExecutor(processes, thread_name_prefix="trainfeed-task")
+    pool = ThreadPoolExecutor(num_tasks, thread_name_prefix="trainfeed-task")
     tasks: list[Future[dict[str, Any]]] = []
     try:
         tasks.extend(pool.submit(run, unit) for unit in units)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from trainfeed.config import Environment
-from trainfeed.pipeline._parallel import in_worker, run_units, share_of
+from trainfeed.pipeline._parallel import at_once, in_worker, run_units, share_of
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.build_attempts import build_attempt
 from trainfeed.pipeline.check import check
@@ -106,15 +106,15 @@ def _stages(
 ) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
     """Yield every stage after ``plan``, and an iterator that runs its tasks."""
     ref = PlanRef.from_json(planned)
-    processes = spec.resources.processes
     for stage in (ingest, preprocess, convert):
         units = [item["unit"] for item in planned[stage.__name__]]
         # Functions run in workers anyway; what is around them is little. Credentials of a cluster
         # stay in this process: functions run in the same workers later.
         stays = stage is preprocess or (stage is ingest and not _is_recorded(spec, env))
-        alone = stays or processes == 1 or len(units) == 1
-        run = partial(stage if alone else in_worker(stage), share_of(spec, len(units)), env, ref)
-        yield stage.__name__, run_units(run, units, processes)
+        num_tasks = at_once(spec, len(units))
+        run_in = stage if stays or num_tasks == 1 else in_worker(stage)
+        run = partial(run_in, share_of(spec, num_tasks), env, ref)
+        yield stage.__name__, run_units(run, units, num_tasks)
     for last in (check, publish):
         yield last.__name__, (run(spec, env, ref) for run in [last])
 

@@ -13,7 +13,8 @@ import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from trainfeed.errors import MemoryLimitError, PreprocessError
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import PlanRef, local
+from trainfeed.pipeline._parallel import run_units
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.functions._sample_limits import BatchSize, SampleLimits, fitting_processes
 from trainfeed.pipeline.ingest import ingest
@@ -25,6 +26,7 @@ from trainfeed.pipeline.sorting._sorted_run import SpillRun
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import SPILL_SCHEMA, TrailerWriter
 from trainfeed.samples import Statistics
+from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
 MIB = 1 << 20
@@ -130,6 +132,27 @@ def test_processes_are_as_many_as_have_room_for_a_sample(project):
     project.record({0: [batch([event(i, START_MS + i) for i in range(30)])]})
     project.build()
     assert sum(split.samples for split in project.version().manifest.splits.values()) == 30
+
+
+@pytest.mark.parametrize(("size", "most"), [(1, 2), (25_000, 1)])
+def test_what_runs_at_once_has_no_more_memory_than_the_setting(project, monkeypatch, size, most):
+    project.edit("value: {dtype: float32}", f"value: {{dtype: float32, shape: [{size}]}}")
+    project.edit('"value": row["value"]', f'"value": [row["value"]] * {size}', "preprocess.py")
+    resources = "{memory_bytes: 1MiB, processes: 2, records_per_task: 10}"
+    project.edit("seed: 7", f"seed: 7\nresources: {resources}")
+    project.record({0: [batch([event(i, START_MS + i) for i in range(30)])]})
+    seen = []
+
+    def noted(run, units, num_tasks):
+        (spec,) = (arg for arg in run.args if isinstance(arg, DatasetSpec))
+        seen.append((len(units), num_tasks, num_tasks * spec.resources.memory_bytes))
+        return run_units(run, units, num_tasks)
+
+    monkeypatch.setattr(local, "run_units", noted)
+    project.build()
+    assert max(num_units for num_units, _, _ in seen) == 3
+    assert max(num_tasks for _, num_tasks, _ in seen) == most
+    assert max(num_bytes for _, _, num_bytes in seen) <= MIB
 
 
 @pytest.mark.parametrize("code", [CODE, BATCH_CODE])
