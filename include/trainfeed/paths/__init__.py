@@ -5,7 +5,7 @@ from trainfeed.paths._expand import expand_paths
 from trainfeed.paths._file_modes import make_folders, new_file
 from trainfeed.paths._file_names import FilePath, path_of
 from trainfeed.paths._listing import is_there, listed, matching, walk
-from trainfeed.paths._new_file import NewFile, write_all
+from trainfeed.paths._new_file import NewFile, claim_name, is_unfinished, unfinished_name, write_all
 from trainfeed.paths._plain_files import open_plain, plain_fd, plain_size, read_plain
 from trainfeed.paths._shard_sets import SetWatch, commit_name, manifest_name
 
@@ -14,9 +14,11 @@ __all__ = [
     "FilePath",
     "NewFile",
     "SetWatch",
+    "claim_name",
     "commit_name",
     "expand_paths",
     "is_there",
+    "is_unfinished",
     "kind_of_errno",
     "listed",
     "make_folders",
@@ -30,6 +32,7 @@ __all__ = [
     "plain_size",
     "read_plain",
     "storage_error",
+    "unfinished_name",
     "walk",
     "write_all",
 ]

@@ -30,7 +30,7 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.paths import kind_of_errno, os_errors, storage_error
+from trainfeed.paths import claim_name, kind_of_errno, os_errors, storage_error
 from trainfeed.storage._atomic import temporary_path
 from trainfeed.storage._probe import probe
 
@@ -144,7 +144,7 @@ def create_exclusive(
     with map_errors(path), _temporary(path, data, mode) as temporary:
         if is_public:
             temporary.chmod(_PUBLIC_MODE)
-        created = _claim(temporary, path)
+        created = claim_name(temporary, path)
     sync_dir(path.parent)
     return created
 
@@ -265,16 +265,6 @@ def _temporary(path: Path, data: bytes, mode: int) -> Iterator[Path]:
         # Gone already after a rename; else the error on its way out says more than this one.
         with suppress(OSError):
             temporary.unlink()
-
-
-def _claim(temporary: Path, path: Path) -> bool:
-    try:
-        path.hardlink_to(temporary)
-    except FileExistsError:
-        # When an answer is lost, a network client asks again and is told that the name is taken:
-        # by its own first request, if our file has a second name by now.
-        return temporary.lstat().st_nlink > 1
-    return True
 
 
 def _lock(descriptor: int, path: StrPath, deadline_s: float) -> None:

@@ -137,14 +137,8 @@ class PlaceFinder:
             make_folders(kept.parent)
             kept.unlink(missing_ok=True)
         # Another rank may have been first, with the same bytes.
-        with suppress(ConflictError):
-            new = NewFile(kept)
-            try:
-                write_all(new.file, packed_places(stamp, places))
-            except BaseException:
-                new.abandon()
-                raise
-            new.commit()
+        with suppress(ConflictError), NewFile(kept) as new:
+            write_all(new.file, packed_places(stamp, places))
 
     def _kept_path(self, path: str) -> Path | None:
         if self._folder is None:

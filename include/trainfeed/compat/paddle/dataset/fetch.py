@@ -73,8 +73,7 @@ def fetch(url: str, path: FilePath, md5sum: str) -> None:
     folder = Path(path).parent
     with os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    new = NewFile(path)
-    try:
+    with NewFile(path) as new:
         with _opened(url) as source:
             for piece in _pieces(source):
                 digest.update(piece)
@@ -84,9 +83,6 @@ def fetch(url: str, path: FilePath, md5sum: str) -> None:
                 f"expected a file with the MD5 {md5sum} at {_shown(url)}, got one with"
                 f" {digest.hexdigest()}; nothing was kept, check the address and the sum"
             )
-        new.commit()
-    finally:
-        new.abandon()
 
 
 @contextmanager
