@@ -30,7 +30,7 @@ from trainfeed.errors import (
 )
 from trainfeed.loader.files._file_system_kind import is_network, object_bytes
 from trainfeed.loader.files._mapped import MappedShards
-from trainfeed.paths import SetWatch, plain_fd
+from trainfeed.paths import SetWatch, kind_of_errno, plain_fd
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["DEFAULT_READ_DEADLINE_S", "ShardFiles"]
@@ -106,6 +106,7 @@ class ShardFiles:
         Raises:
             TruncatedError: The file ends before that.
             NotFoundError: The file is gone.
+            AccessDeniedError: This account may not read it.
             FormatError: Something else than a plain file has its name.
             StorageError: The file system failed until the deadline.
         """
@@ -241,7 +242,7 @@ class ShardFiles:
                 f"{path} is gone; a version that was removed cannot be read on: read another, or"
                 " keep versions longer (retention)"
             )
-        return StorageError(
+        return kind_of_errno(error.errno)(
             f"{error.strerror} while reading {path} at byte {offset_bytes}; tried {tries} times in"
             f" at most {self._deadline_s:g} s"
         )
