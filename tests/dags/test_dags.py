@@ -626,7 +626,7 @@ def test_specifications_that_would_hang_or_are_huge_touch_no_other(add, load, da
     bag = load()
     assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {"build.clicks", "train.clicks"}
     said = "\n".join(bag.import_errors.values())
-    assert "views/dataset.yaml:1: expected a regular file, got a folder, a pipe" in said
+    assert "views/dataset.yaml:1: expected a plain file, got a pipe" in said
     assert "buys/dataset.yaml:1: expected at most 262144 bytes, got more" in said
 
 

@@ -11,10 +11,10 @@ import trainfeed
 from tests.unit.conversion.conftest import FIXED, fixed_samples
 from trainfeed import conversion, dataset
 from trainfeed.conversion import Format, Roots, SinkOptions, SourceOptions, SparseOptions
-from trainfeed.dataset.files import open_plain_file, read_plain_file
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import NotFoundError
+from trainfeed.paths import open_plain, read_plain
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import load_spec, load_specs
 
@@ -118,8 +118,8 @@ CALLS = {
     "data_sets_of": data_sets_of,
     "DatasetFolder": lambda d: DatasetFolder(d, "x").path,
     "plain files": lambda d: (
-        read_plain_file(f"{d}/a.csv", max_bytes=99),
-        open_plain_file(f"{d}/a.csv").__enter__().close(),
+        read_plain(f"{d}/a.csv", follow=False, max_bytes=99),
+        open_plain(f"{d}/a.csv", follow=False).__enter__().close(),
     ),
     "new_dataset": lambda d: (new_dataset(f"{d}/sets", "x"), load_spec(f"{d}/sets/x")),
     "load_specs": load_specs,

@@ -50,18 +50,14 @@ def merge_files(
             " first"
         )
     append = _append_chunks if formats == {Format.RECORDIO} else _append_records
-    new, count = NewFile(output), 0
-    try:
+    count = 0
+    with NewFile(output) as new:
         for number, file in enumerate(inputs.files):
             if on_progress is not None:
                 on_progress(len(inputs.files), number)
             count += append(file, new)
         if inputs.encoding is not Encoding.BYTES:
             write_sidecar(Path(output), inputs.encoding, inputs.schema)
-        new.commit()
-    except BaseException:
-        new.abandon()
-        raise
     return count
 
 

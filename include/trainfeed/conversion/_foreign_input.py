@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from trainfeed.dataset.canonical import MAX_BYTES as MAX_JSON_BYTES
-from trainfeed.dataset.files import read_plain_file
-from trainfeed.paths import open_regular
-from trainfeed.storage.posix import map_errors
+from trainfeed.paths import FilePath, open_plain, read_plain
 
 __all__ = ["MAX_LINE_BYTES", "Line", "iter_lines", "open_input", "read_small"]
 
@@ -20,8 +17,7 @@ MAX_LINE_BYTES: Final = 16 << 20
 _BUFFER_BYTES: Final = 1 << 20
 
 
-@contextmanager
-def open_input(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def open_input(path: FilePath) -> AbstractContextManager[BinaryIO]:
     """Open a file for reading; an ``OSError`` of the block is raised as what it means for ``path``.
 
     Raises:
@@ -29,8 +25,7 @@ def open_input(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         FormatError: A folder, a pipe or a device has it.
         StorageError: The file system refused or failed.
     """
-    with map_errors(path), open_regular(path, buffering=_BUFFER_BYTES) as file:
-        yield file
+    return open_plain(path, follow=True, buffering=_BUFFER_BYTES)
 
 
 def read_small(path: Path) -> bytes:
@@ -40,7 +35,7 @@ def read_small(path: Path) -> bytes:
         NotFoundError: Nothing has the name.
         FormatError: Something else than a file has it, or it is larger.
     """
-    return read_plain_file(path, max_bytes=MAX_JSON_BYTES)
+    return read_plain(path, follow=False, max_bytes=MAX_JSON_BYTES)
 
 
 class Line(NamedTuple):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -66,8 +64,8 @@ def repair_file(
     """
     path, output = Path(path), Path(output)
     encoding, schema = known_encoding(path)
-    with _new_file(output) as file:
-        report = _repair(path, file, file_format, on_progress)
+    with NewFile(output) as unfinished:
+        report = _repair(path, unfinished.file, file_format, on_progress)
         if encoding is not Encoding.BYTES:
             write_sidecar(output, encoding, schema)
     return report
@@ -87,8 +85,8 @@ def repair_in_place(
     """
     path = Path(path)
     new = path.with_name(f"{path.name}.repaired")
-    with _new_file(new) as file:
-        report = _repair(path, file, file_format, on_progress)
+    with NewFile(new) as unfinished:
+        report = _repair(path, unfinished.file, file_format, on_progress)
     with map_errors(path):
         new.replace(path)
     sync_dir(path.absolute().parent)
@@ -128,14 +126,3 @@ def _repair_tfrecord(path: Path, file: BinaryIO) -> RepairReport:
         for record in iter_records(path, on_damage=_SKIP, report=report):
             writer.write(record)
     return RepairReport(writer.num_records, 0, tuple(report.dropped))
-
-
-@contextmanager
-def _new_file(path: Path) -> Iterator[BinaryIO]:
-    new = NewFile(path)
-    try:
-        yield new.file
-        new.commit()
-    except BaseException:
-        new.abandon()
-        raise

@@ -10,8 +10,8 @@ from typing import BinaryIO, Final, TypeAlias
 
 import pyarrow as pa
 
-from trainfeed.dataset.files import open_plain_file
 from trainfeed.errors import ChecksumError, FormatError, StorageError
+from trainfeed.paths import open_plain
 
 __all__ = ["Problem", "compare_file", "list_files", "read_arrow"]
 
@@ -47,7 +47,7 @@ def read_arrow(path: Path, schema: pa.Schema, num_bytes: int, sha256: str) -> pa
         FormatError: It holds something else than columns of ``schema`` without nulls.
         StorageError: The file system refused or failed.
     """
-    with open_plain_file(path) as file:
+    with open_plain(path, follow=False) as file:
         _check_size(file, path, num_bytes)
         data = file.read(num_bytes)
     actual = hashlib.sha256(data).hexdigest()
@@ -57,7 +57,7 @@ def read_arrow(path: Path, schema: pa.Schema, num_bytes: int, sha256: str) -> pa
 
 
 def _verify_file(path: Path, num_bytes: int, sha256: str) -> None:
-    with open_plain_file(path) as file:
+    with open_plain(path, follow=False) as file:
         if os.fstat(file.fileno()).st_nlink != 1:
             raise FormatError("expected a plain file with one name", path=str(path))
         _check_size(file, path, num_bytes)

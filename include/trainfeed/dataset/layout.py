@@ -27,8 +27,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from trainfeed.dataset.files import read_plain_file
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError
+from trainfeed.paths import read_plain
 from trainfeed.storage.posix import map_errors
 
 __all__ = [
@@ -243,7 +243,7 @@ class DatasetFolder:
         folder = self.interval(interval)
         try:
             match = _GENERATION.fullmatch(
-                read_plain_file(folder / CURRENT, max_bytes=CURRENT_BYTES).decode().strip()
+                read_plain(folder / CURRENT, follow=False, max_bytes=CURRENT_BYTES).decode().strip()
             )
         except (FormatError, StorageError, UnicodeDecodeError):
             return None

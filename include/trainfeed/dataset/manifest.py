@@ -16,10 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainfeed.dataset import canonical
 from trainfeed.dataset._place import require_folder, require_place
-from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
-from trainfeed.paths import FilePath
+from trainfeed.paths import FilePath, read_plain
 
 __all__ = ["FORMAT", "FileEntry", "Manifest", "ShardEntry", "SplitEntry", "content_digest"]
 
@@ -173,7 +172,7 @@ class Manifest(_ManifestModel):
         require_folder(folder)
         path = folder / MANIFEST
         try:
-            data = read_plain_file(path, max_bytes=canonical.MAX_BYTES)
+            data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
             promised = _read_digest(folder / MANIFEST_DIGEST)
         except NotFoundError as error:
             raise NotFoundError(f"{folder} is no version: {error}") from error
@@ -188,7 +187,7 @@ class Manifest(_ManifestModel):
 
 
 def _read_digest(path: Path) -> str:
-    digest = read_plain_file(path, max_bytes=_DIGEST_BYTES).strip()
+    digest = read_plain(path, follow=False, max_bytes=_DIGEST_BYTES).strip()
     if not _SHA256.fullmatch(digest):
         raise FormatError(f"expected 64 hex digits, got {digest[:80]!r}", path=str(path))
     return digest.decode()

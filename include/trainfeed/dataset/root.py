@@ -23,10 +23,9 @@ from typing import Any, Final
 
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import canonical
-from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import is_name
 from trainfeed.errors import FormatError, NotFoundError, RootError
-from trainfeed.paths import FilePath
+from trainfeed.paths import FilePath, open_plain
 from trainfeed.storage import posix
 
 __all__ = [
@@ -169,7 +168,7 @@ def _has_versions(path: Path) -> bool:
 def _read(root: Path) -> RootMark | None:
     path = root / ROOT_MARKER
     try:
-        with open_plain_file(path) as file:
+        with open_plain(path, follow=False) as file:
             found = canonical.loads(file.read(_MAX_BYTES), path=str(path))
     except NotFoundError:
         return None

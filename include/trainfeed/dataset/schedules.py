@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from trainfeed.dataset import canonical
-from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.paths import open_plain
 from trainfeed.storage import posix
 from trainfeed.window import Schedule, format_time, parse_time
 
@@ -67,7 +67,7 @@ def read_schedule(folder: DatasetFolder) -> Schedule | None:
 
 
 def _read(folder: DatasetFolder) -> bytes:
-    with open_plain_file(folder.schedule) as file:
+    with open_plain(folder.schedule, follow=False) as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise FormatError(f"expected at most {_MAX_BYTES} bytes", path=str(folder.schedule))

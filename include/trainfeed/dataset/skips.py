@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.dataset import canonical
-from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import FormatError, NotFoundError, WindowError
+from trainfeed.paths import open_plain
 from trainfeed.storage import posix
 from trainfeed.window import parse_time
 
@@ -95,7 +95,7 @@ def lift_skip(folder: DatasetFolder, interval: str) -> bool:
 
 
 def _read(path: Path, interval: str) -> Skip:
-    with open_plain_file(path) as file:
+    with open_plain(path, follow=False) as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise _damaged(path, f"at most {_MAX_BYTES} bytes, got more")

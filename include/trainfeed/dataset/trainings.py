@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.dataset import canonical
-from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import DatasetFolder, generation_name
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import listed, make_folders
+from trainfeed.paths import listed, make_folders, read_plain
 from trainfeed.storage import posix
 
 __all__ = ["ANNOUNCED_FOR", "TrainingMarks", "Untrained"]
@@ -161,7 +160,9 @@ class TrainingMarks:
     def _is_on_its_way(self, version: Untrained, by: str) -> bool:
         try:
             value = canonical.loads(
-                read_plain_file(self._mark(version, _ANNOUNCED), max_bytes=canonical.MAX_BYTES)
+                read_plain(
+                    self._mark(version, _ANNOUNCED), follow=False, max_bytes=canonical.MAX_BYTES
+                )
             )
             at = datetime.strptime(value["at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
         except (FormatError, NotFoundError, KeyError, TypeError, ValueError):
@@ -178,7 +179,7 @@ class TrainingMarks:
         path = self._home / _SINCE
         try:
             value = canonical.loads(
-                read_plain_file(path, max_bytes=canonical.MAX_BYTES), path=str(path)
+                read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES), path=str(path)
             )
         except NotFoundError:
             return {}
@@ -217,7 +218,7 @@ class TrainingMarks:
 def _versions_of(path: Path) -> list[dict[str, Any]]:
     try:
         value = canonical.loads(
-            read_plain_file(path, max_bytes=canonical.MAX_BYTES), path=str(path)
+            read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES), path=str(path)
         )
         return [read for read in value["versions"] if isinstance(read, dict)]
     except (FormatError, NotFoundError, KeyError, TypeError):

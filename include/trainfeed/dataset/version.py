@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from trainfeed.dataset import canonical
 from trainfeed.dataset._intact import Problem, compare_file, list_files, read_arrow
 from trainfeed.dataset.chunks import Chunk, chunk_of
-from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
 from trainfeed.dataset.manifest import Manifest, SplitEntry
 from trainfeed.errors import (
@@ -25,7 +24,7 @@ from trainfeed.errors import (
     StorageError,
     UnsupportedCodecError,
 )
-from trainfeed.paths import FilePath
+from trainfeed.paths import FilePath, read_plain
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import map_errors
 
@@ -182,7 +181,7 @@ class Version:
             NotFoundError: It is missing.
         """
         path = self.path / STATISTICS
-        data = read_plain_file(path, max_bytes=canonical.MAX_BYTES)
+        data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
         actual = hashlib.sha256(data).hexdigest()
         if actual != (expected := self._entry(STATISTICS)[1]):
             raise ChecksumError(f"expected SHA-256 {expected}, got {actual}", path=str(path))

@@ -1,12 +1,12 @@
-"""Paths of files: which ones are meant, what refuses them, and how one appears when it is whole."""
+"""Paths of files: which are meant, how plain ones are opened, and how one appears when whole."""
 
 from trainfeed.paths._errors import ERRNO_KINDS, kind_of_errno, os_errors, storage_error
 from trainfeed.paths._expand import expand_paths
 from trainfeed.paths._file_modes import make_folders, new_file
 from trainfeed.paths._file_names import FilePath, path_of
 from trainfeed.paths._listing import is_there, listed, matching, walk
-from trainfeed.paths._new_file import NewFile, write_all
-from trainfeed.paths._regular import open_regular, read_regular
+from trainfeed.paths._new_file import NewFile, claim_name, is_unfinished, unfinished_name, write_all
+from trainfeed.paths._plain_files import open_plain, plain_fd, plain_size, read_plain
 from trainfeed.paths._shard_sets import SetWatch, commit_name, manifest_name
 
 __all__ = [
@@ -14,20 +14,25 @@ __all__ = [
     "FilePath",
     "NewFile",
     "SetWatch",
+    "claim_name",
     "commit_name",
     "expand_paths",
     "is_there",
+    "is_unfinished",
     "kind_of_errno",
     "listed",
     "make_folders",
     "manifest_name",
     "matching",
     "new_file",
-    "open_regular",
+    "open_plain",
     "os_errors",
     "path_of",
-    "read_regular",
+    "plain_fd",
+    "plain_size",
+    "read_plain",
     "storage_error",
+    "unfinished_name",
     "walk",
     "write_all",
 ]

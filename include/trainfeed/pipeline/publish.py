@@ -14,7 +14,6 @@ from typing import Any, Final
 from trainfeed import faults
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Version, lift_skip
-from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import CURRENT, CURRENT_BYTES, parse_generation
 from trainfeed.errors import (
     CommitUnknownError,
@@ -25,7 +24,7 @@ from trainfeed.errors import (
     StorageError,
     TrainFeedError,
 )
-from trainfeed.paths import walk
+from trainfeed.paths import read_plain, walk
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.stage import Stage, run_stage
 from trainfeed.pipeline.version import assemble, checked_content
@@ -193,7 +192,9 @@ def _lift(stage: Stage) -> None:
 def _pointed(pointer: Path) -> int:
     """Return the generation that CURRENT names, 0 when it names none."""
     try:
-        return parse_generation(read_plain_file(pointer, max_bytes=CURRENT_BYTES).decode().strip())
+        return parse_generation(
+            read_plain(pointer, follow=False, max_bytes=CURRENT_BYTES).decode().strip()
+        )
     except (ConfigError, FormatError, StorageError, UnicodeDecodeError):
         return 0
 

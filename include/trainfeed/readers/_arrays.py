@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trainfeed.errors import FormatError
-from trainfeed.paths import FilePath, open_regular, os_errors
+from trainfeed.paths import FilePath, open_plain
 from trainfeed.readers._blocks import BlockSource
 from trainfeed.readers._position import ended
 from trainfeed.readers._types import Block, BlockReader, Reader, RowForm
@@ -49,7 +49,7 @@ def text_file(path: FilePath) -> Reader:
     """
 
     def read() -> Iterator[str]:
-        with os_errors(str(path)), open_regular(path) as file:
+        with open_plain(path, follow=True) as file:
             for number, line in enumerate(file, 1):
                 yield _text(line, number, path).removesuffix("\n")
 

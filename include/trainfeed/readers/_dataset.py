@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from trainfeed.dataset import DatasetFolder, Skip, Version, cover, published_root
 from trainfeed.dataset.chunks import Chunk, ChunkDecoder, decoder_of
-from trainfeed.dataset.files import open_plain_file
 from trainfeed.dataset.layout import is_generation, parse_generation
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.paths import open_plain
 from trainfeed.readers._blocks import BlockSource, SampleSource
 from trainfeed.readers._position import ended
 from trainfeed.readers._types import Block, Reader, Sample
@@ -241,7 +241,7 @@ class DatasetReader:
 
 
 def _framing(span: _Span) -> memoryview:
-    with open_plain_file(span.path) as file:
+    with open_plain(span.path, follow=False) as file:
         try:
             return span.decoder.read(file, span.info)
         except FormatError as error:

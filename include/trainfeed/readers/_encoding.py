@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from trainfeed.dataset import canonical
-from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.sealed import require_intact
 from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import read_plain
 from trainfeed.samples import Schema
 
 __all__ = ["Decoder", "decoder_of"]
@@ -52,7 +52,7 @@ def _manifest(path: Path) -> Path | None:
 
 
 def _kind(path: Path) -> tuple[str, bytes]:
-    data = read_plain_file(path, max_bytes=canonical.MAX_BYTES)
+    data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
     value = canonical.loads(data, path=str(path))
     require_intact(data, path=str(path))
     if not isinstance(value, dict) or value.get("encoding") not in {"bytes", "value", "typed"}:

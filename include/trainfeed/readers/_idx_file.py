@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import BadMagicError, ConfigError, FormatError, TruncatedError
-from trainfeed.paths import FilePath, open_regular, os_errors
+from trainfeed.paths import FilePath, open_plain, os_errors
 from trainfeed.readers._position import ended
 
 __all__ = ["IdxFile", "IdxHeader", "open_idx"]
@@ -174,11 +174,11 @@ def open_idx(path: FilePath) -> Iterator[IdxFile]:
         NotFoundError: Nothing has the name.
         BadMagicError: It is no IDX file.
         TruncatedError: It ends within its header; one that is not compressed, before its last item.
-        FormatError: It is no regular file, does not inflate, or has items of no bytes or more than
+        FormatError: It is no plain file, does not inflate, or has items of no bytes or more than
             16 MiB.
         StorageError: It cannot be read.
     """
-    with open_regular(path) as raw:
+    with open_plain(path, follow=True) as raw:
         with os_errors(str(path)):
             is_gzip = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
             raw.seek(0)

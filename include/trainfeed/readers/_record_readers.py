@@ -6,12 +6,10 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trainfeed.dataset.files import open_plain_file
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import FilePath, SetWatch, expand_paths
+from trainfeed.paths import FilePath, SetWatch, expand_paths, open_plain
 from trainfeed.readers._blocks import BlockSource, SampleSource
 from trainfeed.readers._encoding import Decoder, decoder_of
 from trainfeed.readers._position import ended
@@ -150,7 +148,7 @@ class _Chunks:
             raise ended(position, total)
         for start, (path, info) in zip(starts, chunks, strict=True):
             if start + info.num_records > position:
-                with open_plain_file(Path(path)) as file, self._sets.explains():
+                with open_plain(path, follow=False) as file, self._sets.explains():
                     self._sets.require_unchanged()
                     yield path, info, read_chunk(file, info), max(0, position - start)
 

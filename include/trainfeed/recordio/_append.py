@@ -15,7 +15,7 @@ from trainfeed.errors import (
     FormatError,
     TruncatedError,
 )
-from trainfeed.paths import FilePath, os_errors
+from trainfeed.paths import FilePath, os_errors, plain_fd
 from trainfeed.recordio._byte_source import ByteSource, open_source
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader, read_header
 from trainfeed.recordio._chunk_resync import ChunkResync
@@ -56,7 +56,7 @@ class RecordAppender(RecordWriter):
         BadMagicError: It is no record file, or its damage is no torn tail.
         TruncatedError: What seems to be torn is a damaged length.
         UnsupportedCodecError: It has a chunk of a codec that this version does not have.
-        FormatError: It is damaged otherwise, or in another layout.
+        FormatError: It is damaged otherwise, in another layout, or no plain file.
         ConfigError: The codec has no such level, or an option is out of range.
     """
 
@@ -119,12 +119,10 @@ class RecordAppender(RecordWriter):
 
 def _open_locked(path: str) -> BinaryIO:
     with os_errors(path):
-        # The flag is for a FIFO, which would block.
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
-        file = os.fdopen(fd, "r+b", buffering=0)
+        file = os.fdopen(plain_fd(path, follow=True, write=True), "r+b", buffering=0)
         with _closed_on_error(file):
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise ConflictError(
                     f"{path} is being appended to; wait until it is closed"

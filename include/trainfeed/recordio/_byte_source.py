@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 import mmap
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import BinaryIO, Final, Protocol, Self, TypeAlias
 
-from trainfeed.errors import StorageError
-from trainfeed.paths import FilePath, os_errors, path_of
+from trainfeed.paths import FilePath, os_errors, path_of, plain_fd, plain_size
 
 __all__ = ["ByteSource", "MappedFile", "ReadableFile", "open_source"]
 
@@ -48,6 +46,7 @@ def open_source(file: ReadableFile) -> Iterator[ByteSource]:
 
     Raises:
         NotFoundError: No file is at the path.
+        FormatError: Something else than a plain file is.
         StorageError: It cannot be opened.
     """
     if isinstance(file, MappedFile):
@@ -65,8 +64,7 @@ def open_source(file: ReadableFile) -> Iterator[ByteSource]:
 @contextmanager
 def _opened(path: str) -> Iterator[int]:
     with os_errors(path):
-        # A FIFO without writer would block here for ever.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = plain_fd(path, follow=True)
     try:
         yield fd
     finally:
@@ -80,12 +78,7 @@ class _Descriptor:
 
     def num_bytes(self) -> int:
         with os_errors(self.path):
-            status = os.fstat(self._fd)
-        # A device or FIFO says 0 bytes, and would pass for a file without records.
-        if not stat.S_ISREG(status.st_mode):
-            kind = stat.filemode(status.st_mode)
-            raise StorageError(f"expected a regular file, got one of mode {kind} at {self.path}")
-        return status.st_size
+            return plain_size(self._fd, self.path)
 
     def read_into(self, offset_bytes: int, out: memoryview) -> int:
         num_bytes = 0
@@ -146,7 +139,8 @@ class MappedFile:
 
     Raises:
         NotFoundError: No file is at the path.
-        StorageError: It cannot be opened, or is no regular file.
+        FormatError: Something else than a plain file is.
+        StorageError: It cannot be opened.
     """
 
     def __init__(self, path: FilePath) -> None:

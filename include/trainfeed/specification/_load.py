@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, SpecError, StorageError
-from trainfeed.paths import FilePath, open_regular
+from trainfeed.paths import FilePath, open_plain
 from trainfeed.specification._checks import contradictions
 from trainfeed.specification._model import DatasetSpec
 from trainfeed.specification._problems import Problem, RefusedError, did_you_mean, spec_error
@@ -75,14 +75,13 @@ def spec_or_error(folder: FilePath) -> DatasetSpec | SpecError:
 
 def _read(file: Path) -> str:
     try:
-        with open_regular(file) as stream:
+        with open_plain(file, follow=True) as stream:
             data = stream.read(_MAX_BYTES + 1)
     except NotFoundError:
         text = f"expected a specification, got no such file; {_missing_hint(file)}"
         raise RefusedError(Problem(1, (), text)) from None
     except FormatError as error:  # a pipe, for instance, which would be waited for
-        text = "expected a regular file, got a folder, a pipe or a device"
-        raise RefusedError(Problem(1, (), text)) from error
+        raise RefusedError(Problem(1, (), str(error.args[0]))) from error
     except StorageError as error:
         raise RefusedError(Problem(1, (), f"expected a file that can be read: {error}")) from error
     if len(data) > _MAX_BYTES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trainfeed.paths import FilePath, read_regular
+from trainfeed.paths import FilePath, read_plain
 
 __all__ = ["read_module"]
 
@@ -19,4 +19,4 @@ def read_module(path: FilePath) -> bytes:
         FormatError: It is no file, or larger than 16 MiB.
         StorageError: It cannot be read.
     """
-    return read_regular(path, max_bytes=_MAX_BYTES)
+    return read_plain(path, follow=True, max_bytes=_MAX_BYTES)

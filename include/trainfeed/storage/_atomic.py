@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
@@ -13,6 +12,7 @@ from trainfeed.errors import (
     NotFoundError,
     StorageError,
 )
+from trainfeed.paths import unfinished_name
 from trainfeed.storage._base import FileSystem
 
 __all__ = ["claim_by_rename", "temporary_path", "write_atomic"]
@@ -21,7 +21,7 @@ __all__ = ["claim_by_rename", "temporary_path", "write_atomic"]
 def temporary_path(path: str) -> str:
     """A name beside ``path`` that no other process and no other try has."""
     folder, _, name = path.rpartition("/")
-    return f"{folder}/.{name}.{uuid.uuid4()}.tmp"
+    return f"{folder}/.{unfinished_name(name)}"
 
 
 def write_atomic(fs: FileSystem, path: str, write: Callable[[BinaryIO], None]) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
-from trainfeed.errors import NotFoundError
-from trainfeed.paths import make_folders, os_errors
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import make_folders, os_errors, plain_fd
 from trainfeed.storage import posix
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
 
@@ -39,11 +39,8 @@ class LocalFileSystem:
         with os_errors(path):
             try:
                 source = _Source(path, "rb", opener=_open_old)
-            except IsADirectoryError as error:
-                raise NotFoundError(f"{path}: expected a file, got a folder") from error
-        if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
-            source.close()
-            raise NotFoundError(f"{path}: expected a file, got a pipe or a device")
+            except FormatError as error:
+                raise NotFoundError(f"{path}: {error.args[0]}") from error
         return io.BufferedReader(source, _READ_BUFFER_BYTES)
 
     def open_write(self, path: str) -> BinaryIO:
@@ -176,9 +173,8 @@ def _new_file(path: str) -> _Target:
     return _Target(path, "xb", opener=_open_new)
 
 
-def _open_old(path: str, flags: int) -> int:
-    # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+def _open_old(path: str, _flags: int) -> int:
+    return plain_fd(path, follow=True)
 
 
 def _open_new(path: str, flags: int) -> int:

@@ -1,7 +1,7 @@
 """Publication on a mounted POSIX file system: what makes a version visible, whole, and once.
 
 Versions are published by renaming a folder that is finished and synced. These are the steps for
-it, in the order of use: ``probe`` at start-up, ``sync_file`` and ``sync_dir`` before the rename,
+it, in the order of use: ``probe`` at start-up, ``sync_dir`` before the rename,
 ``rename_directory`` as the commit, ``sync_dir`` again as its confirmation; ``create_exclusive`` for
 plans and boundaries, ``replace_file`` under a ``file_lock`` for pointers.
 
@@ -30,7 +30,7 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.paths import kind_of_errno, os_errors, storage_error
+from trainfeed.paths import claim_name, kind_of_errno, os_errors, storage_error
 from trainfeed.storage._atomic import temporary_path
 from trainfeed.storage._probe import probe
 
@@ -45,7 +45,6 @@ __all__ = [
     "rename_directory",
     "replace_file",
     "sync_dir",
-    "sync_file",
 ]
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -62,18 +61,14 @@ _FIRST_LOOK_S: Final = 0.01
 _LAST_LOOK_S: Final = 0.5
 
 
-def sync_file(path: StrPath) -> None:
-    """Return when the bytes of a file are on disk.
-
-    A file system tells a lost write to those who had the file open then. Whoever writes a file
-    therefore syncs it through the descriptor that wrote; this is for files that others wrote.
-    """
-    _sync(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-
-
 def sync_dir(path: StrPath) -> None:
     """Return when the names in a folder are on disk, renames into and out of it included."""
-    _sync(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with map_errors(path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def make_public_dir(path: StrPath) -> None:
@@ -149,7 +144,7 @@ def create_exclusive(
     with map_errors(path), _temporary(path, data, mode) as temporary:
         if is_public:
             temporary.chmod(_PUBLIC_MODE)
-        created = _claim(temporary, path)
+        created = claim_name(temporary, path)
     sync_dir(path.parent)
     return created
 
@@ -207,15 +202,6 @@ def file_lock(path: StrPath, *, timeout_s: float = 60.0) -> Iterator[None]:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
-
-
-def _sync(path: StrPath, flags: int) -> None:
-    with map_errors(path):
-        descriptor = os.open(path, flags)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _check_source(source: Path, target: Path) -> None:
@@ -279,16 +265,6 @@ def _temporary(path: Path, data: bytes, mode: int) -> Iterator[Path]:
         # Gone already after a rename; else the error on its way out says more than this one.
         with suppress(OSError):
             temporary.unlink()
-
-
-def _claim(temporary: Path, path: Path) -> bool:
-    try:
-        path.hardlink_to(temporary)
-    except FileExistsError:
-        # When an answer is lost, a network client asks again and is told that the name is taken:
-        # by its own first request, if our file has a second name by now.
-        return temporary.lstat().st_nlink > 1
-    return True
 
 
 def _lock(descriptor: int, path: StrPath, deadline_s: float) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from trainfeed.paths import FilePath, open_regular, os_errors
+from trainfeed.paths import FilePath, open_plain, os_errors
 
 __all__ = ["open_file", "read_at"]
 
@@ -24,7 +24,7 @@ def open_file(file: FilePath | BinaryIO) -> Iterator[BinaryIO]:
     if not isinstance(file, str | os.PathLike):
         yield file
         return
-    with open_regular(file, buffering=0) as opened:
+    with open_plain(file, follow=True, buffering=0) as opened:
         yield opened
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainfeed.dataset import Version, canonical
-from trainfeed.dataset.files import read_plain_file
 from trainfeed.errors import ChecksumError, FormatError, JobRejectedError, NotFoundError
+from trainfeed.paths import read_plain
 from trainfeed.readers import DatasetReader
 
 __all__ = ["JOB_FILE", "JobSpec", "JobVersion", "TrainingJob"]
@@ -62,7 +62,7 @@ class JobSpec(_JobModel):
             JobRejectedError: It is no job specification.
         """
         try:
-            data = read_plain_file(path, max_bytes=canonical.MAX_BYTES)
+            data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
             return cls.model_validate(canonical.loads(data, path=str(path)))
         except (FormatError, NotFoundError, ValidationError) as error:
             raise JobRejectedError(f"{path} is no job specification: {error}") from error

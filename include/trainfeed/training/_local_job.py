@@ -12,9 +12,8 @@ from typing import Any, BinaryIO, Final
 import trainfeed
 from trainfeed.config import training_environ
 from trainfeed.dataset import canonical
-from trainfeed.dataset.files import read_plain_file
 from trainfeed.errors import FormatError, JobFailedError, NotFoundError
-from trainfeed.paths import new_file
+from trainfeed.paths import new_file, read_plain
 from trainfeed.training._ended import Ended, ended_error
 from trainfeed.training._job import JobSpec
 from trainfeed.training.runtime import METRICS_FILE
@@ -67,7 +66,9 @@ def read_metrics(path: Path) -> dict[str, Any]:
         NotFoundError: There is no such file.
         FormatError: It is no JSON object, or larger than one of metrics is.
     """
-    found = canonical.loads(read_plain_file(path, max_bytes=_MAX_METRICS_BYTES), path=str(path))
+    found = canonical.loads(
+        read_plain(path, follow=False, max_bytes=_MAX_METRICS_BYTES), path=str(path)
+    )
     if not isinstance(found, dict):
         raise FormatError(
             "expected the metrics of a training, name to number, got something else; remove the"

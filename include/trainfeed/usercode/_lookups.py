@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
 from trainfeed.errors import CodeChangedError, ConfigError, MemoryLimitError, NotFoundError
+from trainfeed.paths import open_plain
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
 
@@ -28,6 +30,7 @@ def lookup_digests(spec: DatasetSpec) -> dict[str, str]:
 
     Raises:
         ConfigError: A file is missing.
+        FormatError: Something else than a plain file has the name; nothing waits for a pipe.
         MemoryLimitError: All files together are larger than a worker may be.
         StorageError: A file cannot be read.
     """
@@ -73,8 +76,8 @@ def _path(spec: DatasetSpec, name: str) -> Path:
 
 
 def _digest(spec: DatasetSpec, name: str) -> str:
-    with _found(spec, name) as path, path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with _found(spec, name) as path, open_plain(path, follow=True) as file:
+        return hashlib.file_digest(cast("BufferedReader", file), "sha256").hexdigest()
 
 
 def _size_bytes(spec: DatasetSpec, name: str) -> int:

@@ -57,14 +57,15 @@ def test_damage_ends_with_status_3_and_names_the_file(cli, project):
 
 def deny(monkeypatch, name):
     """Refuse to open files of that name, as for an account that is not their owner."""
-    from trainfeed.dataset import _intact, files
+    from trainfeed.dataset import _intact
+    from trainfeed.paths import open_plain
 
-    def refused(path):
+    def refused(path, **how):
         if path.name == name:
             raise AccessDeniedError(f"{path}: permission denied")
-        return files.open_plain_file(path)
+        return open_plain(path, **how)
 
-    monkeypatch.setattr(_intact, "open_plain_file", refused)
+    monkeypatch.setattr(_intact, "open_plain", refused)
 
 
 def test_a_file_that_cannot_be_read_is_not_called_damaged(cli, project, monkeypatch):
@@ -166,7 +167,7 @@ def test_a_data_set_that_is_closed_to_this_account_does_not_hide_the_others(
     (project.folder.path.parent / "mine").mkdir()
 
     def refuse_mine(method):
-        def refused(path):
+        def refused(path, **how):
             if "mine" in path.parts:
                 raise PermissionError(errno.EACCES, "Permission denied", str(path))
             return method(path)

@@ -1,6 +1,7 @@
 """The rest of the older library's names: feeders, files of trainers, loaders of old names."""
 
 import itertools
+import os
 import pickle
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from trainfeed.compat import paddle
 from trainfeed.compat.paddle import fluid
-from trainfeed.errors import ConfigError, NotFoundError, SampleShapeError
+from trainfeed.errors import ConfigError, FormatError, NotFoundError, SampleShapeError
 from trainfeed.recordio import RecordWriter
 
 
@@ -150,3 +151,14 @@ def test_a_gpu_is_refused_wherever_it_is_named():
     with pytest.raises(ConfigError, match="gpu:0"):
         fluid.dygraph.enable_dygraph(gpu)
     fluid.dygraph.enable_dygraph()
+
+
+@pytest.mark.timeout(30)
+def test_a_pipe_among_the_files_of_a_trainer_is_refused_and_not_waited_for(tmp_path):
+    common = paddle.dataset.common
+    common.split(numbers(3), 3, str(tmp_path / "%05d.pickle"))
+    os.mkfifo(tmp_path / "00001.pickle")
+    read = common.cluster_files_reader(str(tmp_path / "*"), 1, 0, loader=pickle.load)()
+    assert list(itertools.islice(read, 3)) == [0, 1, 2]
+    with pytest.raises(FormatError, match=r"expected a plain file, got a pipe in .*00001\.pickle"):
+        next(read)

@@ -15,8 +15,7 @@ from tests.unit.pipeline.test_kill import ROOT
 from trainfeed import open_dataset
 from trainfeed.cli import main
 from trainfeed.dataset import Version
-from trainfeed.dataset.files import read_plain_file
-from trainfeed.errors import FormatError, TrainFeedError
+from trainfeed.errors import FormatError
 from trainfeed.loader import open_intervals
 
 __all__ = ["project"]
@@ -165,23 +164,3 @@ def bounded(expression):
         check=False,
         timeout=60,
     )
-
-
-def test_a_file_at_the_limit_is_read_and_one_byte_more_is_not(tmp_path):
-    path = tmp_path / "some.json"
-    path.write_bytes(b"x" * 100)
-    assert read_plain_file(path, max_bytes=100) == b"x" * 100
-    with pytest.raises(FormatError, match="at most 99 bytes, got 100"):
-        read_plain_file(path, max_bytes=99)
-
-
-def test_a_file_that_says_less_than_it_holds_is_bounded_too():
-    with pytest.raises(TrainFeedError, match="at most 10 bytes"):
-        read_plain_file_of_kernel()
-
-
-def read_plain_file_of_kernel():
-    # Files of the kernel say that they are empty, and are not.
-    from pathlib import Path
-
-    return read_plain_file(Path("/proc/self/status"), max_bytes=10)

@@ -10,7 +10,8 @@ import pytest
 
 from tests.unit.loader.conftest import num_fds, write_images
 from tests.unit.loader.datasets import Squares
-from trainfeed.errors import FormatError, StorageError
+from tests.unit.refusals import refuse
+from trainfeed.errors import AccessDeniedError, FormatError, StorageError
 from trainfeed.loader import DataLoader, LoaderReport
 from trainfeed.loader.columns._lent_memory import LentMemory, LentPool
 from trainfeed.loader.files import _file_system_kind
@@ -104,6 +105,18 @@ def test_something_else_than_a_file_is_refused(tmp_path):
         with pytest.raises(FormatError, match="expected a plain file"):
             files.read(shard, 0, [memoryview(bytearray(1))])
     files.close()
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_file_that_may_not_be_read_is_not_asked_for_again(tmp_path, monkeypatch, mapped):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/a").write_bytes(b"bytes")
+    refuse(monkeypatch, tmp_path / "folder")
+    files = ShardFiles([str(tmp_path / "folder/a")])
+    out = [memoryview(bytearray(1))]
+    with pytest.raises(AccessDeniedError, match="folder/a"):
+        files.view(0, 0, 1) if mapped else files.read(0, 0, out)
+    assert files.num_retries == 0
 
 
 def test_mapped_views_outlive_the_files(three):

@@ -13,7 +13,6 @@ from trainfeed.errors import (
     ConfigError,
     FormatError,
     NotFoundError,
-    StorageError,
     TruncatedError,
 )
 from trainfeed.recordio import (
@@ -181,7 +180,7 @@ def test_empty_file_is_mapped(tmp_path):
 
 def test_what_is_no_file_is_not_mapped(tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    for name, kind in (("fifo", StorageError), ("", StorageError), ("none", NotFoundError)):
+    for name, kind in (("fifo", FormatError), ("", FormatError), ("none", NotFoundError)):
         with pytest.raises(kind):
             MappedFile(tmp_path / name)
 

@@ -250,13 +250,13 @@ def test_chunks_are_those_appended_and_closing_twice_is_fine(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "fifo"])
-def test_what_is_no_file_is_a_storage_error(tmp_path, kind):
+def test_what_is_no_plain_file_is_refused(tmp_path, kind):
     path = tmp_path / "odd"
     if kind == "folder":
         path.mkdir()
     elif kind == "fifo":
         os.mkfifo(path)
-    with pytest.raises(NotFoundError if kind == "missing" else StorageError, match="odd"):
+    with pytest.raises(NotFoundError if kind == "missing" else FormatError, match="odd"):
         RecordAppender(path)
 
 

@@ -17,7 +17,6 @@ from trainfeed.errors import (
     ChecksumError,
     ConfigError,
     FormatError,
-    StorageError,
     TruncatedError,
 )
 from trainfeed.recordio import (
@@ -333,7 +332,7 @@ def test_random_bytes_never_give_a_record():
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
-def test_what_is_no_file_is_a_storage_error_at_once(tmp_path, kind):
+def test_what_is_no_plain_file_is_refused_at_once(tmp_path, kind):
     path = tmp_path / "odd"
     if kind == "fifo":
         os.mkfifo(path)
@@ -342,7 +341,7 @@ def test_what_is_no_file_is_a_storage_error_at_once(tmp_path, kind):
     else:
         path.symlink_to("/dev/zero")
     for open_it in (RecordIndex.load, lambda path: list(RecordScanner(path))):
-        with pytest.raises(StorageError, match="odd"):
+        with pytest.raises(FormatError, match=r"expected a plain file, got .*odd"):
             open_it(path)
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trainfeed.damage import DamagePolicy, DamageReport
-from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError, StorageError
+from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError
 from trainfeed.recordio import Codec, RecordIndex, RecordWriter
 from trainfeed.samples import Field, SampleReader, Schema, TypedCodec
 
@@ -292,7 +292,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, what, mapped):
         path.mkdir()
     else:
         path.symlink_to("/dev/zero")
-    with pytest.raises(StorageError):
+    with pytest.raises(FormatError):
         list(SampleReader(path, FIXED, mapped=mapped).iter_batches(3))
 
 

@@ -241,7 +241,7 @@ def test_a_folder_may_be_given_by_a_relative_path(
 def test_an_unreadable_file_says_why(folder: Path) -> None:
     (folder / "dataset.yaml").unlink()
     (folder / "dataset.yaml").mkdir()
-    with pytest.raises(SpecError, match=r"dataset\.yaml:1: expected a regular file, got a folder"):
+    with pytest.raises(SpecError, match=r"dataset\.yaml:1: expected a plain file, got a folder"):
         load_spec(folder)
 
 
@@ -290,5 +290,5 @@ def test_a_name_that_airflow_takes_no_asset_of_is_refused(folder: Path, name: st
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "dataset.yaml")
-    with pytest.raises(SpecError, match="expected a regular file, got a folder, a pipe"):
+    with pytest.raises(SpecError, match="expected a plain file, got a pipe"):
         load_spec(tmp_path)

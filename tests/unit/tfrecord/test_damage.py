@@ -180,6 +180,6 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, what):
         path.mkdir()
     else:
         path.symlink_to("/dev/zero")
-    with pytest.raises(FormatError, match="expected a regular file") as caught:
+    with pytest.raises(FormatError, match="expected a plain file") as caught:
         list(TFRecordReader(path))
     assert caught.value.path == str(path)

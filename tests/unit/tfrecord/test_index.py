@@ -148,7 +148,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, what):
     else:
         path.symlink_to("/dev/zero")
     for opening in (TFRecordIndex.load, TFRecordAccess):
-        with pytest.raises(FormatError, match="expected a regular file"):
+        with pytest.raises(FormatError, match="expected a plain file"):
             opening(path)
 
 

@@ -233,15 +233,10 @@ def _as_decoded(source: SampleFile) -> Iterator[Any]:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[BinaryIO]:
-    new = NewFile(path)
-    buffer = io.BufferedWriter(cast("io.RawIOBase", new.file), _BUFFER_BYTES)
-    try:
+    with NewFile(path) as new:
+        buffer = io.BufferedWriter(cast("io.RawIOBase", new.file), _BUFFER_BYTES)
         with map_errors(path):
             yield cast("BinaryIO", buffer)
             buffer.flush()
         # What is closed with the buffer has no name yet.
         buffer.detach()
-        new.commit()
-    except BaseException:
-        new.abandon()
-        raise

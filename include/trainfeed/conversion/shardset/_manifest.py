@@ -8,6 +8,7 @@ that equal conversions have equal manifests.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,7 +24,7 @@ from trainfeed.conversion.shardset._shard_names import ShardName, shard_name
 from trainfeed.dataset import canonical
 from trainfeed.dataset.sealed import require_intact, seal
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import FilePath, manifest_name
+from trainfeed.paths import FilePath, manifest_name, open_plain
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import map_errors
 
@@ -210,8 +211,8 @@ def _problem(shard: ShardInfo, path: Path, *, deep: bool) -> str | None:
 
 def _digest_of(path: Path) -> str:
     digest = xxhash.xxh3_128()
-    buffer = bytearray(_BLOCK_BYTES)
-    with map_errors(path), path.open("rb", buffering=0) as file:
-        while num_bytes := file.readinto(buffer):
-            digest.update(memoryview(buffer)[:num_bytes])
+    buffer = memoryview(bytearray(_BLOCK_BYTES))
+    with open_plain(path, follow=True, buffering=0) as file:
+        while num_bytes := os.readv(file.fileno(), [buffer]):
+            digest.update(buffer[:num_bytes])
     return digest.hexdigest()

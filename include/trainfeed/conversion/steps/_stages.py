@@ -8,7 +8,6 @@ byte.
 
 from __future__ import annotations
 
-import uuid
 from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +30,7 @@ from trainfeed.conversion.steps._conversion_plan import ConversionPlan, Conversi
 from trainfeed.conversion.steps._roots import Roots
 from trainfeed.dataset import canonical
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import listed, make_folders
+from trainfeed.paths import listed, make_folders, unfinished_name
 from trainfeed.storage import Location
 from trainfeed.storage.posix import (
     create_exclusive,
@@ -95,7 +94,7 @@ def scatter_files(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
         return {"verdict": "idle", **report}
     if path.exists():
         return {"verdict": "adopted", **report}
-    partial = path.with_name(f"{path.name}.{uuid.uuid4()}.tmp")
+    partial = path.with_name(unfinished_name(path.name))
     try:
         with _attempt(plan, f"scatter-{unit}"), Spill.create(partial) as spill:
             runs = RunBuilder(spill, plan.target.seed, files[0].start, _OPTIONS)

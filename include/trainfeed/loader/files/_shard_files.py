@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import threading
 import time
 import weakref
@@ -24,7 +23,6 @@ from typing import Final
 
 from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import (
-    FormatError,
     NotFoundError,
     StorageError,
     TrainFeedError,
@@ -32,7 +30,7 @@ from trainfeed.errors import (
 )
 from trainfeed.loader.files._file_system_kind import is_network, object_bytes
 from trainfeed.loader.files._mapped import MappedShards
-from trainfeed.paths import SetWatch
+from trainfeed.paths import SetWatch, kind_of_errno, plain_fd
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["DEFAULT_READ_DEADLINE_S", "ShardFiles"]
@@ -40,8 +38,6 @@ __all__ = ["DEFAULT_READ_DEADLINE_S", "ShardFiles"]
 # A metadata server that is replaced is back within it; longer waits are for people.
 DEFAULT_READ_DEADLINE_S: Final = 60.0
 
-_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NOT_PLAIN: Final = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})
 _PASSING: Final = frozenset(
     {
         errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENOTCONN, errno.ESHUTDOWN,
@@ -110,6 +106,7 @@ class ShardFiles:
         Raises:
             TruncatedError: The file ends before that.
             NotFoundError: The file is gone.
+            AccessDeniedError: This account may not read it.
             FormatError: Something else than a plain file has its name.
             StorageError: The file system failed until the deadline.
         """
@@ -202,7 +199,7 @@ class ShardFiles:
                 _close_unused(entry)
 
     def _open_watched(self, path: str) -> int:
-        fd = _open_plain(path)
+        fd = plain_fd(path, follow=False)
         try:
             self._sets.require_unchanged()
         except BaseException:
@@ -245,23 +242,10 @@ class ShardFiles:
                 f"{path} is gone; a version that was removed cannot be read on: read another, or"
                 " keep versions longer (retention)"
             )
-        return StorageError(
+        return kind_of_errno(error.errno)(
             f"{error.strerror} while reading {path} at byte {offset_bytes}; tried {tries} times in"
             f" at most {self._deadline_s:g} s"
         )
-
-
-def _open_plain(path: str) -> int:
-    try:
-        fd = os.open(path, _FLAGS)
-    except OSError as error:
-        if error.errno in _NOT_PLAIN:
-            raise FormatError("expected a plain file, got something else", path=path) from error
-        raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise FormatError("expected a plain file, got something else", path=path)
-    return fd
 
 
 def _leading(parts: Sequence[memoryview], num_bytes: int) -> list[memoryview]:

@@ -25,7 +25,7 @@ from crc32c import crc32c
 from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError, ConflictError, FormatError, TruncatedError
-from trainfeed.paths import FilePath, NewFile, make_folders, open_regular, os_errors, write_all
+from trainfeed.paths import FilePath, NewFile, make_folders, open_plain, os_errors, write_all
 from trainfeed.tfrecord import MAX_RECORD_BYTES, TFRecordIndex
 
 __all__ = [
@@ -119,7 +119,7 @@ class PlaceFinder:
         kept = self._kept_path(path)
         if kept is None or not kept.exists():
             return None
-        with open_regular(kept, buffering=0) as file, os_errors(str(kept)):
+        with open_plain(kept, follow=True, buffering=0) as file:
             num_bytes = os.fstat(file.fileno()).st_size
             # More than so many records the file cannot hold.
             most = _KEPT.size + stamp.num_bytes // (HEAD_BYTES + FOOT_BYTES) * _RECORD_BYTES
@@ -137,14 +137,8 @@ class PlaceFinder:
             make_folders(kept.parent)
             kept.unlink(missing_ok=True)
         # Another rank may have been first, with the same bytes.
-        with suppress(ConflictError):
-            new = NewFile(kept)
-            try:
-                write_all(new.file, packed_places(stamp, places))
-            except BaseException:
-                new.abandon()
-                raise
-            new.commit()
+        with suppress(ConflictError), NewFile(kept) as new:
+            write_all(new.file, packed_places(stamp, places))
 
     def _kept_path(self, path: str) -> Path | None:
         if self._folder is None:
@@ -155,7 +149,7 @@ class PlaceFinder:
 
 def _stamp(path: str) -> tuple[Stamp, int]:
     """Return what tells a file from what it was before, and the time."""
-    with open_regular(path, buffering=0) as file, os_errors(path):
+    with open_plain(path, follow=True, buffering=0) as file:
         found = os.fstat(file.fileno())
     return Stamp(found.st_size, found.st_mtime_ns), time.time_ns()
 
@@ -206,7 +200,7 @@ def _scanned(path: str) -> RecordPlaces:
         )
     starts = index.offsets + HEAD_BYTES
     bounds = np.stack([starts, starts + index.sizes], axis=1)
-    with open_regular(path, buffering=0) as file, os_errors(path):
+    with open_plain(path, follow=True, buffering=0) as file:
         ends = bounds[:, 1].tolist()
         feet = b"".join([os.pread(file.fileno(), FOOT_BYTES, end) for end in ends])
     if len(feet) < FOOT_BYTES * len(ends):

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from trainfeed.dataset import DatasetFolder, canonical
 from trainfeed.errors import IngestError
-from trainfeed.paths import listed, os_errors, read_regular
+from trainfeed.paths import listed, os_errors, read_plain
 from trainfeed.sources import Evidence, PartitionBoundary, TopicIdentity
 
 __all__ = [
@@ -112,7 +112,9 @@ def read_boundary(path: Path) -> Boundary:
         IngestError: It is damaged.
     """
     # A dry run has links to the files of the root.
-    value = canonical.loads(read_regular(path, max_bytes=canonical.MAX_BYTES), path=str(path))
+    value = canonical.loads(
+        read_plain(path, follow=True, max_bytes=canonical.MAX_BYTES), path=str(path)
+    )
     try:
         at, found_at = (
             datetime.strptime(value[name], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from trainfeed.dataset import DatasetFolder, canonical
-from trainfeed.dataset.files import open_plain_file
 from trainfeed.errors import FormatError, StorageError
+from trainfeed.paths import open_plain
 from trainfeed.pipeline.plans._differences import differences
 from trainfeed.pipeline.plans._planned import first_few
 from trainfeed.specification import DatasetSpec
@@ -96,7 +96,7 @@ def _diff(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator
 
 def _kept(folder: DatasetFolder, digest: str) -> dict[str, str] | None:
     try:
-        with open_plain_file(folder.code(digest)) as file:
+        with open_plain(folder.code(digest), follow=False) as file:
             found = canonical.loads(file.read(_MAX_BYTES + 1))
     except (FormatError, StorageError):
         return None

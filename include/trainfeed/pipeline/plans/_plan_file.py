@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from trainfeed.dataset import DatasetFolder, canonical
 from trainfeed.dataset.order import shard_name
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import listed, make_folders, read_regular
+from trainfeed.paths import listed, make_folders, read_plain
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.plans._planned import (
     Planned,
@@ -188,7 +188,7 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
 
 
 def _read(path: Path) -> bytes:
-    return read_regular(path, max_bytes=canonical.MAX_BYTES)
+    return read_plain(path, follow=True, max_bytes=canonical.MAX_BYTES)
 
 
 def _parse(data: bytes, path: Path) -> Plan:

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.dataset.files import open_plain_file
 from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import open_plain
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.plans import Plan, load_plan
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
@@ -199,7 +199,7 @@ def _work_tables(place: Location, names: Iterable[str]) -> Iterator[pa.Table]:
 
 
 def _published_tables(path: Path) -> Iterator[pa.Table]:
-    with open_plain_file(path) as file, _arrow_errors(path):
+    with open_plain(path, follow=False) as file, _arrow_errors(path):
         reader = pa.ipc.open_file(file)
         if not reader.schema.equals(QUARANTINE_SCHEMA):
             raise _damaged(str(path), f"got columns {reader.schema.names}, or of other types")

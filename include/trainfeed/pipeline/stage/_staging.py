@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import uuid
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import check_name
-from trainfeed.paths import make_folders
+from trainfeed.paths import make_folders, unfinished_name
 from trainfeed.storage import posix
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class StagedFile(io.RawIOBase):
             make_folders(tmp)
         self._staged = folder.staged(plan_id)
         self._target = self._staged.joinpath(*map(check_name, name.split("/")))
-        self._tmp = tmp / f"{plan_id}.{uuid.uuid4().hex}.tmp"
+        self._tmp = tmp / unfinished_name(plan_id)
         self._mode = mode
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
         with posix.map_errors(self._tmp):

@@ -24,7 +24,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,6 +36,7 @@ from trainfeed.config import Environment
 from trainfeed.dataset import require_root
 from trainfeed.dataset.layout import is_name
 from trainfeed.errors import NotFoundError
+from trainfeed.paths import is_unfinished
 from trainfeed.storage import FileInfo, Location
 
 __all__ = ["OLD", "TRASH", "discard", "sweep"]
@@ -45,9 +46,8 @@ logger = logging.getLogger(__name__)
 OLD: Final = timedelta(days=3)
 
 _UUID: Final = "[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}"
-_UNFINISHED: Final = re.compile(rf".+\.{_UUID}\.tmp")
 _ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-g[0-9]{{4,}}|\.probe-{_UUID}")
-_MARK: Final = re.compile(rf"[0-9a-f]{{16}}-g[0-9]{{4,}}\.[a-z0-9-]+\.json|{_UNFINISHED.pattern}")
+_MARK: Final = re.compile(r"[0-9a-f]{16}-g[0-9]{4,}\.[a-z0-9-]+\.json")
 _TRASHED: Final = re.compile(_UUID)
 TRASH: Final = "_trash"
 # How deep the files of a folder lie.
@@ -138,18 +138,22 @@ def _leftovers(env: Environment) -> Iterator[_Leftover]:
             yield from _folders(dataset / TRASH, _TRASHED)
     work = Location.parse(env.work)
     yield from _folders(work / "spill", _ABANDONED, work / TRASH)
-    yield from _files(work / ATTEMPTS, 0, _MARK)
+    yield from _files(work / ATTEMPTS, 0, _is_mark)
     yield from _folders(work / TRASH, _TRASHED)
     yield from _files(Location.parse(env.landing), _LANDING_DEPTH)
 
 
+def _is_mark(name: str) -> bool:
+    return _MARK.fullmatch(name) is not None or is_unfinished(name)
+
+
 def _files(
-    folder: Location, depth: int, names: re.Pattern[str] = _UNFINISHED
+    folder: Location, depth: int, is_left: Callable[[str], bool] = is_unfinished
 ) -> Iterator[_Leftover]:
     for info in _listed(folder):
         if info.is_dir and depth:
-            yield from _files(folder / info.name, depth - 1, names)
-        elif not info.is_dir and names.fullmatch(info.name):
+            yield from _files(folder / info.name, depth - 1, is_left)
+        elif not info.is_dir and is_left(info.name):
             yield _Leftover(folder / info.name, info.size_bytes, info.modified_ms)
 
 

@@ -22,10 +22,9 @@ from typing import Any
 
 from trainfeed import faults
 from trainfeed.dataset import canonical, require_root
-from trainfeed.dataset.files import read_plain_file
 from trainfeed.dataset.layout import DatasetFolder, generation_name, parse_generation
 from trainfeed.errors import TrainFeedError
-from trainfeed.paths import FilePath, is_there, listed, walk
+from trainfeed.paths import FilePath, is_there, listed, read_plain, walk
 from trainfeed.pipeline.upkeep._leftovers import TRASH, discard
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location, posix
@@ -137,7 +136,9 @@ def _versions_of(job: Path) -> list[tuple[str, int]]:
     """Return interval and generation of what a job reads that has no result yet."""
     if is_there(job.with_name("result.json")) or not is_there(job):
         return []
-    value = canonical.loads(read_plain_file(job, max_bytes=canonical.MAX_BYTES), path=str(job))
+    value = canonical.loads(
+        read_plain(job, follow=False, max_bytes=canonical.MAX_BYTES), path=str(job)
+    )
     return [(each["interval"], parse_generation(each["generation"])) for each in value["versions"]]
 
 

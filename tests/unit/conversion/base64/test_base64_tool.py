@@ -224,7 +224,7 @@ def test_what_is_no_file_is_refused_at_once(data):
     (folder / "zero").symlink_to("/dev/zero")
     for name in ("folder", "pipe", "zero"):
         (folder / "file_list.txt").write_text(f"{name}\n")
-        with pytest.raises(FormatError, match="regular file"):
+        with pytest.raises(FormatError, match="plain file"):
             process_base64(folder, "file_list.txt", 1)
     (folder / "file_list.txt").write_text("gone\n")
     with pytest.raises(NotFoundError):

@@ -15,7 +15,7 @@ from trainfeed.conversion import ShardManifest
 from trainfeed.conversion import convert as _convert
 from trainfeed.decorators import batch
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
-from trainfeed.paths import matching, os_errors
+from trainfeed.paths import matching, open_plain, os_errors
 from trainfeed.readers import Reader, ReaderLike, Sample, open_reader
 
 __all__ = ["DATA_HOME", "cluster_files_reader", "convert", "download", "md5file", "split"]
@@ -134,6 +134,7 @@ def cluster_files_reader(
     Raises:
         ConfigError: There is no loader, no such trainer, or a trainer would have no file.
         NotFoundError: Nothing matches.
+        FormatError: A match is no plain file; raised by a pass.
         StorageError: A folder that may hold matches cannot be listed.
     """
     if not callable(loader):
@@ -152,7 +153,7 @@ def cluster_files_reader(
 
     def read() -> Iterator[Sample]:
         for path in itertools.islice(paths, trainer_id, None, trainer_count):
-            with os_errors(path), Path(path).open("rb") as file:
+            with open_plain(path, follow=True) as file:
                 samples = loader(file)
             yield from samples
 

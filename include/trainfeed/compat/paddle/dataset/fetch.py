@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from trainfeed.errors import ChecksumError, ConfigError, NotFoundError, StorageError
-from trainfeed.paths import FilePath, NewFile, open_regular, os_errors, write_all
+from trainfeed.paths import FilePath, NewFile, open_plain, os_errors, write_all
 
 __all__ = ["check_md5", "fetch", "md5_of", "name_of"]
 
@@ -29,7 +29,7 @@ def md5_of(path: FilePath) -> str:
         StorageError: It cannot be read.
     """
     digest = hashlib.md5(usedforsecurity=False)
-    with open_regular(path) as file:
+    with open_plain(path, follow=True) as file:
         for piece in _pieces(file):
             digest.update(piece)
     return digest.hexdigest()
@@ -73,8 +73,7 @@ def fetch(url: str, path: FilePath, md5sum: str) -> None:
     folder = Path(path).parent
     with os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    new = NewFile(path)
-    try:
+    with NewFile(path) as new:
         with _opened(url) as source:
             for piece in _pieces(source):
                 digest.update(piece)
@@ -84,9 +83,6 @@ def fetch(url: str, path: FilePath, md5sum: str) -> None:
                 f"expected a file with the MD5 {md5sum} at {_shown(url)}, got one with"
                 f" {digest.hexdigest()}; nothing was kept, check the address and the sum"
             )
-        new.commit()
-    finally:
-        new.abandon()
 
 
 @contextmanager
@@ -94,7 +90,7 @@ def _opened(url: str) -> Iterator[BinaryIO]:
     parts = urlsplit(url)
     if parts.scheme in {"", "file"} and parts.netloc in {"", "localhost"}:
         path = urllib.request.url2pathname(parts.path) if parts.scheme else url
-        with open_regular(path) as file:
+        with open_plain(path, follow=True) as file:
             yield file
         return
     if parts.scheme not in {"http", "https"}:

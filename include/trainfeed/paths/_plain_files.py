@@ -1,0 +1,138 @@
+"""Opens files that another program made: what is no plain file is neither waited for nor believed.
+
+A pipe would be waited for until something writes to it, a device may never end, and a link may lead
+to a file that was not meant.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from trainfeed.errors import FormatError
+from trainfeed.paths._errors import os_errors
+from trainfeed.paths._file_names import FilePath
+
+__all__ = ["open_plain", "plain_fd", "plain_size", "read_plain"]
+
+_AT_ONCE: Final = os.O_NONBLOCK | os.O_CLOEXEC
+# What the kernel says when a socket is opened, and a folder for writing.
+_NOT_PLAIN: Final = frozenset({errno.ENXIO, errno.EISDIR})
+_KINDS: Final = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def plain_fd(path: FilePath, *, follow: bool, write: bool = False) -> int:
+    """Open a plain file that is there, without waiting; the caller closes the descriptor.
+
+    Args:
+        path: Where it is.
+        follow: Whether a symbolic link at ``path`` is followed; links among the folders above it
+            always are.
+        write: For writing as well as for reading.
+
+    Raises:
+        FormatError: A folder, a pipe, a socket or a device has the name, or a link that is not
+            followed.
+        OSError: The system refused; as it comes, for callers that try again.
+    """
+    flags = (os.O_RDWR if write else os.O_RDONLY) | _AT_ONCE
+    try:
+        fd = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in _NOT_PLAIN or (error.errno == errno.ELOOP and not follow):
+            raise _not_plain(path, _mode_at(path, follow)) from error
+        raise
+    try:
+        plain_size(fd, path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def plain_size(fd: int, path: FilePath | None) -> int:
+    """Return the size in bytes of an open file, which has to be a plain one.
+
+    A device or a pipe says 0 bytes, and would pass for an empty file.
+
+    Args:
+        fd: Its descriptor.
+        path: What to call it in messages, None when it has no name.
+
+    Raises:
+        FormatError: It is something else.
+        OSError: The system refused.
+    """
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        raise _not_plain(path, found.st_mode)
+    return found.st_size
+
+
+@contextmanager
+def open_plain(path: FilePath, *, follow: bool, buffering: int = -1) -> Iterator[BinaryIO]:
+    """Open a file for reading, and close it at the end.
+
+    An ``OSError`` of the block is raised as what it means for ``path``.
+
+    Args:
+        path: Where it is.
+        follow: As for ``plain_fd``.
+        buffering: As for ``open``.
+
+    Raises:
+        NotFoundError: Nothing has the name.
+        FormatError: Something else than a plain file has it.
+        StorageError: The file system refused or failed.
+    """
+    with (
+        os_errors(path),
+        open(path, "rb", buffering, opener=lambda name, _: plain_fd(name, follow=follow)) as file,
+    ):
+        yield file
+
+
+def read_plain(path: FilePath, *, follow: bool, max_bytes: int) -> bytes:
+    """Return what a file of at most ``max_bytes`` holds; raises as ``open_plain`` does.
+
+    The size is looked at before a byte is read, and a file that grows meanwhile is not followed:
+    a file of any size costs ``max_bytes`` of memory at most.
+
+    Raises:
+        FormatError: The file is larger.
+    """
+    with open_plain(path, follow=follow) as file:
+        num_bytes = os.fstat(file.fileno()).st_size
+        data = file.read(max_bytes + 1) if num_bytes <= max_bytes else b""
+    if len(data) > max_bytes or num_bytes > max_bytes:
+        raise FormatError(
+            f"expected at most {max_bytes} bytes, got {max(num_bytes, len(data))}; nothing was"
+            " read; restore or replace the file, or remove it",
+            path=os.fspath(path),
+        )
+    return data
+
+
+def _mode_at(path: FilePath, follow: bool) -> int:
+    try:
+        return Path(path).stat(follow_symlinks=follow).st_mode
+    except OSError:  # gone since, or no link of it leads anywhere
+        return 0
+
+
+def _not_plain(path: FilePath | None, mode: int) -> FormatError:
+    kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+    name = None if path is None else os.fspath(path)
+    return FormatError(f"expected a plain file, got {kind}", path=name)
