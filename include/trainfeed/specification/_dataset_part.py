@@ -230,7 +230,7 @@ class ResourceSpec(Part):
             count; of those that have them, this many are planned, checked and published at once.
         records_per_task: Source records that one task of a stage takes, about.
         memory_bytes: Bound for what one task sorts in memory; what is more goes through files. A
-            sample may take an eighth of it.
+            sample may take a tenth of it.
         processes: How many processes a task runs the preprocessing function in.
         worker_memory_bytes: Memory that one of these processes may take; beyond it is ended.
         time_limit: How long one of them may take for its part of a task.

@@ -10,7 +10,7 @@ from tests.unit.pipeline.clicks import batch, day
 from trainfeed.errors import (
     AccessDeniedError,
     ConfigError,
-    ConflictError,
+    FormatError,
     MemoryLimitError,
     OffsetOutOfRangeError,
     WindowError,
@@ -38,9 +38,9 @@ def test_a_lookup_that_cannot_be_opened_stops_the_plan_and_is_named(project):
     project.edit("seed: 7", "seed: 7\nlookups: {names: names.csv}")
     path = project.env.datasets / "clicks" / "names.csv"
     path.mkdir()
-    with pytest.raises(ConflictError) as caught:
+    with pytest.raises(FormatError) as caught:
         project.build()
-    assert str(caught.value) == f"{path}: is a directory"
+    assert str(caught.value) == f"expected a plain file, got a folder in {path}"
     assert not Path(project.env.landing).exists()
 
 

@@ -27,7 +27,7 @@ __all__ = [
 # A chunk holds the length of a record before it.
 _MAX_SAMPLE_BYTES: Final = MAX_RAW_BYTES - 4
 # Copies of a sample that there are at once, at most.
-_COPIES: Final = 8
+_COPIES: Final = 10
 # Records that a function gets at once, at most: they and their samples stay in the cache.
 _BATCH_ROWS: Final = 16_384
 # A batch grows that many times at once, while its samples are small.
@@ -73,7 +73,7 @@ class SampleLimits:
             )
         needed = -(-num_bytes * _COPIES * self.memory_bytes // self.limit_bytes)
         expected = (
-            f"expected at most {self.sample_bytes}, an eighth of what this process has of"
+            f"expected at most {self.sample_bytes}, a tenth of what this process has of"
             f" resources.memory_bytes = {self.memory_bytes}"
         )
         remedy = (

@@ -103,8 +103,8 @@ def test_a_sample_that_the_memory_has_no_room_for_is_named_with_its_record(proje
     message = str(caught.value)
     assert "at kafka:clicks/0 offset 2" in message
     assert "made a sample of 200" in message
-    assert "expected at most 131072" in message
-    assert "raise resources.memory_bytes to 16" in message
+    assert "expected at most 104857" in message
+    assert "raise resources.memory_bytes to 20" in message
 
 
 def test_a_sample_that_no_chunk_has_room_for_is_named_with_its_record(project):
@@ -125,7 +125,7 @@ def test_a_worker_keeps_to_its_memory_whatever_small_records_become(project, no_
 
 
 def test_processes_are_as_many_as_have_room_for_a_sample(project):
-    """Samples of 100,000 bytes take an eighth of 1 MiB: one process, though two are asked for."""
+    """Samples of 100,000 bytes take a tenth of 1 MiB: one process, though two are asked for."""
     project.edit("value: {dtype: float32}", "value: {dtype: float32, shape: [25000]}")
     project.edit('"value": row["value"]', '"value": [row["value"]] * 25000', "preprocess.py")
     project.edit("seed: 7", "seed: 7\nresources: {memory_bytes: 1MiB, processes: 2}")
@@ -156,9 +156,9 @@ def test_what_runs_at_once_has_no_more_memory_than_the_setting(project, monkeypa
 
 
 @pytest.mark.parametrize("code", [CODE, BATCH_CODE])
-def test_samples_of_an_eighth_of_the_memory_are_built(project, code):
-    """The least memory that holds samples is eight times the largest of them."""
-    sized(project, [(MIB >> 3) - 16] * 12, code=code)
+def test_samples_of_a_tenth_of_the_memory_are_built(project, code):
+    """The least memory that holds samples is ten times the largest of them."""
+    sized(project, [MIB // 10 - 16] * 12, code=code)
     if code is BATCH_CODE:
         project.edit("input: record", "input: batch")
     project.build()
@@ -240,9 +240,9 @@ def test_a_function_of_batches_gets_as_many_records_as_its_samples_leave_room_fo
 
 def test_a_limit_says_what_a_process_has():
     limits = SampleLimits(memory_bytes=512 * MIB, limit_bytes=128 * MIB, block_bytes=8 * MIB)
-    assert limits.sample_bytes == 16 * MIB
+    assert limits.sample_bytes == 128 * MIB // 10
     error = limits.refusal(20 * MIB, lambda what, remedy: PreprocessError(f"{what} {remedy}"))
-    assert f"to {640 * MIB}," in str(error)
+    assert f"to {800 * MIB}," in str(error)
 
 
 @pytest.fixture
