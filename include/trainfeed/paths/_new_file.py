@@ -93,7 +93,7 @@ def is_unfinished(name: str) -> bool:
     return _UNFINISHED.fullmatch(name) is not None
 
 
-def claim_name(unfinished: Path, path: Path) -> bool:
+def claim_name(unfinished: FilePath, path: FilePath) -> bool:
     """Give a whole file a second name that nobody has; return whether it has it.
 
     Args:
@@ -104,12 +104,12 @@ def claim_name(unfinished: Path, path: Path) -> bool:
         OSError: The system refused otherwise.
     """
     try:
-        # A rename would replace what somebody else has put there.
-        path.hardlink_to(unfinished)
+        # A rename would replace what another process has put there.
+        Path(path).hardlink_to(unfinished)
     except FileExistsError:
         # When an answer is lost, a network client asks again and is told that the name is taken:
         # by its own first request, if our file has a second name by now.
-        return unfinished.lstat().st_nlink > 1
+        return Path(unfinished).lstat().st_nlink > 1
     return True
 
 

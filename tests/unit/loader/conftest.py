@@ -103,8 +103,9 @@ def open_files():
 
 def traces():
     """Return processes, threads, open files and files in shared memory."""
-    # Other programs of the machine have files there too.
-    ours = {path for path in SHM.iterdir() if path.name.startswith(("trainfeed", "psm_", "sem."))}
+    # Other programs of the machine have files there too, semaphores of multiprocessing above all,
+    # which the loader makes none of.
+    ours = {path for path in SHM.iterdir() if path.name.startswith(("trainfeed", "psm_"))}
     return children() | set(threading.enumerate()) | ours | open_files()
 
 

@@ -75,13 +75,13 @@ def test_no_retry_is_left_uncounted(files, monkeypatch):
 
 def test_files_may_be_closed_while_one_is_opened(files, monkeypatch):
     """A garbage collection in there may end a user's generator, and that its loader."""
-    real = _files._open_plain
+    real = _files.plain_fd
 
-    def open_plain(path):
+    def plain_fd(path, **how):
         files.close()
-        return real(path)
+        return real(path, **how)
 
-    monkeypatch.setattr(_files, "_open_plain", open_plain)
+    monkeypatch.setattr(_files, "plain_fd", plain_fd)
     files = ShardFiles(files.paths)
     found = []
     assert in_a_thread(lambda: found.extend([read(files), bytes(files.view(0, 1, 2))]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainfeed.errors import ChecksumError, NotFoundError, StorageError
+from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.recordio import RecordScanner, RecordWriter
 
 
@@ -65,6 +65,6 @@ def test_damage_in_a_later_file_names_that_file(folder):
     assert caught.value.path == str(path)
 
 
-def test_folder_is_a_storage_error(folder):
-    with pytest.raises(StorageError):
+def test_a_folder_is_refused_at_once(folder):
+    with pytest.raises(FormatError, match="expected a plain file, got a folder"):
         list(RecordScanner(folder))
