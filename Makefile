@@ -28,7 +28,7 @@ BLOCKS ?= 20
 STRETCHES ?= 2
 # Airflow makes its home where it is imported.
 # The pages that are written from the code: docs/document_NAME.py NAME by NAME.
-DOCUMENT = set -e; for name in commands dags dataset errors rooms; do \
+DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
