@@ -83,8 +83,8 @@ def require_versions(clone, name, *versions):
         assert (found.path.name, list(found.problems())) == (generation, [])
 
 
-def look_at_readme(clone):
-    """What the calls of the section on triggers have asked for takes place."""
+def look_at_triggers(clone):
+    """What the calls of the page on triggers have asked for takes place."""
     stack = airflow_of(clone)
     client = stack.client
     require_success(client, "build.flights", 6)  # three of `make run`, three of the REST backfill
@@ -98,7 +98,19 @@ def look_at_readme(clone):
     assert "Error" not in said
 
 
-LOOKS = {"README.md": look_at_readme}
+def look_at_readme(clone):
+    """Three days are published, and the runs of Airflow have succeeded."""
+    require_versions(clone, "flights", *(f"2013-01-0{day}/g0001" for day in range(1, 4)))
+
+
+LOOKS = {
+    "README.md": look_at_readme,
+    "docs/guides/trigger-and-backfill.md": look_at_triggers,
+}
+
+
+def begins_with_run(document):
+    return commands_of(document)[0].text.startswith("make run")
 
 
 def with_services(document):
@@ -110,8 +122,8 @@ def with_services(document):
 @pytest.mark.parametrize("document", [with_services(each) for each in RUNNABLE])
 def test_the_commands_of_a_document_run_as_they_stand(clone, document):
     assert run("make setup", clone).returncode == 0
-    # Pages begin where README.md has left off: in the environment.
-    before = "" if document == "README.md" else ". .venv/bin/activate\n"
+    # Pages begin in the environment, unless they make it themselves.
+    before = "" if begins_with_run(document) else ". .venv/bin/activate\n"
     # A service that a document starts is the one that runs already: nothing is fetched.
     more = {SERVICES_HOME: str(default_home())} if services_of(document) else {}
     done = run(before + script(commands_of(document)), clone, **more)
@@ -127,10 +139,18 @@ def test_every_exception_is_about_a_command_and_has_a_reason():
         assert len(rule.reason.split()) > 4, rule
 
 
-def test_readme_and_the_page_on_data_sets_are_run():
-    assert {"README.md", "docs/guides/add-a-data-set.md"} <= set(RUNNABLE)
-    commands = [command for command in commands_of("README.md") if rule_for(command) is None]
-    assert len(commands) > 15
+def test_readme_the_first_pages_and_the_tutorials_are_run():
+    tutorials = {page for page in documents() if page.startswith("docs/tutorials/")}
+    pages = {
+        "docs/start.md",
+        "docs/guides/add-a-data-set.md",
+        "docs/guides/trigger-and-backfill.md",
+    }
+    assert len(tutorials) >= 4
+    assert {"README.md", *pages, *tutorials} <= set(RUNNABLE)
+    for page, least in {"docs/start.md": 15, "docs/guides/trigger-and-backfill.md": 10}.items():
+        commands = [command for command in commands_of(page) if rule_for(command) is None]
+        assert len(commands) >= least
 
 
 def test_a_block_with_a_title_is_written_as_a_file(tmp_path, monkeypatch):
