@@ -67,6 +67,14 @@ class SourceSpec(Part):
             )
         return value
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_given(cls, value: Any) -> Any:
+        """Refuse a kind with nothing below it; the kinds that are not named are None."""
+        if value is None:
+            raise WrongValueError("a mapping of fields")
+        return value
+
     @property
     def kind(self) -> SourceKind:
         """The source that was given: what every kind of source is asked through."""

@@ -135,7 +135,7 @@ def test_a_page_that_changed_since_the_plan_is_refused(project):
 def test_a_page_that_changed_since_the_version_needs_a_rebuild(project):
     project.build()
     write_page(project.path, [{"value": 1}])
-    with pytest.raises(SourceReplacedError, match="inputs of clicks/.* were replaced"):
+    with pytest.raises(SourceReplacedError, match=r"inputs of clicks/.* were replaced"):
         project.build()
     assert project.build(rebuild="a new page")["generation"] == "g0002"
 
