@@ -134,7 +134,9 @@ def test_a_source_may_be_a_recorded_topic(changed: Change) -> None:
         'recorded: {path: "data/recorded/clicks", late: separate}',
     )
     assert spec.source.kafka == ()
-    assert spec.source.kind.topics == (RecordedSourceSpec(path="data/recorded/clicks", late="separate"),)
+    assert spec.source.kind.topics == (
+        RecordedSourceSpec(path="data/recorded/clicks", late="separate"),
+    )
     assert spec.source.kind.settle == timedelta(0)
 
 
