@@ -17,13 +17,13 @@ from pydantic import (
 )
 
 from trainfeed.specification._logs import LogsSourceSpec
-from trainfeed.specification._part import Part
 from trainfeed.specification._problems import nearest
 from trainfeed.specification._source_kind import SourceKind
 from trainfeed.specification._spec_values import (
     EntryPoint,
     FieldName,
     Millionths,
+    Part,
     WrongValueError,
 )
 from trainfeed.specification._topics import KafkaSourceSpec, KafkaTopics, RecordedSourceSpec
