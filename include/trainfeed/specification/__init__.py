@@ -26,7 +26,6 @@ from trainfeed.specification._logs import LogsSourceSpec, expand_path, logs_root
 from trainfeed.specification._model import DatasetSpec, fingerprint_fields
 from trainfeed.specification._problems import did_you_mean, nearest
 from trainfeed.specification._source_kind import (
-    Late,
     LateRule,
     Measure,
     SourceKind,
@@ -54,7 +53,6 @@ __all__ = [
     "FieldSpec",
     "KafkaSourceSpec",
     "KafkaTopics",
-    "Late",
     "LateRule",
     "LogsSourceSpec",
     "Measure",
