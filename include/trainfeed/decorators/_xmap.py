@@ -15,16 +15,15 @@ from typing import Any, Final, NamedTuple
 
 from trainfeed.decorators._reader_stage import ReaderStage, count, open_samples
 from trainfeed.decorators._start import Epochs, Start
+from trainfeed.forks import new_lock, require_owner
 from trainfeed.processes import (
     Channel,
     Child,
     MessageKind,
     end_threads,
     late,
-    new_lock,
     receive_any,
     receive_message,
-    require_owner,
     send_message,
     start_thread,
 )

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final, Protocol
 
-from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import ConfigError
+from trainfeed.forks import new_lock
 from trainfeed.loader._open import OpenedSets
 from trainfeed.loader._options import LoaderOptions
 from trainfeed.loader.order import BatchCut, Task, Weight

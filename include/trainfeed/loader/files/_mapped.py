@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from trainfeed.decorators.workers import new_lock
+from trainfeed.forks import new_lock
 
 __all__ = ["MappedShards"]
 

@@ -21,13 +21,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import (
     NotFoundError,
     StorageError,
     TrainFeedError,
     TruncatedError,
 )
+from trainfeed.forks import new_lock
 from trainfeed.loader.files._file_system_kind import is_network, object_bytes
 from trainfeed.loader.files._mapped import MappedShards
 from trainfeed.paths import SetWatch, kind_of_errno, plain_fd

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.decorators.workers import new_lock
+from trainfeed.forks import new_lock
 from trainfeed.loader.order import Span
 
 __all__ = ["KeptChunks"]

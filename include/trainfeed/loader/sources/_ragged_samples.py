@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import FormatError
+from trainfeed.forks import new_lock
 from trainfeed.loader.columns import Dense, Memory, Rows
 from trainfeed.loader.order import Span
 from trainfeed.loader.sources._chunks import SampleChunks

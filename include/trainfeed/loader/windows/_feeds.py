@@ -11,13 +11,14 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Final, NamedTuple, Self
 
-from trainfeed.decorators.workers import patience_s, require_owner
 from trainfeed.errors import LoaderError
+from trainfeed.forks import require_owner
 from trainfeed.loader.columns import LentMemory, LentPool
 from trainfeed.loader.order import Task
 from trainfeed.loader.sources import Loaded
 from trainfeed.loader.state import LoaderStats
 from trainfeed.loader.windows._load_window import Window
+from trainfeed.processes import patience_s
 
 __all__ = ["InlineFeed", "LoadTask", "ThreadFeed", "ThreadPlan"]
 

@@ -17,8 +17,8 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import Final, NamedTuple, Self
 
-from trainfeed.decorators.workers import patience_s
 from trainfeed.loader.order import Task
+from trainfeed.processes import patience_s
 
 __all__ = ["ReadAhead"]
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, Self
 
-from trainfeed.decorators.workers import require_owner
 from trainfeed.errors import ConfigError
+from trainfeed.forks import require_owner
 from trainfeed.loader.columns import Columns, lend
 from trainfeed.loader.order import Task
 from trainfeed.loader.state import LoaderStats

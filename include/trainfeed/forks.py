@@ -1,4 +1,4 @@
-"""Locks that hold nobody up who cannot help it: in a fork, or inside a garbage collection."""
+"""What a fork of this process may do: take its locks, which are free, but go on with no pass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import threading
 import weakref
 from typing import Any, Final
 
-__all__ = ["new_lock"]
+from trainfeed.errors import LoaderError
+
+__all__ = ["new_lock", "require_owner"]
 
 _locks: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
@@ -24,6 +26,23 @@ def new_lock() -> threading.RLock:
     lock = threading.RLock()
     _locks.add(lock)
     return lock
+
+
+def require_owner(owner: int) -> None:
+    """Raise in a fork: its copy of a pass has no threads, and would take from its parent's.
+
+    Args:
+        owner: Id of the process that began the pass.
+
+    Raises:
+        LoaderError: This is another process.
+    """
+    if os.getpid() != owner:
+        raise LoaderError(
+            f"expected a pass to go on in process {owner}, which began it, got process"
+            f" {os.getpid()}, a fork of it; start a pass of its own there, from a state if it has"
+            " to begin where this one stands"
+        )
 
 
 def _free_all() -> None:
