@@ -1,4 +1,4 @@
-"""What one process has to do with another: it ends with its parent, it is stopped, it was killed.
+"""What one process has to do with another: it ends with its parent, it is stopped, it has ended.
 
 Light, because processes are tied to their parent before they import anything slow.
 """
@@ -11,9 +11,12 @@ import signal
 from pathlib import Path
 from typing import Final
 
-__all__ = ["is_stopped", "signal_name", "tie_to_parent"]
+__all__ = ["has_ended", "is_stopped", "signal_name", "start_ticks", "tie_to_parent"]
 
 _PR_SET_PDEATHSIG: Final = 1
+# Of /proc/<pid>/stat, behind the name: the state, and when the process started.
+_STATE_FIELD: Final = 0
+_START_FIELD: Final = 19
 
 
 def tie_to_parent(parent: int) -> bool:
@@ -35,11 +38,29 @@ def tie_to_parent(parent: int) -> bool:
 
 def is_stopped(pid: int) -> bool:
     """Return whether a signal or a debugger has stopped a process; False if there is none."""
+    return _stat(pid)[_STATE_FIELD] in (b"T", b"t")
+
+
+def has_ended(pid: int) -> bool:
+    """Return whether there is no such process, or only what its parent has not reaped yet."""
+    return _stat(pid)[_STATE_FIELD] in (b"Z", b"X", b"")
+
+
+def start_ticks(pid: int) -> int | None:
+    """Return when a process started, in ticks since the boot; None when it has ended."""
+    fields = _stat(pid)
+    return None if fields[_STATE_FIELD] in (b"Z", b"X", b"") else int(fields[_START_FIELD])
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Return what the kernel says of a process behind its name; one empty field if there is none.
+
+    The name is any bytes, closing parentheses and white space included.
+    """
     try:
-        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:1]
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split() or [b""]
     except OSError:
-        return False
-    return state in ([b"T"], [b"t"])
+        return [b""]
 
 
 def signal_name(number: int) -> str:

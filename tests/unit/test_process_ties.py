@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from trainfeed.process_ties import is_stopped, signal_name
+from tests.unit.processes import oddly_named
+from trainfeed.process_ties import has_ended, is_stopped, signal_name, start_ticks
 
 # A child that is tied to its parent, says so, and would sleep for a minute.
 TIED = """
@@ -63,3 +64,19 @@ def test_a_stopped_process_is_told_from_a_running_and_an_ended_one():
         process.kill()
         process.wait()
     assert not is_stopped(process.pid)
+
+
+def test_the_name_of_a_process_is_any_bytes():
+    with oddly_named() as pid:
+        assert not has_ended(pid)
+        assert not is_stopped(pid)
+        assert start_ticks(pid) >= start_ticks(os.getpid())
+
+
+def test_a_process_has_ended_before_it_is_reaped_and_when_it_is_gone():
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert has_ended(process.pid)
+        assert start_ticks(process.pid) is None
+    assert has_ended(process.pid)
+    assert start_ticks(process.pid) is None
