@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from trainfeed.decorators._reader_stage import ReaderStage, count, open_samples
 from trainfeed.decorators._start import Epochs, Start
-from trainfeed.forks import new_lock, require_owner
 from trainfeed.processes import (
     Channel,
     Child,
@@ -28,6 +27,7 @@ from trainfeed.processes import (
     start_thread,
 )
 from trainfeed.readers import Reader, ReaderLike, Sample
+from trainfeed.thread_ties import new_lock, require_owner
 
 __all__ = ["iter_mapped", "xmap_readers"]
 

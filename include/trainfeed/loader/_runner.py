@@ -10,7 +10,6 @@ from functools import partial
 from typing import Final, Protocol
 
 from trainfeed.errors import ConfigError
-from trainfeed.forks import new_lock
 from trainfeed.loader._open import OpenedSets
 from trainfeed.loader._options import LoaderOptions
 from trainfeed.loader.order import BatchCut, Task, Weight
@@ -25,6 +24,7 @@ from trainfeed.loader.windows import (
     ThreadPlan,
 )
 from trainfeed.loader.workers import LoaderJob, RingFeed, WorkerPool, slot_plan
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["Runner", "SetsRunner"]
 

@@ -4,7 +4,7 @@ from trainfeed.processes._channel import Channel
 from trainfeed.processes._child import Child, late, receive_any
 from trainfeed.processes._message import MessageKind, receive_message, send_message
 from trainfeed.processes._stream import iter_in_process, iter_in_processes, iter_in_turn
-from trainfeed.processes._thread import end_threads, iter_ahead, patience_s, start_thread
+from trainfeed.processes._thread import end_threads, iter_ahead, start_thread
 
 __all__ = [
     "Channel",
@@ -16,7 +16,6 @@ __all__ = [
     "iter_in_processes",
     "iter_in_turn",
     "late",
-    "patience_s",
     "receive_any",
     "receive_message",
     "send_message",

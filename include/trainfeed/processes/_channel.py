@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
-from trainfeed.forks import new_lock, require_owner
+from trainfeed.thread_ties import new_lock, require_owner
 
 __all__ = ["Channel"]
 

@@ -17,10 +17,10 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
 from trainfeed.errors import LoaderError, WorkerDiedError
-from trainfeed.forks import require_owner
 from trainfeed.process_ties import is_stopped, signal_name
 from trainfeed.processes._forked import CREDIT, Service, global_numbers, poll, run
 from trainfeed.processes._message import Message, MessageKind, receive_message, send_message
+from trainfeed.thread_ties import require_owner
 
 __all__ = ["Child", "late", "receive_any"]
 

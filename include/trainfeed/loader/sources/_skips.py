@@ -8,7 +8,7 @@ from typing import Final
 
 from trainfeed.dataset.chunks import Chunk
 from trainfeed.errors import FormatError
-from trainfeed.forks import new_lock
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["MISSING", "SkippedChunks"]
 

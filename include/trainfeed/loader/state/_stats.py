@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from trainfeed.errors import ConfigError
-from trainfeed.forks import new_lock
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["LoaderReport", "LoaderStats"]
 

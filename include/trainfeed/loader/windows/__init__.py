@@ -8,10 +8,9 @@ from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
     from trainfeed.loader.windows._feeds import InlineFeed, ThreadFeed, ThreadPlan
-    from trainfeed.loader.windows._load_window import Feed, Window, load_window
+    from trainfeed.loader.windows._load_window import Feed, ReadAhead, Window, load_window
     from trainfeed.loader.windows._mixture_engine import MixtureEngine
     from trainfeed.loader.windows._pass import Pass
-    from trainfeed.loader.windows._read_ahead import ReadAhead
     from trainfeed.loader.windows._set_engine import Engine, SetEngine
 
 __all__ = [
@@ -35,7 +34,7 @@ _HOMES: Final = {
     "InlineFeed": "._feeds",
     "MixtureEngine": "._mixture_engine",
     "Pass": "._pass",
-    "ReadAhead": "._read_ahead",
+    "ReadAhead": "._load_window",
     "SetEngine": "._set_engine",
     "ThreadFeed": "._feeds",
     "ThreadPlan": "._feeds",

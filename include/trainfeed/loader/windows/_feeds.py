@@ -12,13 +12,12 @@ from queue import SimpleQueue
 from typing import Final, NamedTuple, Self
 
 from trainfeed.errors import LoaderError
-from trainfeed.forks import require_owner
 from trainfeed.loader.columns import LentMemory, LentPool
 from trainfeed.loader.order import Task
 from trainfeed.loader.sources import Loaded
 from trainfeed.loader.state import LoaderStats
 from trainfeed.loader.windows._load_window import Window
-from trainfeed.processes import patience_s
+from trainfeed.thread_ties import patience_s, require_owner
 
 __all__ = ["InlineFeed", "LoadTask", "ThreadFeed", "ThreadPlan"]
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Final, Self
 
 from trainfeed.errors import ConfigError
-from trainfeed.forks import require_owner
 from trainfeed.loader.columns import Columns, lend
 from trainfeed.loader.order import Task
 from trainfeed.loader.state import LoaderStats
@@ -15,6 +14,7 @@ from trainfeed.loader.windows import Window
 from trainfeed.loader.workers._messages import Question
 from trainfeed.loader.workers._slots import owned, unpack
 from trainfeed.loader.workers._worker_team import WorkerPool
+from trainfeed.thread_ties import require_owner
 
 __all__ = ["RingFeed", "slot_plan"]
 

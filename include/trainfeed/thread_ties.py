@@ -1,15 +1,19 @@
-"""What a fork of this process may do: take its locks, which are free, but go on with no pass."""
+"""What threads that work ahead need: locks free in every fork, one owner, an end to waiting."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from typing import Any, Final
 
 from trainfeed.errors import LoaderError
 
-__all__ = ["new_lock", "require_owner"]
+__all__ = ["new_lock", "patience_s", "require_owner"]
+
+# An error of one thread reaches the consumer within a second, whatever the others are doing.
+_ERROR_JOIN_S: Final = 0.8
 
 _locks: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
@@ -43,6 +47,15 @@ def require_owner(owner: int) -> None:
             f" {os.getpid()}, a fork of it; start a pass of its own there, from a state if it has"
             " to begin where this one stands"
         )
+
+
+def patience_s(most_s: float) -> float:
+    """Return how long to wait for threads: ``most_s``, and less while an error is on its way."""
+    error = sys.exc_info()[1]
+    if isinstance(error, GeneratorExit):
+        # What made somebody close this iterator.
+        error = error.__context__
+    return most_s if error is None else min(most_s, _ERROR_JOIN_S)
 
 
 def _free_all() -> None:
