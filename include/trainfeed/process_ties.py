@@ -13,6 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -128,12 +129,10 @@ def portable(error: BaseException, where: str) -> BaseException:
         Of the same type; a ``LoaderError`` with its name and text where that cannot travel.
     """
     trace = "".join(traceback.format_exception(error))
-    try:
-        copy: BaseException = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
-        is_portable = type(copy) is type(error)
-    except Exception:  # noqa: BLE001 - pickling calls any code of theirs
-        is_portable = False
-    if not is_portable:
+    copy: BaseException | None = None
+    with suppress(Exception):  # pickling calls any code of theirs
+        copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    if copy is None or type(copy) is not type(error):
         name = f"{type(error).__module__}.{type(error).__qualname__}"
         copy = LoaderError(f"{name}: {error}")
     copy.add_note(f"{where} {os.getpid()}:\n{trace}")
