@@ -23,10 +23,11 @@ from trainfeed import faults
 from trainfeed.conversion._conversion_options import ConvertOptions
 from trainfeed.conversion._foreign_input import iter_lines, open_input
 from trainfeed.conversion.base64._base64_rows import BadRow, GoodRow, parse_row
-from trainfeed.conversion.sorting import RunBuilder, Spill, check_seed, iter_sorted, num_samples_of
+from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import new_file
 from trainfeed.storage.posix import file_lock, map_errors, remove_tree, replace_file, sync_dir
+from trainfeed.whole_numbers import whole
 
 __all__ = [
     "QUARANTINE_NAME",
@@ -127,9 +128,7 @@ def process_base64(
         FormatError: There is no good row at all; nothing was changed.
         StorageError: The file system refused.
     """
-    if type(nranks) is not int or not 1 <= nranks <= _MAX_RANKS:
-        raise ConfigError(f"expected nranks from 1 to {_MAX_RANKS}, got {nranks!r}")
-    check_seed(seed)
+    nranks, seed = whole("nranks", nranks, 1, _MAX_RANKS), whole("seed", seed)
     folder = Path(data_dir)
     list_path = folder / file_list
     with map_errors(folder):

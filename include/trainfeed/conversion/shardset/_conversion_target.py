@@ -12,13 +12,14 @@ from trainfeed.conversion.shardset._digested_shards import ShardInfo, write_shar
 from trainfeed.conversion.shardset._manifest import Encoding, ShardManifest
 from trainfeed.conversion.shardset._publication import open_staging
 from trainfeed.conversion.shardset._shard_names import (
-    check_num_shards,
     check_prefix,
+    num_shards_of,
     shard_name,
     shard_sizes,
 )
-from trainfeed.conversion.sorting import RunBuilder, Spill, check_seed, iter_sorted, num_samples_of
+from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
 from trainfeed.samples import Schema
+from trainfeed.whole_numbers import whole
 
 __all__ = ["ConversionTarget"]
 
@@ -49,9 +50,9 @@ class ConversionTarget:
     shard_format: ShardFormat
 
     def __post_init__(self) -> None:
-        check_num_shards(self.num_shards)
+        object.__setattr__(self, "num_shards", num_shards_of(self.num_shards))
+        object.__setattr__(self, "seed", whole("seed", self.seed))
         check_prefix(self.prefix)
-        check_seed(self.seed)
 
     def shards(self, num_samples: int) -> list[tuple[str, int]]:
         """Return name and number of samples of every shard."""

@@ -11,9 +11,8 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from trainfeed.dataset.identity import Uint64s, position_hash, source_hash
-from trainfeed.errors import ConfigError
 
-__all__ = ["check_seed", "sort_keys"]
+__all__ = ["sort_keys"]
 
 _SOURCE: Final = source_hash("convert")
 
@@ -26,14 +25,3 @@ def sort_keys(seed: int, ordinals: NDArray[Any]) -> Uint64s:
         ordinals: Numbers of the samples in the input, from 0, shape ``(n,)``.
     """
     return position_hash(seed, _SOURCE, ordinals)
-
-
-def check_seed(seed: int) -> int:
-    """Return an integer seed.
-
-    Raises:
-        ConfigError: It is something else.
-    """
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise ConfigError(f"expected an integer seed, got {seed!r}")
-    return seed

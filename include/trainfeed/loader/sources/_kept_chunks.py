@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.decorators.workers import new_lock
 from trainfeed.loader.order import Span
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["KeptChunks"]
 
