@@ -2,7 +2,7 @@
 
 from trainfeed.samples._batch_reader import SampleReader
 from trainfeed.samples._codec import TypedCodec
-from trainfeed.samples._presence import absent_rows, masked_rows
+from trainfeed.samples._presence import absent_rows, joined_columns, masked_rows, rows_or_none
 from trainfeed.samples._record_layout import (
     LENGTH_BYTES,
     FieldPlace,
@@ -28,6 +28,8 @@ __all__ = [
     "ValueCodec",
     "absent_rows",
     "frame_records",
+    "joined_columns",
     "masked_rows",
     "record_places",
+    "rows_or_none",
 ]

@@ -7,7 +7,7 @@ size a masked array says the same: it is masked in whole rows, and zero there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -20,9 +20,11 @@ from trainfeed.samples._schema import PRESENCE, Field
 __all__ = [
     "Presence",
     "absent_rows",
+    "joined_columns",
     "masked_rows",
     "present_rows",
     "require_no_values",
+    "rows_or_none",
     "set_bits",
 ]
 
@@ -121,6 +123,25 @@ def absent_rows(column: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which rows of a column of shape ``(n, *S)`` are masked, in whole or in part."""
     mask = np.ma.getmaskarray(column)
     return np.asarray(mask.any(axis=tuple(range(1, mask.ndim))))
+
+
+def rows_or_none(column: NDArray[Any]) -> Iterable[Any]:
+    """Return the rows of a column of shape ``(n, *S)`` one by one, None for those that are masked.
+
+    Rows are views, or numbers where the column has one dimension.
+    """
+    if not isinstance(column, np.ma.MaskedArray):
+        return column
+    pairs = zip(column.data, absent_rows(column).tolist(), strict=True)
+    return (None if is_absent else value for value, is_absent in pairs)
+
+
+def joined_columns(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the rows of all parts of a column, masked where any part has a mask."""
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        joined: NDArray[Any] = np.ma.concatenate(parts)  # type: ignore[no-untyped-call]
+        return joined
+    return np.concatenate(parts)
 
 
 def present_rows(field: Field, column: NDArray[Any] | None, num_samples: int) -> NDArray[np.bool_]:

@@ -12,9 +12,7 @@ from trainfeed.samples import (
     SampleReader,
     Schema,
     TypedCodec,
-    absent_rows,
     frame_records,
-    masked_rows,
     record_places,
 )
 
@@ -143,13 +141,3 @@ def test_a_framing_has_the_length_of_every_record_before_it():
     assert bytes(framing[:11]) == b"\0\0\0\0\3\0\0\0abc"
     one_size = np.array([b"ab", b"cd"], "V2")
     assert bytes(frame_records(one_size)) == bytes(frame_records([b"ab", b"cd"]))
-
-
-@pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 0), (0, 4)])
-def test_rows_that_were_masked_are_the_absent_ones(shape):
-    absent = np.array([True, False, True][: shape[0]])
-    column = masked_rows(np.ones(shape), absent)
-    assert np.ma.getmaskarray(column).shape == shape
-    expected = absent if 0 not in shape[1:] else np.zeros(len(absent), bool)
-    assert absent_rows(column).tolist() == expected.tolist()
-    assert not absent_rows(np.ones(shape)).any()

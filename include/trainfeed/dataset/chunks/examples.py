@@ -27,7 +27,7 @@ from trainfeed.recordio import (
     decode_payload,
     read_chunk,
 )
-from trainfeed.samples import Schema, TypedCodec, absent_rows, frame_records
+from trainfeed.samples import Schema, TypedCodec, frame_records, rows_or_none
 from trainfeed.tfrecord import ExampleCodec, TFRecordWriter, iter_records
 
 __all__ = ["ExampleRunDecoder", "ExampleRunWriter"]
@@ -216,13 +216,5 @@ class ExampleRunDecoder:
 
 def _samples(columns: Mapping[str, NDArray[Any]]) -> Iterator[dict[str, Any]]:
     """Yield the samples of columns, None where a field is absent."""
-    values = [_values(column) for column in columns.values()]
-    for sample in zip(*values, strict=True):
+    for sample in zip(*map(rows_or_none, columns.values()), strict=True):
         yield dict(zip(columns, sample, strict=True))
-
-
-def _values(column: NDArray[Any]) -> list[Any]:
-    if not isinstance(column, np.ma.MaskedArray):
-        return list(column)
-    absent = absent_rows(column).tolist()
-    return [None if a else value for a, value in zip(absent, column.data, strict=True)]

@@ -27,7 +27,7 @@ from trainfeed.loader.sources._chunks import Verify
 from trainfeed.loader.sources._framed_records import RECORD
 from trainfeed.loader.sources._source import Loaded, count_spans, rows_before, try_each
 from trainfeed.loader.sources._tfrecord_places import FOOT_BYTES, HEAD_BYTES, RecordPlaces
-from trainfeed.samples import Schema
+from trainfeed.samples import Schema, absent_rows
 from trainfeed.tfrecord import ExampleCodec, iter_records
 
 __all__ = ["TFRecordSource"]
@@ -182,5 +182,4 @@ def _cuts(places: NDArray[np.int64]) -> NDArray[np.int64]:
 def _dense(array: NDArray[Any]) -> Dense:
     if not isinstance(array, np.ma.MaskedArray):
         return Dense(array)
-    mask = np.ma.getmaskarray(array)
-    return Dense(array.data, np.asarray(mask.any(axis=tuple(range(1, array.ndim)))))
+    return Dense(array.data, absent_rows(array))
