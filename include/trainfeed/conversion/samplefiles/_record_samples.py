@@ -14,8 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.conversion._conversion_options import FileFormat
-from trainfeed.conversion.shardset import Encoding
+from trainfeed.dataset.shards import Encoding, FileFormat
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
 from trainfeed.samples import LENGTH_BYTES, Schema, TypedCodec, ValueCodec, frame_records
 from trainfeed.tfrecord import ExampleCodec
