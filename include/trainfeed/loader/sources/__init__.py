@@ -1,6 +1,6 @@
 """What a loader reads from: shards, record files, TFRecord files, Python objects."""
 
-from trainfeed.loader.sources._chunks import Verify
+from trainfeed.loader.sources._known_chunks import Verify
 from trainfeed.loader.sources._map_source import MapSource, content_of, stack
 from trainfeed.loader.sources._published import published_source
 from trainfeed.loader.sources._record_files import RecordFiles
