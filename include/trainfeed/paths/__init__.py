@@ -7,13 +7,25 @@ from trainfeed.paths._file_names import FilePath, path_of
 from trainfeed.paths._listing import is_there, listed, matching, walk
 from trainfeed.paths._new_file import NewFile, claim_name, is_unfinished, unfinished_name, write_all
 from trainfeed.paths._plain_files import open_plain, plain_fd, plain_size, read_plain
-from trainfeed.paths._shard_sets import SetWatch, commit_name, manifest_name
+from trainfeed.paths._shard_names import (
+    MAX_SHARDS,
+    ShardName,
+    check_prefix,
+    commit_name,
+    manifest_name,
+    num_shards_of,
+    shard_name,
+)
+from trainfeed.paths._shard_sets import SetWatch
 
 __all__ = [
     "ERRNO_KINDS",
+    "MAX_SHARDS",
     "FilePath",
     "NewFile",
     "SetWatch",
+    "ShardName",
+    "check_prefix",
     "claim_name",
     "commit_name",
     "expand_paths",
@@ -25,12 +37,14 @@ __all__ = [
     "manifest_name",
     "matching",
     "new_file",
+    "num_shards_of",
     "open_plain",
     "os_errors",
     "path_of",
     "plain_fd",
     "plain_size",
     "read_plain",
+    "shard_name",
     "storage_error",
     "unfinished_name",
     "walk",

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed import faults
-from trainfeed.conversion.shardset._manifest import ShardManifest, is_shard_of
+from trainfeed.dataset.shards import ShardManifest
 from trainfeed.errors import ConflictError
 from trainfeed.paths import commit_name, make_folders, manifest_name, new_file
 from trainfeed.storage.posix import (
@@ -182,9 +182,8 @@ def _move_shards(commit: Path, output: Path, manifest: ShardManifest) -> None:
 
 
 def _delete_stale(output: Path, manifest: ShardManifest) -> None:
-    wanted = {shard.name for shard in manifest.shards}
     for path in list(output.iterdir()):
-        if is_shard_of(path.name, manifest.prefix) and path.name not in wanted:
+        if manifest.is_foreign(path.name):
             path.unlink()
 
 
