@@ -1,21 +1,27 @@
 """Paths of files: which are meant, how plain ones are opened, and how one appears when whole."""
 
+from trainfeed.paths._digested_file import DigestedFile
 from trainfeed.paths._errors import ERRNO_KINDS, kind_of_errno, os_errors, storage_error
 from trainfeed.paths._expand import expand_paths
 from trainfeed.paths._file_modes import make_folders, new_file
-from trainfeed.paths._file_names import FilePath, path_of
+from trainfeed.paths._file_names import FilePath, is_unfinished, path_of, unfinished_name
 from trainfeed.paths._listing import is_there, listed, matching, walk
-from trainfeed.paths._new_file import NewFile, claim_name, is_unfinished, unfinished_name, write_all
+from trainfeed.paths._new_file import NewFile, UnfinishedFile, claim_name
 from trainfeed.paths._plain_files import open_plain, plain_fd, plain_size, read_plain
 from trainfeed.paths._shard_sets import SetWatch, commit_name, manifest_name
+from trainfeed.paths._written import TargetFile, durable_file, sync_folder, write_all
 
 __all__ = [
     "ERRNO_KINDS",
+    "DigestedFile",
     "FilePath",
     "NewFile",
     "SetWatch",
+    "TargetFile",
+    "UnfinishedFile",
     "claim_name",
     "commit_name",
+    "durable_file",
     "expand_paths",
     "is_there",
     "is_unfinished",
@@ -32,6 +38,7 @@ __all__ = [
     "plain_size",
     "read_plain",
     "storage_error",
+    "sync_folder",
     "unfinished_name",
     "walk",
     "write_all",

@@ -18,6 +18,7 @@ belongs to one thread at a time and must be closed before the process forks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, Protocol, TypeAlias
 
@@ -169,6 +170,21 @@ class FileSystem(Protocol):
         Raises:
             ConflictError: The folder is not empty and ``recursive`` is not set.
             ConfigError: ``path`` is the root.
+        """
+        ...
+
+    def write_atomic(self, path: str, write: Callable[[BinaryIO], None]) -> None:
+        """Write a file that appears, or takes its predecessor's place, only when it is whole.
+
+        Missing parent folders are made. After an error, in ``write`` as well, the name holds what
+        it held before, and the temporary file beside it, ``.<name>.<hex>.tmp``, is removed.
+
+        Args:
+            path: The file.
+            write: Gets the open temporary file, buffered, and leaves it open.
+
+        Raises:
+            ConflictError: A folder has the name.
         """
         ...
 

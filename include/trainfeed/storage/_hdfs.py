@@ -36,7 +36,7 @@ from trainfeed.errors import (
     UnsuitableStoreError,
 )
 from trainfeed.paths import storage_error
-from trainfeed.storage._atomic import claim_by_rename
+from trainfeed.storage._atomic import claim_by_rename, replace_by_rename
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
 from trainfeed.storage._hadoop import check_length, hadoop_error, outage
 from trainfeed.storage._storage_streams import BUFFER_BYTES, RangeSource, UploadTarget
@@ -188,6 +188,10 @@ class HdfsFileSystem:
         refuse_root(path)
         with _map_errors(self.uri(path)):
             _call(_connect(self.address).delete, path, recursive)
+
+    def write_atomic(self, path: str, write: Callable[[BinaryIO], None]) -> None:
+        """Write a file that appears when it is whole."""
+        replace_by_rename(self, path, write)
 
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Make a file of this content, unless the name is taken."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.storage._atomic import write_atomic
 from trainfeed.storage._base import FileInfo, FileInfos, FileSystem
 from trainfeed.storage._hdfs import HdfsFileSystem
 from trainfeed.storage._local_files import LocalFileSystem
@@ -98,18 +97,8 @@ class Location:
         return data
 
     def write_atomic(self, write: Callable[[BinaryIO], None]) -> None:
-        """Write a file that appears, or takes its predecessor's place, only when it is whole.
-
-        Missing parent folders are made. After an error, in ``write`` as well, the name holds what
-        it held before, and the temporary file beside it, ``.<name>.<uuid>.tmp``, is removed.
-
-        Args:
-            write: Gets the open temporary file, which it need not close.
-
-        Raises:
-            ConflictError: A folder has the name.
-        """
-        write_atomic(self.fs, self.path, write)
+        """Write a file that appears when it is whole; see ``FileSystem.write_atomic``."""
+        self.fs.write_atomic(self.path, write)
 
     def create_exclusive(self, data: bytes) -> bool:
         """Make the file unless the name is taken; see ``FileSystem.create_exclusive``."""

@@ -9,11 +9,12 @@ those names must be known here; errors show them.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar
 
 from trainfeed.errors import ConflictError, NotFoundError
-from trainfeed.storage._atomic import claim_by_rename
+from trainfeed.storage._atomic import claim_by_rename, replace_by_rename
 from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
 from trainfeed.storage._storage_streams import BUFFER_BYTES, RangeSource, UploadTarget
 from trainfeed.storage._webhdfs_client import ask, connect, map_errors
@@ -118,6 +119,10 @@ class WebHdfsFileSystem:
         refuse_root(path)
         with map_errors(self.uri(path)):
             self._client().delete(path, recursive=recursive)
+
+    def write_atomic(self, path: str, write: Callable[[BinaryIO], None]) -> None:
+        """Write a file that appears when it is whole."""
+        replace_by_rename(self, path, write)
 
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Make a file of this content, unless the name is taken."""

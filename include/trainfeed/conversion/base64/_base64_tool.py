@@ -25,7 +25,7 @@ from trainfeed.conversion._foreign_input import iter_lines, open_input
 from trainfeed.conversion.base64._base64_rows import BadRow, GoodRow, parse_row
 from trainfeed.conversion.sorting import RunBuilder, Spill, check_seed, iter_sorted, num_samples_of
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import new_file
+from trainfeed.paths import durable_file
 from trainfeed.storage.posix import file_lock, map_errors, remove_tree, replace_file, sync_dir
 
 __all__ = [
@@ -193,12 +193,9 @@ def _read_rows(folder: Path, names: Sequence[str], staging: Path, runs: RunBuild
                 runs.add(row.dump())
                 continue
             if quarantine is None:
-                quarantine = closing.enter_context(new_file(staging / QUARANTINE_NAME))
+                quarantine = closing.enter_context(durable_file(staging / QUARANTINE_NAME))
             num_bad += 1
             quarantine.write(row.dump(name, number))
-        if quarantine is not None:
-            quarantine.flush()
-            os.fsync(quarantine.fileno())
     runs.flush()
     return num_bad
 
@@ -225,10 +222,8 @@ def _padded(spill: Spill, num_samples: int, total: int, memory_bytes: int) -> It
 
 
 def _write_rows(path: Path, rows: Iterable[bytes]) -> None:
-    with map_errors(path), new_file(path) as file:
+    with durable_file(path) as file:
         file.writelines(rows)
-        file.flush()
-        os.fsync(file.fileno())
     faults.point("base64.after_file")
 
 

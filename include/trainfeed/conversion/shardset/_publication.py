@@ -23,7 +23,7 @@ from typing import Final
 from trainfeed import faults
 from trainfeed.conversion.shardset._manifest import ShardManifest, is_shard_of
 from trainfeed.errors import ConflictError
-from trainfeed.paths import commit_name, make_folders, manifest_name, new_file
+from trainfeed.paths import commit_name, durable_file, make_folders, manifest_name
 from trainfeed.storage.posix import (
     file_lock,
     map_errors,
@@ -60,10 +60,8 @@ class Staging:
                 decided and carried out by the next conversion, or by ``finish_publication``.
         """
         path = self.folder / manifest_name(self._prefix)
-        with map_errors(path), new_file(path) as file:
+        with durable_file(path) as file:
             file.write(manifest.dump())
-            file.flush()
-            os.fsync(file.fileno())
         sync_dir(self.folder)
         _refuse_taken_names(self._output, manifest)
         faults.point("convert.before_commit")

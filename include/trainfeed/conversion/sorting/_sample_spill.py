@@ -65,12 +65,6 @@ class Spill:
         return cls(file, f"a nameless file in {folder}")
 
     @classmethod
-    def create(cls, path: Path) -> Self:
-        """Make an empty file; the name must be free."""
-        with map_errors(path):
-            return cls(path.open("x+b", buffering=0), str(path))
-
-    @classmethod
     def open(cls, path: Path) -> Self:
         """Open a file for reading; every head is verified.
 
@@ -105,11 +99,6 @@ class Spill:
         head = dump_head(run, block.ends, block.payload_ends, digests)
         self._write(run.offset_bytes, np.frombuffer(head, np.uint8))
         self._account(run, block.ends, block.payload_ends)
-
-    def sync(self) -> None:
-        """Return when all runs are on disk."""
-        with map_errors(self._path):
-            os.fsync(self._fd)
 
     def slices(self, first: int, last: int) -> list[Slice]:
         """Return where the buckets ``[first, last)`` are in the runs that have samples of them."""
