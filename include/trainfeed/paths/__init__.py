@@ -3,12 +3,13 @@
 from trainfeed.paths._digested_file import DigestedFile
 from trainfeed.paths._errors import ERRNO_KINDS, kind_of_errno, os_errors, storage_error
 from trainfeed.paths._expand import expand_paths
-from trainfeed.paths._file_modes import make_folders, new_file
+from trainfeed.paths._file_modes import make_folders, open_emptied
 from trainfeed.paths._file_names import FilePath, is_unfinished, path_of, unfinished_name
 from trainfeed.paths._listing import is_there, listed, matching, walk
 from trainfeed.paths._new_file import NewFile, UnfinishedFile, claim_name
 from trainfeed.paths._plain_files import open_plain, plain_fd, plain_size, read_plain
 from trainfeed.paths._shard_sets import SetWatch, commit_name, manifest_name
+from trainfeed.paths._target_writer import TargetWriter
 from trainfeed.paths._written import TargetFile, durable_file, sync_folder, write_all
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "NewFile",
     "SetWatch",
     "TargetFile",
+    "TargetWriter",
     "UnfinishedFile",
     "claim_name",
     "commit_name",
@@ -30,7 +32,7 @@ __all__ = [
     "make_folders",
     "manifest_name",
     "matching",
-    "new_file",
+    "open_emptied",
     "open_plain",
     "os_errors",
     "path_of",

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from trainfeed.errors import StorageError
 from trainfeed.paths._errors import os_errors
+from trainfeed.paths._file_modes import FILE_MODE
 from trainfeed.paths._file_names import FilePath, path_of
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["FILE_MODE", "TargetFile", "durable_file", "sync_folder", "write_all"]
+__all__ = ["TargetFile", "durable_file", "sync_folder", "write_all"]
 
-FILE_MODE: Final = 0o644
 _BUFFER_BYTES: Final = 1 << 20
 
 
