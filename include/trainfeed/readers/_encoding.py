@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from trainfeed.dataset import canonical
-from trainfeed.dataset.sealed import require_intact
+from trainfeed.dataset.canonical import require_intact
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import read_plain
 from trainfeed.samples import Schema

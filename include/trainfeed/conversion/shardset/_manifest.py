@@ -22,7 +22,7 @@ from trainfeed.conversion._foreign_input import read_small
 from trainfeed.conversion.shardset._digested_shards import ShardInfo
 from trainfeed.conversion.shardset._shard_names import ShardName, shard_name
 from trainfeed.dataset import canonical
-from trainfeed.dataset.sealed import require_intact, seal
+from trainfeed.dataset.canonical import require_intact, seal
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import FilePath, manifest_name, open_plain
 from trainfeed.samples import Schema

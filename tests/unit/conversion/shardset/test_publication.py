@@ -19,7 +19,7 @@ from trainfeed.conversion import (
     finish_publication,
     shard_name,
 )
-from trainfeed.dataset.sealed import seal
+from trainfeed.dataset.canonical import seal
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
 
 # Before it the old set is there, from it on the new one is decided.

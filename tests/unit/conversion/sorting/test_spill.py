@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from trainfeed.conversion._conversion_options import ConvertOptions
-from trainfeed.conversion.sorting._builder import RunBuilder
-from trainfeed.conversion.sorting._conversion_order import sort_keys
+from trainfeed.conversion.sorting._builder import RunBuilder, sort_keys
 from trainfeed.conversion.sorting._key_sort import iter_sorted
 from trainfeed.conversion.sorting._sample_spill import Spill
 from trainfeed.errors import FormatError
