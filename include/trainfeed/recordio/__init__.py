@@ -4,7 +4,7 @@ from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
 from trainfeed.recordio._access import RandomAccess
 from trainfeed.recordio._append import RecordAppender
 from trainfeed.recordio._byte_source import MappedFile, ReadableFile
-from trainfeed.recordio._chunk import ChunkBuffers, decode_payload, read_chunk
+from trainfeed.recordio._chunk import ChunkBuffers, ReusedMemory, decode_payload, read_chunk
 from trainfeed.recordio._chunk_index import RangeScanner, RecordIndex
 from trainfeed.recordio._chunk_walk import iter_chunks, verify_shard
 from trainfeed.recordio._chunks_ahead import BufferPool, ChunkPlace, decode_chunks, read_chunks
@@ -36,6 +36,7 @@ __all__ = [
     "RecordIndex",
     "RecordScanner",
     "RecordWriter",
+    "ReusedMemory",
     "decode_chunks",
     "decode_payload",
     "iter_chunks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trainfeed.damage import DamageMode, DamagePolicy, DamageReport, DroppedRange
+from trainfeed.damage import DamageMode, DamagePolicy, DamageReport
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import path_of
 from trainfeed.recordio._byte_source import ByteSource, ReadableFile, open_source
@@ -127,9 +127,7 @@ class _Drops:
             gap = self._resync.gap_at(offset_bytes)
         if not (self._policy.skips or self._resync.is_torn(offset_bytes, gap)):
             raise error
-        num_records = None if is_unclear else gap.num_records
-        reason = str(error.args[0])
-        self._report.dropped.append(
-            DroppedRange(self._source.path, offset_bytes, gap.end_bytes, num_records, reason)
-        )
+        if is_unclear:
+            gap = gap._replace(num_records=None)
+        self._report.drop(self._source.path, offset_bytes, gap, error)
         return gap.end_bytes

@@ -22,9 +22,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, Protocol, TypeAlias
 
-from trainfeed.errors import ConfigError
+from trainfeed.errors import ConfigError, NotFoundError
 
-__all__ = ["FILE_MODE", "FOLDER_MODE", "FileInfo", "FileInfos", "FileSystem", "refuse_root"]
+__all__ = [
+    "FILE_MODE",
+    "FOLDER_MODE",
+    "FileInfo",
+    "FileInfos",
+    "FileSystem",
+    "has_file",
+    "refuse_root",
+]
 
 # Work files hold raw records: the owner's group may read them, nobody else.
 FILE_MODE: Final = 0o640
@@ -206,6 +214,15 @@ class FileSystem(Protocol):
     def free_bytes(self, path: str) -> int | None:
         """How much can still be written below ``path``, which need not exist; None: unknown."""
         ...
+
+
+def has_file(fs: FileSystem, path: str) -> bool:
+    """``FileSystem.exists`` where a file is asked for by ``stat``."""
+    try:
+        fs.stat(path)
+    except NotFoundError:
+        return False
+    return True
 
 
 def refuse_root(path: str) -> None:

@@ -14,7 +14,14 @@ from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import TargetFile, UnfinishedFile, make_folders, os_errors, plain_fd
 from trainfeed.storage import posix
 from trainfeed.storage._atomic import temporary_path
-from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
+from trainfeed.storage._base import (
+    FILE_MODE,
+    FOLDER_MODE,
+    FileInfo,
+    FileInfos,
+    has_file,
+    refuse_root,
+)
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -61,11 +68,7 @@ class LocalFileSystem:
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or folder."""
-        try:
-            self.stat(path)
-        except NotFoundError:
-            return False
-        return True
+        return has_file(self, path)
 
     def list(self, path: str) -> FileInfos:
         """What a folder holds."""
