@@ -126,6 +126,7 @@ class Journal:
             Whether a publication was carried out.
 
         Raises:
+            ConflictError: What was decided is of another kind.
             StorageError: The file system refused.
         """
         self._remove_dead()
@@ -181,6 +182,11 @@ class Journal:
                 sync_folder(self.output)
                 publication.announce(self._commit, self.output)
             sync_folder(self.output)
+        elif any(self._commit.iterdir()):
+            raise ConflictError(
+                f"{self._commit} holds files of another kind than this publishes; nothing was"
+                " changed; let what has put them there finish, or move the folder away"
+            )
         faults.point("convert.before_cleanup")
         remove_tree(self._commit)
         return True

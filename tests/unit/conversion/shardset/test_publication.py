@@ -106,6 +106,17 @@ def test_after_the_commit_the_new_set_is_carried_out_by_whoever_comes_next(
     assert finish_publication(out, "p") is False
 
 
+def test_what_another_tool_has_decided_is_left_to_it(out):
+    commit = out / ".p.commit"
+    commit.mkdir()
+    (commit / "base64_rank_0").write_bytes(b"rows")
+    with pytest.raises(ConflictError, match="of another kind"):
+        convert(out, fixed_samples(9), 2, "p", schema=FIXED)
+    with pytest.raises(ConflictError, match="of another kind"):
+        finish_publication(out, "p")
+    assert (commit / "base64_rank_0").read_bytes() == b"rows"
+
+
 @pytest.mark.parametrize("point", [*BEFORE, "convert.after_commit"])
 def test_a_new_folder_is_there_whole_or_not_at_all(tmp_path, expected, point):
     out = tmp_path / "new"
