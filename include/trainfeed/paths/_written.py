@@ -52,8 +52,11 @@ class TargetFile(io.FileIO):
             QuotaExceededError: The disk is full.
             StorageError: The system refused otherwise.
         """
-        with os_errors(self.place):
+        try:
             return super().write(data)
+        except OSError:
+            with os_errors(self.place):
+                raise
 
 
 @contextmanager

@@ -55,11 +55,11 @@ class ReusedMemory:
     def __init__(self) -> None:
         self._bytes: NDArray[np.uint8] = np.empty(0, np.uint8)
 
-    def of(self, num_bytes: int) -> NDArray[np.uint8]:
-        """Return memory, shape ``(num_bytes,)``; what was asked for before is overwritten."""
+    def of(self, num_bytes: int) -> memoryview:
+        """Return memory for bytes; what was asked for before is overwritten."""
         if self._bytes.nbytes < num_bytes:
             self._bytes = np.empty(num_bytes + num_bytes // 8, np.uint8)
-        return self._bytes[:num_bytes]
+        return self._bytes.data[:num_bytes]
 
 
 class ChunkBuffers:
@@ -70,11 +70,11 @@ class ChunkBuffers:
 
     def stored(self, num_bytes: int) -> memoryview:
         """Return memory for a chunk as stored."""
-        return self._stored.of(num_bytes).data
+        return self._stored.of(num_bytes)
 
     def raw(self, num_bytes: int) -> memoryview:
         """Return memory for a chunk after decompression."""
-        return self._raw.of(num_bytes).data
+        return self._raw.of(num_bytes)
 
 
 class EncodedChunk(NamedTuple):

@@ -134,7 +134,7 @@ class SampleChunks:
             self._files.read(shard, info.offset_bytes, [head, out.data])
             self._decode(chunk, info, (head, out.data, out.data), check)
         else:
-            stored = self._scratch.of(head_bytes + info.stored_bytes).data
+            stored = self._scratch.of(head_bytes + info.stored_bytes)
             self._files.read(shard, info.offset_bytes, [stored])
             parts = stored[:head_bytes], stored[head_bytes:], out.data
             self._decode(chunk, info, parts, check)

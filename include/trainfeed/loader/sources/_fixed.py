@@ -96,7 +96,8 @@ class FixedSamples:
     def _gathered(self, spans: Sequence[Span], rows: Rows, memory: Memory) -> Loaded:
         """Return any samples as arrays of their own."""
         num_samples = count_spans(spans)
-        framing = self._scratch.of(num_samples * self._decoder.stride_bytes)
+        scratch = self._scratch.of(num_samples * self._decoder.stride_bytes)
+        framing = np.frombuffer(scratch, np.uint8)
         read = self._read(spans, framing)
         if read.error is not None:
             rows = rows_before(rows, read.num_samples, read.error)
