@@ -20,6 +20,7 @@ _AUTHORITY: Final = re.compile(
     r"(?P<address>(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\])(?P<port>:[0-9]{1,5})?)"
 )
 _MAX_READ_BYTES: Final = 64 << 20
+_PIECE_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,13 @@ class Location:
             NotFoundError: There is no such file.
             FormatError: It holds more than ``max_bytes``.
         """
+        pieces, left = [], max_bytes + 1
         with self.open_read() as file:
-            data = file.read(max_bytes + 1)
+            # Memory is taken for what is there, and not for what might be.
+            while left and (piece := file.read(min(left, _PIECE_BYTES))):
+                pieces.append(piece)
+                left -= len(piece)
+        data = b"".join(pieces)
         if len(data) > max_bytes:
             raise FormatError(f"expected at most {max_bytes} bytes, got more", path=self.uri)
         return data
