@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from trainfeed.conversion._conversion_options import ConvertOptions
-from trainfeed.conversion.sorting._builder import RunBuilder
-from trainfeed.conversion.sorting._conversion_order import sort_keys
+from trainfeed.conversion.sorting._builder import RunBuilder, sort_keys
 from trainfeed.conversion.sorting._key_sort import iter_sorted
 from trainfeed.conversion.sorting._sample_spill import Spill
 from trainfeed.errors import FormatError
@@ -77,7 +76,7 @@ def test_what_is_consumed_gives_its_disk_back(tmp_path):
     items = [bytes([n % 251]) * 4096 for n in range(2000)]
     with Spill.anonymous(tmp_path) as spill:
         fill(spill, items, 3)
-        spill.sync()
+        os.fsync(spill._fd)
         full = os.fstat(spill._fd).st_blocks
         seen, blocks = [], []
         parts = iter_sorted([spill], 0, 2000, memory_bytes=1 << 20, consume=True)
@@ -111,8 +110,8 @@ def test_an_empty_spill_has_no_samples(tmp_path):
 
 def test_every_byte_of_a_file_is_guarded(tmp_path):
     path = tmp_path / "spill"
-    with Spill.create(path) as spill:
-        fill(spill, records(40), 1)
+    with path.open("xb", buffering=0) as file:
+        fill(Spill(file, str(path)), records(40), 1)
     whole = path.read_bytes()
     # The tables of 1024 buckets are mostly alike: some places of each suffice.
     places = [*range(40), *range(40, 24_616, 801), *range(24_608, len(whole))]
