@@ -117,7 +117,7 @@ class _SortMemory:
         keys, lengths, payload = self._whole
         if len(keys) < num_samples or len(payload) < payload_bytes:
             most = max(len(keys), num_samples), max(len(payload), payload_bytes)
-            # The old one goes first, lest both are there.
+            # The old one goes first: there is no room for both.
             del keys, lengths, payload
             self._whole = _allocate(0, 0)
             self._whole = _allocate(*most)
@@ -153,7 +153,16 @@ def _load(
     low = part.first << KEY_SHIFT
     for i in range(part.num_loads):
         bounds = [low + (i + j) * (1 << KEY_SHIFT) // part.num_loads for j in (0, 1)]
-        yield _load_between(spills, part, bounds[0], bounds[1] - 1)
+        loaded = _load_between(spills, part, bounds[0], bounds[1] - 1)
+        if consume and i == part.num_loads - 1:
+            _discard(spills, part)
+        yield loaded
+
+
+def _discard(spills: Sequence[Spill], part: _KeyRange) -> None:
+    for spill in spills:
+        for each in spill.slices(part.first, part.last):
+            spill.discard(each)
 
 
 def _load_whole(

@@ -93,6 +93,16 @@ class Slice(NamedTuple):
     payload_start: int
     payload_stop: int
 
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """Where its keys, its lengths if it has any, and its payload start; and their bytes."""
+        run, num_rows = self.run, self.stop - self.start
+        pieces = [(run.keys_at + 8 * self.start, 8 * num_rows)]
+        if run.record_bytes is None:
+            pieces.append((run.lengths_at + 4 * self.start, 4 * num_rows))
+        num_bytes = self.payload_stop - self.payload_start
+        return [*pieces, (run.payload_at + self.payload_start, num_bytes)]
+
 
 class LoadedBuckets(NamedTuple):
     """Samples of some buckets, in no order.
