@@ -68,6 +68,7 @@ class RecordLayout:
         fixed: The fields of fixed size, in order.
         variable: The fields of variable size, in order.
         places: Where the fields of fixed size lie in a record, in order.
+        booleans: Those of them that hold booleans.
         presence: The presence bits.
         head: Dtype of the start of a record: ``fixed``, presence included, and ``counts``, shape
             ``(len(variable),)``.
@@ -83,7 +84,7 @@ class RecordLayout:
             [("fixed", schema.fixed_dtype), ("counts", "<u4", (len(self.variable),))]
         )
         self.framed = np.dtype([(_LENGTH, "<u4"), ("record", schema.fixed_dtype)])
-        self._booleans = [place.name for place in self.places if place.dtype.kind == "b"]
+        self.booleans = [place for place in self.places if place.dtype.kind == "b"]
         self._item_bytes = np.array([field.item_bytes for field in self.variable], np.int64)
 
     def unaligned(self, start_bytes: int, stride_bytes: int) -> frozenset[str]:
@@ -151,8 +152,8 @@ class RecordLayout:
         return heads, ends
 
     def _require_booleans(self, fixed: NDArray[np.void]) -> None:
-        for name in self._booleans:
-            require_booleans(name, fixed[name].view(np.uint8))
+        for place in self.booleans:
+            require_booleans(place.name, fixed[place.name].view(np.uint8))
 
     def _require_absent_empty(self, fixed: NDArray[np.void], ends: _Ints) -> None:
         self.presence.require_known(fixed)
