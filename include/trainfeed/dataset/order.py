@@ -29,7 +29,6 @@ __all__ = [
     "key_order",
     "num_shards",
     "shard_name",
-    "shard_of",
     "shard_starts",
     "split_seed",
 ]
@@ -121,15 +120,6 @@ def _entry_bytes(name: str) -> int:
     entry = {"name": name, "bytes": 1 << 40, "samples": 10**9}
     digests = dict.fromkeys(("sha256", "records_sha256"), "0" * 64)
     return len(canonical.dumps({**entry, **digests})) + 1
-
-
-def shard_of(keys: Uint64s, shards: int) -> NDArray[np.int64]:
-    """Return ``(key * shards) >> 64`` per key, shape (n,): shards are equal ranges of keys."""
-    n = np.uint64(shards)
-    half = np.uint64(32)
-    low = (keys & np.uint64(0xFFFFFFFF)) * n
-    # 128-bit product in two halves; no intermediate exceeds 64 bits while shards < 2^32.
-    return (((keys >> half) * n + (low >> half)) >> half).astype(np.int64)
 
 
 def key_order(

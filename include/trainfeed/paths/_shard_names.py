@@ -10,14 +10,15 @@ import re
 from typing import Final, NamedTuple
 
 from trainfeed.errors import ConfigError
+from trainfeed.whole_numbers import whole
 
 __all__ = [
     "MAX_SHARDS",
     "ShardName",
-    "check_num_shards",
     "check_prefix",
     "commit_name",
     "manifest_name",
+    "num_shards_of",
     "shard_name",
 ]
 
@@ -79,15 +80,10 @@ def check_prefix(prefix: str) -> str:
     return prefix
 
 
-def check_num_shards(num_shards: object) -> int:
+def num_shards_of(value: object) -> int:
     """Return a number of shards that has names.
 
     Raises:
         ConfigError: It is not from 1 to ``MAX_SHARDS``.
     """
-    if type(num_shards) is int and 1 <= num_shards <= MAX_SHARDS:
-        return num_shards
-    raise ConfigError(
-        f"expected num_shards from 1 to {MAX_SHARDS}, for which the five digits of the names"
-        f" suffice, got {num_shards!r}"
-    )
+    return whole("num_shards, whose names have five digits,", value, 1, MAX_SHARDS)

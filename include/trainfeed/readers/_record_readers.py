@@ -23,6 +23,7 @@ from trainfeed.recordio import (
     split_records,
 )
 from trainfeed.samples import Schema, TypedCodec, ValueCodec
+from trainfeed.whole_numbers import rank_of
 
 if TYPE_CHECKING:
     from trainfeed.tfrecord import Compression, TFRecordReader
@@ -61,8 +62,7 @@ def recordio(
             are fewer chunks than ranks.
         FormatError: A manifest is damaged, or a file, which is raised by a pass.
     """
-    if not 0 <= rank < world_size:
-        raise ConfigError(f"expected a rank from 0 to {world_size - 1}, got {rank}")
+    rank, world_size = rank_of(rank, world_size)
     files = expand_paths(paths)
     chunks = _Chunks(files, rank, world_size)
     how = _decoder_of(files) if decode is None else decode

@@ -10,10 +10,11 @@ from trainfeed import faults
 from trainfeed.conversion._conversion_options import ConvertOptions
 from trainfeed.conversion.shardset._digested_shards import write_shards
 from trainfeed.conversion.shardset._publication import open_staging
-from trainfeed.conversion.sorting import RunBuilder, Spill, check_seed, iter_sorted, num_samples_of
+from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
 from trainfeed.dataset.shards import Encoding, ShardFormat, ShardInfo, ShardManifest
-from trainfeed.paths import check_num_shards, check_prefix, shard_name
+from trainfeed.paths import check_prefix, num_shards_of, shard_name
 from trainfeed.samples import Schema
+from trainfeed.whole_numbers import whole
 
 __all__ = ["ConversionTarget"]
 
@@ -44,9 +45,9 @@ class ConversionTarget:
     shard_format: ShardFormat
 
     def __post_init__(self) -> None:
-        check_num_shards(self.num_shards)
+        object.__setattr__(self, "num_shards", num_shards_of(self.num_shards))
+        object.__setattr__(self, "seed", whole("seed", self.seed))
         check_prefix(self.prefix)
-        check_seed(self.seed)
 
     def shards(self, num_samples: int) -> list[tuple[str, int]]:
         """Return name and number of samples of every shard.

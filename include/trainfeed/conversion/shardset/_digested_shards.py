@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 import xxhash
@@ -16,12 +15,8 @@ from trainfeed import faults
 from trainfeed.conversion._conversion_options import RecordSink, open_sink
 from trainfeed.conversion.sorting import SortedParts
 from trainfeed.dataset.shards import ShardFormat, ShardInfo
-from trainfeed.paths import new_file
+from trainfeed.paths import DigestedFile, TargetFile, os_errors
 from trainfeed.recordio import RecordWriter
-from trainfeed.storage.posix import map_errors
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 __all__ = ["DigestingFile", "write_records", "write_shards"]
 
@@ -31,36 +26,17 @@ _STEP_BYTES: Final = 1 << 20
 _CACHED_BYTES: Final = 256 << 20
 
 
-class DigestingFile(io.RawIOBase):
-    """A new file that knows the digest of what was written to it.
+class DigestingFile(DigestedFile):
+    """A new file, in a folder that gets its name later, that knows the digest of its bytes.
 
     Args:
         path: Where; the file must not exist.
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__()
         self.name = str(path)
-        self.num_bytes = 0
-        self._digest = xxhash.xxh3_128()
-        with map_errors(path):
-            self._file: BinaryIO = new_file(path, buffering=0)
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return how many bytes were written."""
-        return self.num_bytes
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        """Write what the file takes and return how much that is."""
-        view = memoryview(data).cast("B")
-        num_bytes = self._file.write(view)
-        self._digest.update(view[:num_bytes])
-        self.num_bytes += num_bytes
-        return num_bytes
+        self._raw = TargetFile(path)
+        super().__init__(cast("BinaryIO", self._raw), xxhash.xxh3_128())
 
     def seal(self, *, keep_cached: bool) -> str:
         """Sync and close the file; return the digest.
@@ -69,17 +45,17 @@ class DigestingFile(io.RawIOBase):
             keep_cached: Leave its pages in the system's cache. Else the next file uses them again,
                 where the kernel would have to look for fresh memory.
         """
-        with map_errors(self.name):
-            os.fsync(self._file.fileno())
+        with os_errors(self.name):
+            os.fsync(self._raw.fileno())
             if not keep_cached:
-                os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                os.posix_fadvise(self._raw.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         self.close()
-        return self._digest.hexdigest()
+        return self.hexdigest
 
     def close(self) -> None:
         """Close the file; safe to call twice."""
         if not self.closed:
-            self._file.close()
+            self._raw.close()
         super().close()
 
 

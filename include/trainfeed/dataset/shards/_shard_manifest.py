@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.dataset import canonical
-from trainfeed.dataset.sealed import require_intact, seal
+from trainfeed.dataset.canonical import require_intact, seal
 from trainfeed.dataset.shards._shard_format import ShardFormat
 from trainfeed.dataset.shards._shard_info import ShardInfo
 from trainfeed.errors import FormatError, NotFoundError

@@ -7,6 +7,7 @@ from trainfeed.loader.columns._lent_memory import (
     LentMemory,
     LentPool,
     Memory,
+    ThreadMemory,
     carve,
     lend,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "SampleLayout",
     "Scattered",
     "Targets",
+    "ThreadMemory",
     "addresses_in",
     "carve",
     "count_rows",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from trainfeed.dataset.chunks import Chunk, ChunkDecoder
 from trainfeed.errors import FormatError
-from trainfeed.loader.columns import LentPool
+from trainfeed.loader.columns import LentPool, ThreadMemory
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.order import Span
 from trainfeed.loader.sources._known_chunks import ChunkTable, KeptChunks, Verified, Verify
@@ -20,8 +19,6 @@ from trainfeed.recordio import Codec
 
 __all__ = ["SampleChunks", "ShardAccess"]
 
-# As many as there are windows open at once, and some that are loaded ahead.
-_MAX_FREE_BUFFERS: Final = 64
 _MAX_INFOS: Final = 4096
 
 
@@ -37,18 +34,6 @@ class ShardAccess(NamedTuple):
     verify: Verify = Verify.FIRST
     mapped: bool = False
     max_skipped: int = 0
-
-
-class _Scratch(threading.local):
-    """Memory that a thread uses again for every chunk, and nobody else sees."""
-
-    def __init__(self) -> None:
-        self._stored = np.empty(0, np.uint8)
-
-    def stored(self, num_bytes: int) -> memoryview:
-        if self._stored.nbytes < num_bytes:
-            self._stored = np.empty(num_bytes + num_bytes // 8, np.uint8)
-        return self._stored[:num_bytes].data
 
 
 class SampleChunks:
@@ -70,8 +55,8 @@ class SampleChunks:
         self._files, self._table, self._access = files, table, access
         self._decoder = decoder
         self._verified = Verified(access.verify, len(table.shard))
-        self._scratch = _Scratch()
-        self._pool = LentPool(_MAX_FREE_BUFFERS)
+        self._scratch = ThreadMemory()
+        self._pool = LentPool()
         self._kept = KeptChunks()
         self.info: Callable[[int], Chunk] = lru_cache(maxsize=_MAX_INFOS)(table.info)
 
@@ -133,7 +118,7 @@ class SampleChunks:
             self._files.read(shard, info.offset_bytes, [head, out.data])
             self._decode(chunk, info, (head, out.data, out.data), check)
         else:
-            stored = self._scratch.stored(head_bytes + info.stored_bytes)
+            stored = self._scratch.of(head_bytes + info.stored_bytes)
             self._files.read(shard, info.offset_bytes, [stored])
             parts = stored[:head_bytes], stored[head_bytes:], out.data
             self._decode(chunk, info, parts, check)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.dataset.chunks import Chunk, chunk_of
-from trainfeed.decorators.workers import new_lock
 from trainfeed.loader.order import Span
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["ChunkTable", "KeptChunks", "Verified", "Verify"]
 
