@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from trainfeed.conversion._foreign_input import Line, iter_lines, open_input
 from trainfeed.conversion.base64._base64_rows import BadRow, GoodRow, parse_row
-from trainfeed.conversion.base64._base64_tool import rank_file_name, read_file_list
+from trainfeed.conversion.base64._base64_tool import read_file_list
 from trainfeed.conversion.base64._images import decode_image, require_pillow
+from trainfeed.conversion.base64._rank_files import rank_file_name
 from trainfeed.conversion.sorting import sort_keys
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.whole_numbers import rank_of, whole

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.loader.sources._chunks import Verify
+    from trainfeed.loader.sources._known_chunks import Verify
     from trainfeed.loader.sources._map_source import MapSource, content_of, stack
     from trainfeed.loader.sources._published import published_source
     from trainfeed.loader.sources._record_files import RecordFiles
@@ -36,7 +36,7 @@ _HOMES: Final = {
     "RecordFiles": "._record_files",
     "Source": "._source",
     "TFRecordFiles": "._tfrecord_files",
-    "Verify": "._chunks",
+    "Verify": "._known_chunks",
     "content_of": "._map_source",
     "published_source": "._published",
     "stack": "._map_source",

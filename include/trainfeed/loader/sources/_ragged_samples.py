@@ -13,14 +13,10 @@ from trainfeed.errors import FormatError
 from trainfeed.loader.columns import Dense, Memory, Rows
 from trainfeed.loader.order import Span
 from trainfeed.loader.sources._chunks import SampleChunks
-from trainfeed.loader.sources._framed_records import (
-    FoundRecords,
-    FramedRecords,
-    RecordParser,
-    record_places,
-)
+from trainfeed.loader.sources._framed_records import FoundRecords, FramedRecords, RecordParser
 from trainfeed.loader.sources._skips import MISSING, SkippedChunks
 from trainfeed.loader.sources._source import Loaded, rows_before, try_each
+from trainfeed.samples import record_places
 from trainfeed.thread_ties import new_lock
 
 __all__ = ["RaggedSamples"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import time
@@ -25,7 +24,6 @@ from trainfeed.process_ties import ending
 
 __all__ = ["WorkerPool"]
 
-_LOG: Final = logging.getLogger(__name__)
 
 # What a process takes besides slots: interpreter, numpy, codecs.
 _WORKER_BYTES: Final = 64 << 20

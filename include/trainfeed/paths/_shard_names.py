@@ -1,4 +1,4 @@
-"""Names and sizes of the shards of a set: ``<prefix>-aaaaa-of-bbbbb``.
+"""Names of the shards of a set, ``<prefix>-aaaaa-of-bbbbb``, and of what lies beside them.
 
 ``aaaaa`` counts from 0, ``bbbbb`` is the largest index and not the number of shards, so that a set
 of one shard is ``p-00000-of-00000``. Five digits name 100,000 shards; more are refused.
@@ -16,9 +16,10 @@ __all__ = [
     "MAX_SHARDS",
     "ShardName",
     "check_prefix",
+    "commit_name",
+    "manifest_name",
     "num_shards_of",
     "shard_name",
-    "shard_sizes",
 ]
 
 MAX_SHARDS: Final = 100_000
@@ -55,6 +56,16 @@ def shard_name(prefix: str, index: int, num_shards: int) -> str:
     return f"{prefix}-{index:05d}-of-{num_shards - 1:05d}"
 
 
+def manifest_name(prefix: str) -> str:
+    """Return the file name of a set's manifest; no glob ``<prefix>-*`` matches it."""
+    return f"{prefix}.shards.json"
+
+
+def commit_name(prefix: str) -> str:
+    """Return the name of the folder that is there while a set is replaced."""
+    return f".{prefix}.commit"
+
+
 def check_prefix(prefix: str) -> str:
     """Return a prefix that may start the names of shards.
 
@@ -76,9 +87,3 @@ def num_shards_of(value: object) -> int:
         ConfigError: It is not from 1 to ``MAX_SHARDS``.
     """
     return whole("num_shards, whose names have five digits,", value, 1, MAX_SHARDS)
-
-
-def shard_sizes(num_samples: int, num_shards: int) -> list[int]:
-    """Return how many samples each shard gets; the first ones get one more where it must be."""
-    each, more = divmod(num_samples, num_shards)
-    return [each + (index < more) for index in range(num_shards)]
