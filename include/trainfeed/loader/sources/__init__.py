@@ -9,8 +9,8 @@ from trainfeed.lazy_faces import on_demand
 if TYPE_CHECKING:
     from trainfeed.loader.sources._known_chunks import Verify
     from trainfeed.loader.sources._map_source import MapSource, content_of, stack
-    from trainfeed.loader.sources._published import published_source
     from trainfeed.loader.sources._record_files import RecordFiles
+    from trainfeed.loader.sources._shard_source import published_source
     from trainfeed.loader.sources._skips import MISSING
     from trainfeed.loader.sources._source import Loaded, Source
     from trainfeed.loader.sources._tfrecord_files import TFRecordFiles
@@ -38,7 +38,7 @@ _HOMES: Final = {
     "TFRecordFiles": "._tfrecord_files",
     "Verify": "._known_chunks",
     "content_of": "._map_source",
-    "published_source": "._published",
+    "published_source": "._shard_source",
     "stack": "._map_source",
 }
 

@@ -9,8 +9,7 @@ from trainfeed.errors import ConfigError, FormatError
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S, ShardFiles, is_network
 from trainfeed.loader.sources._chunks import ShardAccess
 from trainfeed.loader.sources._known_chunks import ChunkTable, Verify
-from trainfeed.loader.sources._published import layout_digest
-from trainfeed.loader.sources._shard_source import ShardSource
+from trainfeed.loader.sources._shard_source import ShardSource, layout_digest
 from trainfeed.paths import FilePath, SetWatch, expand_paths
 from trainfeed.recordio import MAX_RAW_BYTES, ChunkInfo, RecordIndex
 from trainfeed.samples import LENGTH_BYTES, Schema

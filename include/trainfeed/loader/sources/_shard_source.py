@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
-from trainfeed.dataset.chunks import decoder_of
+from trainfeed.dataset.chunks import Chunk, decoder_of
 from trainfeed.loader.columns import Memory, Rows
-from trainfeed.loader.files import ShardFiles
+from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S, ShardFiles, is_network
 from trainfeed.loader.order import Span
 from trainfeed.loader.sources._chunks import SampleChunks, ShardAccess
 from trainfeed.loader.sources._fixed import FixedSamples
 from trainfeed.loader.sources._framed_records import PlainRecords, TypedRecords
-from trainfeed.loader.sources._known_chunks import ChunkTable
+from trainfeed.loader.sources._known_chunks import ChunkTable, Verify
 from trainfeed.loader.sources._ragged_samples import RaggedSamples
 from trainfeed.loader.sources._skips import SkippedChunks
 from trainfeed.loader.sources._source import Loaded
+from trainfeed.readers import DatasetReader
 from trainfeed.samples import Schema
 
-__all__ = ["ShardSource"]
+__all__ = [
+    "ShardSource",
+    "layout_digest",
+    "published_source",
+]
 
 # One object of CephFS, and enough for any other server; on local disks it makes what a window
 # costs besides its bytes small.
@@ -93,3 +100,49 @@ class ShardSource:
     def close(self) -> None:
         """Close files; loading opens them again."""
         self._chunks.close()
+
+
+def published_source(
+    dataset: DatasetReader,
+    *,
+    verify: Verify = Verify.FIRST,
+    deadline_s: float = DEFAULT_READ_DEADLINE_S,
+    max_skipped: int = 0,
+    in_order: bool = True,
+) -> ShardSource:
+    """Return the source of a split of one or more versions.
+
+    Versions never change, so they may be mapped where their files are local.
+
+    Raises:
+        ChecksumError: A chunk index is not the one that was published.
+    """
+    paths: list[Path] = []
+    chunks: list[tuple[int, Chunk]] = []
+    for version in dataset.versions:
+        first_shard = len(paths)
+        paths += version.shard_paths(dataset.split)
+        chunks += [
+            (first_shard + chunk.shard, chunk.info) for chunk in version.chunks(dataset.split)
+        ]
+    table = ChunkTable.of(chunks)
+    network = any(is_network(str(folder)) for folder in {path.parent for path in paths})
+    return ShardSource(
+        ShardFiles([str(path) for path in paths], deadline_s=deadline_s, in_order=in_order),
+        table,
+        digest=layout_digest(f"{dataset.content_digest}/{dataset.split}", table),
+        schema=dataset.schema,
+        access=ShardAccess(verify, mapped=not network, max_skipped=max_skipped),
+    )
+
+
+def layout_digest(content: str, table: ChunkTable) -> str:
+    """Return a digest over content and its cut into chunks, 16 hex digits.
+
+    Two sets of equal content may be cut differently, and then have different orders. Codecs and
+    formats do not matter.
+    """
+    digest = hashlib.sha256(content.encode())
+    digest.update(table.num_records.astype("<i8").tobytes())
+    digest.update(table.raw_bytes.astype("<i8").tobytes())
+    return digest.hexdigest()[:16]
