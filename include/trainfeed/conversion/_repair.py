@@ -11,8 +11,8 @@ from typing import BinaryIO, Final
 from trainfeed.conversion._conversion_options import OnProgress
 from trainfeed.conversion._foreign_input import open_input
 from trainfeed.conversion.samplefiles import Format, known_encoding, write_sidecar
-from trainfeed.conversion.shardset import Encoding
 from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
+from trainfeed.dataset.shards import Encoding
 from trainfeed.errors import ConfigError
 from trainfeed.paths import FilePath, NewFile, UnfinishedFile, write_all
 from trainfeed.recordio import ChunkBuffers, iter_chunks

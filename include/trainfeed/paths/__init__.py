@@ -8,19 +8,31 @@ from trainfeed.paths._file_names import FilePath, is_unfinished, path_of, unfini
 from trainfeed.paths._listing import is_there, listed, matching, walk
 from trainfeed.paths._new_file import NewFile, UnfinishedFile, claim_name
 from trainfeed.paths._plain_files import open_plain, plain_fd, plain_size, read_plain
-from trainfeed.paths._shard_sets import SetWatch, commit_name, manifest_name
+from trainfeed.paths._shard_names import (
+    MAX_SHARDS,
+    ShardName,
+    check_prefix,
+    commit_name,
+    manifest_name,
+    num_shards_of,
+    shard_name,
+)
+from trainfeed.paths._shard_sets import SetWatch
 from trainfeed.paths._target_writer import TargetWriter
 from trainfeed.paths._written import TargetFile, durable_file, sync_folder, write_all
 
 __all__ = [
     "ERRNO_KINDS",
+    "MAX_SHARDS",
     "DigestedFile",
     "FilePath",
     "NewFile",
     "SetWatch",
+    "ShardName",
     "TargetFile",
     "TargetWriter",
     "UnfinishedFile",
+    "check_prefix",
     "claim_name",
     "commit_name",
     "durable_file",
@@ -32,6 +44,7 @@ __all__ = [
     "make_folders",
     "manifest_name",
     "matching",
+    "num_shards_of",
     "open_emptied",
     "open_plain",
     "os_errors",
@@ -39,6 +52,7 @@ __all__ = [
     "plain_fd",
     "plain_size",
     "read_plain",
+    "shard_name",
     "storage_error",
     "sync_folder",
     "unfinished_name",

@@ -119,5 +119,5 @@ def _stages(
 
 def _is_recorded(spec: DatasetSpec, env: Environment) -> bool:
     """Return whether no cluster is read."""
-    settings = [env.kafka.get(source.connection) for source in spec.source.kafka]
+    settings = [env.kafka.get(connection) for connection in spec.source.kind.clusters]
     return all(each is not None and each.recorded is not None for each in settings)

@@ -30,10 +30,11 @@ from trainfeed.conversion.base64._rank_files import (
     is_rank_file,
     rank_files_journal,
 )
-from trainfeed.conversion.sorting import RunBuilder, Spill, check_seed, iter_sorted, num_samples_of
+from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.paths import durable_file
 from trainfeed.storage.posix import map_errors
+from trainfeed.whole_numbers import whole
 
 __all__ = ["Base64Report", "process_base64", "read_file_list"]
 
@@ -117,9 +118,7 @@ def process_base64(
         FormatError: There is no good row at all; nothing was changed.
         StorageError: The file system refused.
     """
-    if type(nranks) is not int or not 1 <= nranks <= MAX_RANKS:
-        raise ConfigError(f"expected nranks from 1 to {MAX_RANKS}, got {nranks!r}")
-    check_seed(seed)
+    nranks, seed = whole("nranks", nranks, 1, MAX_RANKS), whole("seed", seed)
     folder, list_path = _places(data_dir, file_list)
     journal = rank_files_journal(folder, list_path)
     with map_errors(folder):

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 
-from trainfeed.conversion._conversion_options import ConvertOptions, FileFormat, ShardFormat
+from trainfeed.conversion._conversion_options import ConvertOptions, open_sink
 from trainfeed.conversion.formats import (
     IdxHeader,
     SparseOptions,
@@ -29,7 +29,7 @@ from trainfeed.conversion.samplefiles._record_samples import record_encoder
 from trainfeed.conversion.samplefiles._sample_file import SampleFile
 from trainfeed.conversion.samplefiles._sidecar import write_sidecar
 from trainfeed.conversion.samplefiles._sniff import Format, format_of_name
-from trainfeed.conversion.shardset import Encoding
+from trainfeed.dataset.shards import Encoding, FileFormat
 from trainfeed.errors import ConfigError
 from trainfeed.paths import FilePath, NewFile
 from trainfeed.samples import Schema, TypedCodec
@@ -170,7 +170,7 @@ _WRITERS: Final[dict[Format, _Write]] = {
 def _write_records(
     source: SampleFile, path: Path, container: FileFormat, options: SinkOptions
 ) -> int:
-    shard_format = ShardFormat.of(options.codec or "none", ConvertOptions(file_format=container))
+    shard_format = ConvertOptions(file_format=container).shard_format(options.codec or "none")
     records: Iterable[bytes]
     if source.records is not None and source.container is container:
         records = source.records()
@@ -179,7 +179,7 @@ def _write_records(
         records = encode(source.samples())
     count = 0
     with NewFile(path, buffer_bytes=_BUFFER_BYTES) as new:
-        with shard_format.open_sink(new.file) as sink:
+        with open_sink(shard_format, new.file) as sink:
             for record in records:
                 sink.write(record)
                 count += 1

@@ -5,68 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, cast
+from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from trainfeed import faults
-from trainfeed.conversion._conversion_options import RecordSink, ShardFormat
+from trainfeed.conversion._conversion_options import RecordSink, open_sink
 from trainfeed.conversion.sorting import SortedParts
-from trainfeed.errors import FormatError
+from trainfeed.dataset.shards import ShardFormat, ShardInfo
 from trainfeed.paths import DigestedFile, TargetFile, os_errors
 from trainfeed.recordio import RecordWriter
 
-__all__ = ["DigestingFile", "ShardInfo", "write_records", "write_shards"]
+__all__ = ["DigestingFile", "write_records", "write_shards"]
 
 # Records handed to a writer at once: their copy stays in the processor's cache.
 _STEP_BYTES: Final = 1 << 20
 # A set up to this size is likely to be read again at once, and takes no fresh memory to speak of.
 _CACHED_BYTES: Final = 256 << 20
-
-
-class ShardInfo(NamedTuple):
-    """What a manifest says about a shard.
-
-    Attributes:
-        name: Its file name.
-        num_records: How many records it has.
-        num_bytes: Size of the file.
-        digest: XXH3-128 of the file, 32 hex digits.
-    """
-
-    name: str
-    num_records: int
-    num_bytes: int
-    digest: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it for a manifest."""
-        return {
-            "name": self.name,
-            "records": self.num_records,
-            "bytes": self.num_bytes,
-            "xxh3_128": self.digest,
-        }
-
-    @classmethod
-    def from_json(cls, value: Any) -> ShardInfo:
-        """Read what ``to_json`` gives.
-
-        Raises:
-            FormatError: ``value`` is something else.
-        """
-        try:
-            info = cls(value["name"], value["records"], value["bytes"], value["xxh3_128"])
-        except (KeyError, TypeError) as error:
-            raise FormatError(f"expected the account of a shard, got {value!r}") from error
-        texts, numbers = (info.name, info.digest), (info.num_records, info.num_bytes)
-        if not all(type(text) is str for text in texts) or not all(
-            type(number) is int and number >= 0 for number in numbers
-        ):
-            raise FormatError(f"expected the account of a shard, got {value!r}")
-        return info
 
 
 class DigestingFile(DigestedFile):
@@ -130,7 +87,7 @@ def write_shards(
     for name, size in shards:
         file = DigestingFile(folder / name)
         try:
-            with shard_format.open_sink(cast("BinaryIO", file)) as sink:
+            with open_sink(shard_format, cast("BinaryIO", file)) as sink:
                 left = size
                 while left:
                     rest = rest if len(rest) > 0 else next(rows)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainfeed.conversion._journal import Journal, refuse_folder
-from trainfeed.conversion.shardset._manifest import ShardManifest, is_shard_of
+from trainfeed.dataset.shards import ShardManifest
 from trainfeed.paths import durable_file, manifest_name, sync_folder
 
 __all__ = ["Staging", "finish_publication", "open_staging"]
@@ -73,7 +73,7 @@ class _ShardSet:
         return [shard.name for shard in self.manifest.shards]
 
     def owns(self, name: str) -> bool:
-        return is_shard_of(name, self.manifest.prefix)
+        return self.manifest.names(name) or self.manifest.is_foreign(name)
 
     def save(self, staging: Path) -> None:
         with durable_file(staging / self._manifest_name) as file:

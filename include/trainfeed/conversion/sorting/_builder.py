@@ -17,9 +17,8 @@ from trainfeed import faults
 from trainfeed.conversion._conversion_options import ConvertOptions
 from trainfeed.conversion.sorting._sample_spill import Spill
 from trainfeed.dataset.identity import Uint64s, position_hash, source_hash
-from trainfeed.errors import ConfigError
 
-__all__ = ["RunBuilder", "check_seed", "sort_keys"]
+__all__ = ["RunBuilder", "sort_keys"]
 
 # What a record takes besides its bytes: as an object of a list, or as a row with its key.
 _OBJECT_BYTES: Final = 64
@@ -104,14 +103,3 @@ def sort_keys(seed: int, ordinals: NDArray[Any]) -> Uint64s:
         ordinals: Numbers of the samples in the input, from 0, shape ``(n,)``.
     """
     return position_hash(seed, _SOURCE, ordinals)
-
-
-def check_seed(seed: int) -> int:
-    """Return an integer seed.
-
-    Raises:
-        ConfigError: It is something else.
-    """
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise ConfigError(f"expected an integer seed, got {seed!r}")
-    return seed

@@ -136,11 +136,11 @@ class Spill:
             raise
 
     def discard(self, part: Slice) -> None:
-        """Free what the payload of a slice takes; it must not be loaded again."""
-        if self._can_discard:
-            size = part.payload_stop - part.payload_start
-            start = part.run.payload_at + part.payload_start
-            self._can_discard = _punch_hole(self._fd, start, size)
+        """Free what the samples of a slice take; it must not be loaded again."""
+        for start_bytes, num_bytes in part.pieces:
+            # Records may all be empty, which says nothing about the file system.
+            if self._can_discard and num_bytes:
+                self._can_discard = _punch_hole(self._fd, start_bytes, num_bytes)
 
     def close(self) -> None:
         """Close the file; safe to call twice."""

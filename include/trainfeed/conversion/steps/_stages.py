@@ -18,17 +18,12 @@ from trainfeed.conversion._conversion_options import ConvertOptions
 from trainfeed.conversion._convert_files import add_file
 from trainfeed.conversion._foreign_input import read_small
 from trainfeed.conversion.samplefiles import open_sample_file
-from trainfeed.conversion.shardset import (
-    ShardInfo,
-    ShardManifest,
-    Staging,
-    finish_publication,
-    write_shards,
-)
+from trainfeed.conversion.shardset import Staging, finish_publication, write_shards
 from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
 from trainfeed.conversion.steps._conversion_plan import ConversionPlan, ConversionRequest
 from trainfeed.conversion.steps._roots import Roots
 from trainfeed.dataset import canonical
+from trainfeed.dataset.shards import ShardInfo, ShardManifest
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import UnfinishedFile, listed, make_folders
 from trainfeed.storage import Location

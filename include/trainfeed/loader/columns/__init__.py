@@ -12,7 +12,7 @@ from trainfeed.loader.columns._lent_memory import (
     lend,
 )
 from trainfeed.loader.columns._ragged import Ragged
-from trainfeed.loader.columns._scatter import FieldPlace, SampleLayout, Scattered, addresses_in
+from trainfeed.loader.columns._scatter import SampleLayout, Scattered, addresses_in
 from trainfeed.loader.columns._targets import Targets, joined, targets_for
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "Column",
     "Columns",
     "Dense",
-    "FieldPlace",
     "FreshMemory",
     "LentMemory",
     "LentPool",

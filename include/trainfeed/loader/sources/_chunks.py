@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -15,21 +14,12 @@ from trainfeed.errors import FormatError
 from trainfeed.loader.columns import LentPool, ThreadMemory
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.order import Span
-from trainfeed.loader.sources._chunk_table import ChunkTable
-from trainfeed.loader.sources._kept_chunks import KeptChunks
+from trainfeed.loader.sources._known_chunks import ChunkTable, KeptChunks, Verified, Verify
 from trainfeed.recordio import Codec
 
-__all__ = ["SampleChunks", "ShardAccess", "Verify"]
+__all__ = ["SampleChunks", "ShardAccess"]
 
 _MAX_INFOS: Final = 4096
-
-
-class Verify(StrEnum):
-    """When checksums are compared: always, the first time that a process reads a chunk, never."""
-
-    ALWAYS = "always"
-    FIRST = "first"
-    NEVER = "never"
 
 
 class ShardAccess(NamedTuple):
@@ -64,7 +54,7 @@ class SampleChunks:
     ) -> None:
         self._files, self._table, self._access = files, table, access
         self._decoder = decoder
-        self._verified = np.zeros(len(table.shard), bool)
+        self._verified = Verified(access.verify, len(table.shard))
         self._scratch = ThreadMemory()
         self._pool = LentPool()
         self._kept = KeptChunks()
@@ -77,13 +67,7 @@ class SampleChunks:
     @property
     def always_verifies(self) -> bool:
         """Whether nothing that was found in a chunk holds for the next time."""
-        return self._access.verify is Verify.ALWAYS
-
-    def is_unverified(self, chunk: int) -> bool:
-        """Return whether checksum and content of a chunk must be looked at."""
-        if self._access.verify is Verify.FIRST:
-            return not self._verified[chunk]
-        return self._access.verify is Verify.ALWAYS
+        return self._verified.always
 
     def located(self, error: FormatError, chunk: int, info: Chunk) -> FormatError:
         """Return an error with the place of the chunk that it is about."""
@@ -105,7 +89,7 @@ class SampleChunks:
         stored = self._files.view(shard, info.offset_bytes, head_bytes + info.stored_bytes)
         framing = stored[head_bytes:]
         # What is mapped never changes.
-        if self._access.verify is Verify.ALWAYS or not self._verified[chunk]:
+        if self._verified.is_new(chunk):
             self._decode(chunk, info, (stored[:head_bytes], framing, framing), check)
         return np.frombuffer(framing, np.uint8)
 
@@ -152,7 +136,7 @@ class SampleChunks:
             return
         start = span.start * (out.nbytes // (span.stop - span.start))
         kept = self._kept.find(span)
-        if kept is None and info.codec is Codec.NONE and not self.is_unverified(span.chunk):
+        if kept is None and info.codec is Codec.NONE and not self._verified.is_due(span.chunk):
             first_bytes = info.offset_bytes + info.head_bytes + start
             self._files.read(int(self._table.shard[span.chunk]), first_bytes, [out.data])
             return
@@ -188,12 +172,12 @@ class SampleChunks:
         check: Callable[[NDArray[np.uint8]], None],
     ) -> None:
         """Decode head and payload of a chunk to the framing, which are the parts."""
-        first = self.is_unverified(chunk)
+        is_due = self._verified.is_due(chunk)
         head, payload, framing = parts
         try:
-            self._decoder.decode(info, head, payload, framing, verify=first)
-            if first:
+            self._decoder.decode(info, head, payload, framing, verify=is_due)
+            if is_due:
                 check(np.frombuffer(framing, np.uint8))
         except FormatError as error:
             raise self.located(error, chunk, info) from None
-        self._verified[chunk] = True
+        self._verified.add(chunk)

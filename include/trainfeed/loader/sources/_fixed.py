@@ -158,11 +158,8 @@ class FixedSamples:
 
     def _info(self, span: Span) -> Chunk:
         info = self._chunks.info(span.chunk)
-        stride = self._decoder.stride_bytes
-        if info.raw_bytes != info.num_records * stride:
-            error = FormatError(
-                f"expected {info.num_records} records of {stride - 4} bytes each, got"
-                f" {info.raw_bytes} bytes with the lengths"
-            )
-            raise self._chunks.located(error, span.chunk, info)
+        try:
+            self._decoder.require_size(info.num_records, info.raw_bytes)
+        except FormatError as error:
+            raise self._chunks.located(error, span.chunk, info) from None
         return info

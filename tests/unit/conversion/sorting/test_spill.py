@@ -89,6 +89,50 @@ def test_what_is_consumed_gives_its_disk_back(tmp_path):
             assert blocks[-1] < full / 5
 
 
+def blocks_left(spill, count, memory_bytes):
+    """Consume all samples; return what share of the blocks on disk is still taken."""
+    os.fsync(spill._fd)
+    full = os.fstat(spill._fd).st_blocks
+    for _ in iter_sorted([spill], 0, count, memory_bytes=memory_bytes, consume=True):
+        pass
+    return os.fstat(spill._fd).st_blocks / full
+
+
+def test_what_is_consumed_gives_the_disk_of_its_keys_and_lengths_back(tmp_path):
+    with Spill.anonymous(tmp_path) as spill:
+        fill(spill, records(60_000), 2)
+        left = blocks_left(spill, 60_000, 1 << 30)
+        assert left < 0.2 or not spill._can_discard
+
+
+def test_a_bucket_that_is_loaded_in_parts_gives_its_disk_back(tmp_path):
+    # All keys are in one of the 1024 buckets.
+    keys = np.sort(np.random.default_rng(0).integers(0, 1 << 54, 1000, np.uint64))
+    with Spill.anonymous(tmp_path) as spill:
+        spill.append(keys, records(1000, 4096))
+        left = blocks_left(spill, 1000, 100_000)
+        assert left < 0.2 or not spill._can_discard
+
+
+def test_empty_records_do_not_keep_those_after_them_on_disk(tmp_path):
+    # The first load has empty records only.
+    keys = np.sort(np.random.default_rng(0).integers(0, 1 << 63, 4300, np.uint64) * 2)
+    with Spill.anonymous(tmp_path) as spill:
+        spill.append(keys, [b""] * 4000 + records(300, 16_384))
+        left = blocks_left(spill, 4300, 100_000)
+        assert spill._can_discard == spill_can_discard(tmp_path)
+        assert left < 0.2 or not spill._can_discard
+
+
+def spill_can_discard(folder):
+    """Say whether this file system gives back what a file has a hole in."""
+    with Spill.anonymous(folder) as spill:
+        spill.append(np.arange(9, dtype=np.uint64), records(9, 4096))
+        for part in spill.slices(0, 1024):
+            spill.discard(part)
+        return spill._can_discard
+
+
 def test_one_bucket_that_does_not_fit_is_loaded_in_parts(tmp_path):
     # All keys are in one of the 1024 buckets.
     keys = np.sort(np.random.default_rng(0).integers(0, 1 << 54, 1000, np.uint64))
