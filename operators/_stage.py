@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from trainfeed.config import Environment
-    from trainfeed.pipeline import PlanRef
+    from trainfeed.pipeline import Build
     from trainfeed.specification import DatasetSpec
 
 __all__ = ["StageOperator", "UnitOperator", "open_dataset"]
@@ -66,17 +66,17 @@ class StageOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the stage and return its report: small JSON."""
-        from trainfeed.pipeline import PlanRef
+        from trainfeed.pipeline import Build, PlanRef
         from trainfeed.pipeline.build_attempts import build_attempt
 
         _skip_unplanned(self.plan)
         with airflow_outcome(context):
             spec, env = open_dataset(self.dataset)
-            ref = PlanRef.from_json(self.plan)
+            build = Build(spec, env, PlanRef.from_json(self.plan))
             # What is published already is not made, and needs no place to work.
             is_made = self.plan.get("verdict") != "identical"
-            with build_attempt(spec, env, ref, self.work) if is_made else nullcontext():
-                return self.run_stage(spec, env, ref)
+            with build_attempt(build, self.work) if is_made else nullcontext():
+                return self.run_stage(build)
 
     @property
     def work(self) -> str:
@@ -84,7 +84,7 @@ class StageOperator(BaseOperator):
         return self.stage
 
     @abstractmethod
-    def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+    def run_stage(self, build: Build) -> dict[str, Any]:
         """Call the stage."""
 
 

@@ -16,9 +16,7 @@ from trainfeed.errors import TrainFeedError
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
-    from trainfeed.config import Environment
-    from trainfeed.pipeline import PlanRef
-    from trainfeed.specification import DatasetSpec
+    from trainfeed.pipeline import Build
 
 __all__ = ["VERSION_KEY", "RecordIOToCephFSOperator"]
 
@@ -82,15 +80,15 @@ class RecordIOToCephFSOperator(StageOperator):
             trainings = Trainings(spec, env, str(self.training_dag_id), context)
             return trainings.announce(report["interval"], report["generation"])
 
-    def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+    def run_stage(self, build: Build) -> dict[str, Any]:
         """Publish the version; say where it is, for whoever follows the link to it."""
         from trainfeed.dataset import DatasetFolder
         from trainfeed.dataset.layout import parse_generation
         from trainfeed.pipeline.publish import publish
 
-        report = publish(spec, env, ref)
-        folder = DatasetFolder(Path(env.root), ref.dataset)
-        path = folder.version(ref.interval, parse_generation(report["generation"]))
+        report = publish(build)
+        folder = DatasetFolder(Path(build.env.root), build.ref.dataset)
+        path = folder.version(build.ref.interval, parse_generation(report["generation"]))
         return {**report, "path": str(path)}
 
 

@@ -3,6 +3,6 @@
 The stages are imported where they run, because numpy and pyarrow come with them.
 """
 
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build, PlanRef
 
-__all__ = ["PlanRef"]
+__all__ = ["Build", "PlanRef"]

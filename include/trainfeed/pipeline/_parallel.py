@@ -10,9 +10,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from trainfeed.config import Environment, KafkaSettings
+from trainfeed.config import KafkaSettings
 from trainfeed.errors import EngineError
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.functions import StageJob, fitting_processes, memory_ran_out
 from trainfeed.pipeline.stage import kept
 from trainfeed.pipeline.workers import Death, WorkerLimits, rest_workers, run_jobs, stop_workers
@@ -60,8 +60,8 @@ def share_of(spec: DatasetSpec, num_tasks: int) -> DatasetSpec:
 
 
 def in_worker(
-    stage: Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]],
-) -> Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]]:
+    stage: Callable[[Build, int], dict[str, Any]],
+) -> Callable[[Build, int], dict[str, Any]]:
     """Return ``stage`` as it runs in a worker process: threads would wait for each other.
 
     Args:
@@ -71,14 +71,13 @@ def in_worker(
 
 
 def _run_in_worker(
-    stage: Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]],
-    spec: DatasetSpec,
-    env: Environment,
-    ref: PlanRef,
+    stage: Callable[[Build, int], dict[str, Any]],
+    build: Build,
     unit: int,
 ) -> dict[str, Any]:
+    spec, env = build.spec, build.env
     recorded = {name: KafkaSettings(recorded=kafka.recorded) for name, kafka in env.kafka.items()}
-    job = StageJob(stage, spec, replace(env, kafka=recorded), ref, unit)
+    job = StageJob(stage, replace(build, env=replace(env, kafka=recorded)), unit)
     try:
         (report,) = run_jobs([job], _NO_LIMITS, str)
     except Death as death:

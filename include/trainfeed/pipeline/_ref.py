@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["PlanRef"]
+if TYPE_CHECKING:
+    from trainfeed.config import Environment
+    from trainfeed.specification import DatasetSpec
+
+__all__ = ["Build", "PlanRef"]
 
 
 @dataclass(frozen=True)
@@ -31,3 +35,18 @@ class PlanRef:
     def to_json(self) -> dict[str, str]:
         """Return the reference as small JSON."""
         return {"dataset": self.dataset, "interval": self.interval, "plan_id": self.plan_id}
+
+
+@dataclass(frozen=True)
+class Build:
+    """The build of one interval, as every stage after ``plan`` is given it.
+
+    Attributes:
+        spec: The data set.
+        env: Where things are.
+        ref: The plan.
+    """
+
+    spec: DatasetSpec
+    env: Environment
+    ref: PlanRef

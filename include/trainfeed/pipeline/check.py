@@ -14,18 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed import faults
-from trainfeed.config import Environment
 from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf, canonical
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import GateError
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.inputs import late_policies
 from trainfeed.pipeline.plans import first_few
 from trainfeed.pipeline.sorting import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept, run_stage
 from trainfeed.pipeline.version import Counts, check_report, evaluate, failures, refusal
 from trainfeed.samples import FieldStatistics, Schema, Statistics
-from trainfeed.specification import DatasetSpec
 
 __all__ = ["check"]
 
@@ -34,7 +32,7 @@ _FEW_SOURCES: Final = 32
 _REMEDY: Final = "build the interval again (in Airflow: clear the run from preprocess on)"
 
 
-def check(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+def check(build: Build) -> dict[str, Any]:
     """Prove completeness and evaluate the gates.
 
     Returns:
@@ -45,7 +43,7 @@ def check(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
         GateError: Ledgers differ, or a blocking gate failed; both sides are in the message. Of a
             gate, the message and ``report`` have reasons, examples and where the records are.
     """
-    return run_stage("check", (spec, env, ref), _check)
+    return run_stage("check", build, _check)
 
 
 def _check(stage: Stage) -> dict[str, Any]:

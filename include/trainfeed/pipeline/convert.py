@@ -16,9 +16,8 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import pyarrow as pa
 
 from trainfeed import faults
-from trainfeed.config import Environment
 from trainfeed.paths import make_folders
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.functions import field_bytes
 from trainfeed.pipeline.plans import PlannedShard
 from trainfeed.pipeline.sorting import (
@@ -39,13 +38,11 @@ __all__ = ["convert"]
 _PART_SCHEMA: Final = pa.schema([SPILL_SCHEMA.field(n) for n in ("source", "offset", "ordinal")])
 
 
-def convert(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict[str, Any]:
+def convert(build: Build, unit: int) -> dict[str, Any]:
     """Write the shards of one task.
 
     Args:
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         unit: Index into the plan's ``convert``.
 
     Returns:
@@ -54,7 +51,7 @@ def convert(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dic
     Raises:
         QuotaExceededError: The publication root is full.
     """
-    return run_stage("convert", (spec, env, ref), lambda stage: _convert(stage, unit))
+    return run_stage("convert", build, lambda stage: _convert(stage, unit))
 
 
 def _convert(stage: Stage, unit: int) -> dict[str, Any]:

@@ -13,11 +13,10 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from trainfeed import faults
-from trainfeed.config import Environment
 from trainfeed.dataset import Leaf, canonical
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import SourceReplacedError
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.inputs import check_folder, iter_log, open_source
 from trainfeed.pipeline.plans import (
     PlannedFile,
@@ -29,19 +28,16 @@ from trainfeed.pipeline.plans import (
 )
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
 from trainfeed.sources import LandingWriter, Topic
-from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
 __all__ = ["ingest"]
 
 
-def ingest(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict[str, Any]:
+def ingest(build: Build, unit: int) -> dict[str, Any]:
     """Land the ranges of one task.
 
     Args:
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         unit: Index into the plan's ``ingest``.
 
     Returns:
@@ -53,7 +49,7 @@ def ingest(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict
         OffsetOutOfRangeError: Retention deleted records of a range.
         IngestError: The source cannot be read now.
     """
-    return run_stage("ingest", (spec, env, ref), lambda stage: _ingest(stage, unit))
+    return run_stage("ingest", build, lambda stage: _ingest(stage, unit))
 
 
 def _ingest(stage: Stage, unit: int) -> dict[str, Any]:

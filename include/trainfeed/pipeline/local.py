@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from trainfeed.config import Environment
 from trainfeed.pipeline._parallel import at_once, in_worker, run_units, share_of
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build, PlanRef
 from trainfeed.pipeline.build_attempts import build_attempt
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
@@ -77,9 +77,9 @@ def build(
         told = {key: planned[key] for key in ("dataset", "interval", "verdict", "note")}
         return {**told, "source_reads": 0, "seconds": seconds}
     is_identical = planned["verdict"] == "identical"
-    ref = PlanRef.from_json(planned)
-    with nullcontext() if is_identical else build_attempt(spec, env, ref, "build"):
-        report, reads = _run(_stages(spec, env, planned), on_stage, seconds)
+    begun = Build(spec, env, PlanRef.from_json(planned))
+    with nullcontext() if is_identical else build_attempt(begun, "build"):
+        report, reads = _run(_stages(begun, planned), on_stage, seconds)
     verdict = "identical" if is_identical else report["verdict"]
     notes = {"note": planned["note"]} if "note" in planned else {}
     return {**report, "verdict": verdict, "source_reads": reads, "seconds": seconds, **notes}
@@ -102,21 +102,21 @@ def _run(
 
 
 def _stages(
-    spec: DatasetSpec, env: Environment, planned: dict[str, Any]
+    build: Build, planned: dict[str, Any]
 ) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
     """Yield every stage after ``plan``, and an iterator that runs its tasks."""
-    ref = PlanRef.from_json(planned)
+    spec = build.spec
     for stage in (ingest, preprocess, convert):
         units = [item["unit"] for item in planned[stage.__name__]]
         # Functions run in workers anyway; what is around them is little. Credentials of a cluster
         # stay in this process: functions run in the same workers later.
-        stays = stage is preprocess or (stage is ingest and not _is_recorded(spec, env))
+        stays = stage is preprocess or (stage is ingest and not _is_recorded(spec, build.env))
         num_tasks = at_once(spec, len(units))
         run_in = stage if stays or num_tasks == 1 else in_worker(stage)
-        run = partial(run_in, share_of(spec, num_tasks), env, ref)
+        run = partial(run_in, replace(build, spec=share_of(spec, num_tasks)))
         yield stage.__name__, run_units(run, units, num_tasks)
     for last in (check, publish):
-        yield last.__name__, (run(spec, env, ref) for run in [last])
+        yield last.__name__, (run(build) for run in [last])
 
 
 def _is_recorded(spec: DatasetSpec, env: Environment) -> bool:

@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import Any, BinaryIO
 
 from trainfeed import faults
-from trainfeed.config import Environment
 from trainfeed.dataset import Ledger
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._heap import give_back, return_large_blocks
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.functions import (
     FunctionJob,
     Lateness,
@@ -37,19 +36,16 @@ from trainfeed.pipeline.sorting import (
 )
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
 from trainfeed.pipeline.workers import Death, WorkerLimits, rest_workers, run_jobs
-from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
 __all__ = ["preprocess"]
 
 
-def preprocess(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict[str, Any]:
+def preprocess(build: Build, unit: int) -> dict[str, Any]:
     """Preprocess the records of one split group.
 
     Args:
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         unit: Index into the plan's ``preprocess``.
 
     Returns:
@@ -61,7 +57,7 @@ def preprocess(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> 
         MemoryLimitError: It took too much memory, or too much is in quarantine.
         EngineError: Somebody killed a process that ran it.
     """
-    return run_stage("preprocess", (spec, env, ref), lambda stage: _preprocess(stage, unit))
+    return run_stage("preprocess", build, lambda stage: _preprocess(stage, unit))
 
 
 def _preprocess(stage: Stage, unit: int) -> dict[str, Any]:
@@ -98,12 +94,10 @@ def _run(stage: Stage, ranges: list[int], target: Location) -> list[dict[str, An
     resources = stage.spec.resources
     shares = _shares(stage, ranges, fitting_processes(stage.spec))
     # Functions share a process with it: none needs to know how to reach a cluster.
-    env = replace(stage.env, kafka={})
+    build = Build(stage.spec, replace(stage.env, kafka={}), stage.plan.ref())
     jobs = [
         FunctionJob(
-            spec=stage.spec,
-            env=env,
-            ref=stage.plan.ref(),
+            build=build,
             ranges=share,
             limit_bytes=resources.memory_bytes // len(shares),
             target=f"{target.uri}.{number}",

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import faults
-from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Version, lift_skip
 from trainfeed.dataset.layout import CURRENT, CURRENT_BYTES, parse_generation
 from trainfeed.errors import (
@@ -25,10 +24,9 @@ from trainfeed.errors import (
     TrainFeedError,
 )
 from trainfeed.paths import read_plain, walk
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.stage import Stage, run_stage
 from trainfeed.pipeline.version import assemble, checked_content
-from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
 
 __all__ = ["publish", "summary"]
@@ -38,7 +36,7 @@ logger = logging.getLogger(__name__)
 _FOLDER_MODE: Final = 0o755
 
 
-def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+def publish(build: Build) -> dict[str, Any]:
     """Publish what ``check`` let through.
 
     Returns:
@@ -51,9 +49,9 @@ def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]
         CommitUnknownError: The file system did not say whether the commit took place.
         QuotaExceededError: The publication root is full.
     """
-    _mark_training(spec, env, ref)
-    report = run_stage("publish", (spec, env, ref), _publish)
-    stage = Stage.open(spec, env, ref)
+    _mark_training(build)
+    report = run_stage("publish", build, _publish)
+    stage = Stage.open(build)
     version = Version.open(stage.version_path)
     _confirm(stage)
     _point(version)
@@ -64,13 +62,13 @@ def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]
     return {**report, **summary(version)}
 
 
-def _mark_training(spec: DatasetSpec, env: Environment, ref: PlanRef) -> None:
+def _mark_training(build: Build) -> None:
     """Write down since when the data set has a training, before this version is there."""
-    marks = TrainingMarks(DatasetFolder(Path(env.root), ref.dataset))
-    if spec.train is None:
+    marks = TrainingMarks(DatasetFolder(Path(build.env.root), build.ref.dataset))
+    if build.spec.train is None:
         marks.end()
     else:
-        marks.begin(ref.interval)
+        marks.begin(build.ref.interval)
 
 
 def summary(version: Version) -> dict[str, Any]:

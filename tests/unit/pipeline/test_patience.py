@@ -8,7 +8,7 @@ import pytest
 import trainfeed.pipeline.ingest as ingest_stage
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from trainfeed.errors import NotFoundError, StorageError
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import Build, PlanRef
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
@@ -56,7 +56,7 @@ def test_a_server_that_stays_away_is_given_up_after_a_quarter_of_a_minute(
     project, pauses, scheme, socket_enabled
 ):
     ref = planned(project)
-    ingest(project.spec, project.env, ref, 0)
+    ingest(Build(project.spec, project.env, ref), 0)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"{scheme}://127.0.0.1:{unused.getsockname()[1]}/"

@@ -7,21 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from trainfeed.config import Environment
 from trainfeed.errors import StorageError
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.functions._deaths import where
 from trainfeed.pipeline.functions._group import Group
 from trainfeed.pipeline.functions._user_function import UserFunction
 from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.workers import Desk, WorkerPlace
-from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location, posix
 
 __all__ = ["FunctionJob", "StageJob"]
 
-_Run = Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]]
+_Run = Callable[[Build, int], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -29,17 +27,13 @@ class FunctionJob:
     """Run the preprocessing function over ranges of a plan.
 
     Attributes:
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         ranges: Indices into the plan's ranges.
         limit_bytes: Memory that the samples of a run may take.
         target: URI that the names of the files it writes begin with.
     """
 
-    spec: DatasetSpec
-    env: Environment
-    ref: PlanRef
+    build: Build
     ranges: list[int]
     limit_bytes: int
     target: str
@@ -47,11 +41,11 @@ class FunctionJob:
     @property
     def label(self) -> str:
         """The function."""
-        return self.spec.preprocess.function
+        return self.build.spec.preprocess.function
 
     def run(self, desk: Desk) -> dict[str, Any]:
         """Return ``runs``, ``quarantine`` and ``account``, as ``Group.finish`` does."""
-        stage = Stage.open(self.spec, self.env, self.ref)
+        stage = Stage.open(self.build)
         stage.check_code()
         with posix.map_errors(stage.folder.path):
             group = Group(
@@ -75,16 +69,12 @@ class StageJob:
 
     Attributes:
         stage: The stage, a function of a module.
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         unit: The task.
     """
 
     stage: _Run
-    spec: DatasetSpec
-    env: Environment
-    ref: PlanRef
+    build: Build
     unit: int
 
     @property
@@ -94,7 +84,7 @@ class StageJob:
 
     def run(self, desk: Desk) -> dict[str, Any]:  # noqa: ARG002 - a job's signature
         """Return what the stage reports."""
-        return self.stage(self.spec, self.env, self.ref, self.unit)
+        return self.stage(self.build, self.unit)
 
 
 @contextmanager

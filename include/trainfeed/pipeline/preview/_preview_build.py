@@ -16,7 +16,7 @@ from typing import Any, Final
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.errors import ConfigError
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build, PlanRef
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
@@ -76,10 +76,11 @@ def preview(
         ref = PlanRef.from_json(planned)
         folder = DatasetFolder(Path(place.root), spec.name)
         _shorten(folder, load_plan(folder, ref), limit)
+        build = Build(spec, place, ref)
         for stage in (ingest, preprocess, convert):
-            stage(spec, place, ref, 0)
-        check(spec, place, ref)
-        publish(spec, place, ref)
+            stage(build, 0)
+        check(build)
+        publish(build)
         report = preview_report(Version.resolve(folder, interval.name))
     seconds = round(time.perf_counter() - started, 3)
     return {"dataset": spec.name, "interval": interval.name, **report, "seconds": seconds}

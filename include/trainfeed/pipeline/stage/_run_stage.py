@@ -25,7 +25,7 @@ from trainfeed.errors import (
     StorageError,
     TrainFeedError,
 )
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan, told_changes
 from trainfeed.pipeline.stage._full import full
 from trainfeed.pipeline.stage._what_is_kept import kept
@@ -58,11 +58,11 @@ class Stage:
     plan: Plan
 
     @classmethod
-    def open(cls, spec: DatasetSpec, env: Environment, ref: PlanRef) -> Stage:
-        """Load the plan that ``ref`` names."""
-        folder = DatasetFolder(Path(env.root), ref.dataset)
-        require_root(folder.root, env.root_setting)
-        return cls(spec, env, load_plan(folder, ref))
+    def open(cls, build: Build) -> Stage:
+        """Load the plan of a build."""
+        folder = DatasetFolder(Path(build.env.root), build.ref.dataset)
+        require_root(folder.root, build.env.root_setting)
+        return cls(build.spec, build.env, load_plan(folder, build.ref))
 
     @property
     def folder(self) -> DatasetFolder:
@@ -158,22 +158,21 @@ def unit_of(units: Sequence[_Unit], unit: int) -> _Unit:
 
 def run_stage(
     name: str,
-    where: tuple[DatasetSpec, Environment, PlanRef],
+    build: Build,
     work: Callable[[Stage], dict[str, Any]],
 ) -> dict[str, Any]:
     """Do ``work`` unless the plan is published, and report what was done.
 
     Args:
         name: The stage, for reports and logs.
-        where: Data set, environment and plan.
+        build: The build.
         work: Gets the opened stage, returns what the report says besides stage and seconds.
 
     Returns:
         Small JSON: ``stage``, ``verdict``, ``source_reads``, ``seconds`` and what ``work`` said.
     """
     started = time.perf_counter()
-    spec, env, ref = where
-    stage = Stage.open(spec, env, ref)
+    stage = Stage.open(build)
     report = _published(stage)
     if report is not None:
         logger.info("%s %s: nothing to do, published before", name, _version_name(stage))
