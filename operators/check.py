@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from operators._stage import StageOperator
 
 if TYPE_CHECKING:
-    from trainfeed.pipeline import Build
+    from trainfeed.pipeline import Build, StageReport
 
 __all__ = ["CheckOperator"]
 
@@ -17,7 +17,7 @@ class CheckOperator(StageOperator):
 
     stage: ClassVar = "check"
 
-    def run_stage(self, build: Build) -> dict[str, Any]:
+    def run_stage(self, build: Build) -> StageReport:
         """Check the staged version."""
         from trainfeed.pipeline.check import check
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from operators._stage import UnitOperator
 
 if TYPE_CHECKING:
-    from trainfeed.pipeline import Build
+    from trainfeed.pipeline import Build, StageReport
 
 __all__ = ["KafkaToHdfsOperator"]
 
@@ -17,7 +17,7 @@ class KafkaToHdfsOperator(UnitOperator):
 
     stage: ClassVar = "ingest"
 
-    def run_stage(self, build: Build) -> dict[str, Any]:
+    def run_stage(self, build: Build) -> StageReport:
         """Land the unit."""
         from trainfeed.pipeline.ingest import ingest
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from operators._stage import UnitOperator
 
 if TYPE_CHECKING:
-    from trainfeed.pipeline import Build
+    from trainfeed.pipeline import Build, StageReport
 
 __all__ = ["SamplesToRecordIOOperator"]
 
@@ -17,7 +17,7 @@ class SamplesToRecordIOOperator(UnitOperator):
 
     stage: ClassVar = "convert"
 
-    def run_stage(self, build: Build) -> dict[str, Any]:
+    def run_stage(self, build: Build) -> StageReport:
         """Write the unit's shards."""
         from trainfeed.pipeline.convert import convert
 

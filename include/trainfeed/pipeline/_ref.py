@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainfeed.config import Environment
@@ -26,11 +25,6 @@ class PlanRef:
     dataset: str
     interval: str
     plan_id: str
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> PlanRef:
-        """Pick the reference out of what ``plan`` returned."""
-        return cls(str(value["dataset"]), str(value["interval"]), str(value["plan_id"]))
 
     def to_json(self) -> dict[str, str]:
         """Return the reference as small JSON."""

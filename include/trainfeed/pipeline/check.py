@@ -18,6 +18,7 @@ from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf, canonical
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import GateError
 from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._reports import CheckReport, PublishedBefore
 from trainfeed.pipeline.inputs import late_policies
 from trainfeed.pipeline.plans import first_few
 from trainfeed.pipeline.sorting import ArrowWithTrailer
@@ -32,12 +33,11 @@ _FEW_SOURCES: Final = 32
 _REMEDY: Final = "build the interval again (in Airflow: clear the run from preprocess on)"
 
 
-def check(build: Build) -> dict[str, Any]:
+def check(build: Build) -> CheckReport | PublishedBefore:
     """Prove completeness and evaluate the gates.
 
     Returns:
-        ``verdict``, ``samples``, ``quarantined``, ``filtered``, ``warnings``, ``proof``, and
-        ``report`` for pages.
+        What was counted, and what pages show of it; the verdict is built or published.
 
     Raises:
         GateError: Ledgers differ, or a blocking gate failed; both sides are in the message. Of a
@@ -46,7 +46,7 @@ def check(build: Build) -> dict[str, Any]:
     return run_stage("check", build, _check)
 
 
-def _check(stage: Stage) -> dict[str, Any]:
+def _check(stage: Stage) -> CheckReport:
     trailers = list(_spill_trailers(stage))
     ledger = _ledger(stage, trailers)
     quarantine = _recount_quarantine(stage, ledger)
@@ -68,16 +68,15 @@ def _check(stage: Stage) -> dict[str, Any]:
         raise error
     data = canonical.dumps(verdict)
     stage.verdict_file.write_atomic(lambda file: _write(file, data))
-    return {
-        "verdict": "built",
-        "samples": sum(leaf.valid.samples for leaf in ledger.values()),
-        "quarantined": quarantine["records"],
-        "filtered": sum(verdict["filtered"].values()),
-        "warnings": failures(verdict["gates"], "warn", counts),
+    return CheckReport(
+        samples=sum(leaf.valid.samples for leaf in ledger.values()),
+        quarantined=quarantine["records"],
+        filtered=sum(verdict["filtered"].values()),
+        warnings=failures(verdict["gates"], "warn", counts),
         # Without published positions nobody can repeat the proof from the version alone.
-        "proof": "positions" if stage.spec.output.positions else "spill",
-        "report": check_report(stage, verdict, counts),
-    }
+        proof="positions" if stage.spec.output.positions else "spill",
+        report=check_report(stage, verdict, counts),
+    )
 
 
 def _write(file: BinaryIO, data: bytes) -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from trainfeed import faults
 from trainfeed.paths import make_folders
 from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._reports import ConvertReport, PublishedBefore
 from trainfeed.pipeline.functions import field_bytes
 from trainfeed.pipeline.plans import PlannedShard
 from trainfeed.pipeline.sorting import (
@@ -38,7 +39,7 @@ __all__ = ["convert"]
 _PART_SCHEMA: Final = pa.schema([SPILL_SCHEMA.field(n) for n in ("source", "offset", "ordinal")])
 
 
-def convert(build: Build, unit: int) -> dict[str, Any]:
+def convert(build: Build, unit: int) -> ConvertReport | PublishedBefore:
     """Write the shards of one task.
 
     Args:
@@ -46,7 +47,7 @@ def convert(build: Build, unit: int) -> dict[str, Any]:
         unit: Index into the plan's ``convert``.
 
     Returns:
-        ``verdict``, ``shards``, ``samples``, ``bytes``.
+        What was written; the verdict is built or published.
 
     Raises:
         QuotaExceededError: The publication root is full.
@@ -54,7 +55,7 @@ def convert(build: Build, unit: int) -> dict[str, Any]:
     return run_stage("convert", build, lambda stage: _convert(stage, unit))
 
 
-def _convert(stage: Stage, unit: int) -> dict[str, Any]:
+def _convert(stage: Stage, unit: int) -> ConvertReport:
     make_folders(stage.folder.staged(stage.plan.plan_id))
     shards = unit_of(stage.plan.convert, unit)
     scratch = stage.spill / f".convert-{unit:05d}"
@@ -71,13 +72,12 @@ def _convert(stage: Stage, unit: int) -> dict[str, Any]:
                 shard = first.model_copy(update={"index": index})
                 entries.append(_write_shard(stage, shard, samples.take(count)))
                 faults.point("convert.after_shard")
-    return {
-        "verdict": "built",
-        "unit": unit,
-        "shards": len(entries),
-        "samples": sum(entry["samples"] for entry in entries),
-        "bytes": sum(entry["bytes"] for entry in entries),
-    }
+    return ConvertReport(
+        unit=unit,
+        shards=len(entries),
+        samples=sum(entry["samples"] for entry in entries),
+        bytes=sum(entry["bytes"] for entry in entries),
+    )
 
 
 def _room_for_samples(spec: DatasetSpec) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from trainfeed.dataset import Leaf, canonical
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import SourceReplacedError
 from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._reports import IngestReport, PublishedBefore
 from trainfeed.pipeline.inputs import check_folder, iter_log, open_source
 from trainfeed.pipeline.plans import (
     PlannedFile,
@@ -33,7 +34,7 @@ from trainfeed.storage import Location
 __all__ = ["ingest"]
 
 
-def ingest(build: Build, unit: int) -> dict[str, Any]:
+def ingest(build: Build, unit: int) -> IngestReport | PublishedBefore:
     """Land the ranges of one task.
 
     Args:
@@ -41,8 +42,7 @@ def ingest(build: Build, unit: int) -> dict[str, Any]:
         unit: Index into the plan's ``ingest``.
 
     Returns:
-        ``verdict`` (built, adopted, verified or published), ``source_reads``, ``records``,
-        ``bytes``.
+        What has landed or was verified; the verdict is built, adopted, verified or published.
 
     Raises:
         SourceReplacedError: The topic is not the one that was planned, or log files are not.
@@ -52,7 +52,7 @@ def ingest(build: Build, unit: int) -> dict[str, Any]:
     return run_stage("ingest", build, lambda stage: _ingest(stage, unit))
 
 
-def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
+def _ingest(stage: Stage, unit: int) -> IngestReport:
     pieces = [stage.plan.ranges[index] for index in unit_of(stage.plan.ingest, unit)]
     if not stage.spec.source.lands:
         return _verify(stage, unit, pieces)
@@ -70,20 +70,20 @@ def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
     for piece, location in missing:
         landed += _land(stage, piece, location)
     total = adopted + landed
-    return {
-        "verdict": "built" if landed.records else "adopted",
-        "unit": unit,
-        "source_reads": landed.records,
-        "records": total.records,
-        "bytes": total.bytes,
-    }
+    return IngestReport(
+        verdict="built" if landed.records else "adopted",
+        unit=unit,
+        source_reads=landed.records,
+        records=total.records,
+        bytes=total.bytes,
+    )
 
 
-def _verify(stage: Stage, unit: int, pieces: list[PlannedRange]) -> dict[str, Any]:
+def _verify(stage: Stage, unit: int, pieces: list[PlannedRange]) -> IngestReport:
     """Log files that later stages read themselves: make sure that they are the planned ones."""
     check_folder(stage, {piece.source for piece in pieces})
     num_bytes = sum(piece.end - piece.start for piece in pieces)
-    return {"verdict": "verified", "unit": unit, "records": 0, "bytes": num_bytes}
+    return IngestReport(verdict="verified", unit=unit, records=0, bytes=num_bytes)
 
 
 def _land(stage: Stage, piece: PlannedRange, location: Location) -> Leaf:

@@ -17,6 +17,7 @@ from trainfeed.dataset import Ledger
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._heap import give_back, return_large_blocks
 from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._reports import PreprocessReport, PublishedBefore
 from trainfeed.pipeline.functions import (
     FunctionJob,
     Lateness,
@@ -41,7 +42,7 @@ from trainfeed.storage import Location
 __all__ = ["preprocess"]
 
 
-def preprocess(build: Build, unit: int) -> dict[str, Any]:
+def preprocess(build: Build, unit: int) -> PreprocessReport | PublishedBefore:
     """Preprocess the records of one split group.
 
     Args:
@@ -49,7 +50,7 @@ def preprocess(build: Build, unit: int) -> dict[str, Any]:
         unit: Index into the plan's ``preprocess``.
 
     Returns:
-        ``verdict``, ``records``, ``samples``, ``quarantined``, ``filtered``, ``runs``.
+        How many records became what; the verdict is built or published.
 
     Raises:
         PreprocessError: The user function raised, returned what the schema forbids, ended its
@@ -60,7 +61,7 @@ def preprocess(build: Build, unit: int) -> dict[str, Any]:
     return run_stage("preprocess", build, lambda stage: _preprocess(stage, unit))
 
 
-def _preprocess(stage: Stage, unit: int) -> dict[str, Any]:
+def _preprocess(stage: Stage, unit: int) -> PreprocessReport:
     ranges = unit_of(stage.plan.preprocess, unit)
     stage.spill.make_dir()
     # A name of this try alone: a slower one of the same task may still be at work.
@@ -77,16 +78,15 @@ def _preprocess(stage: Stage, unit: int) -> dict[str, Any]:
         _remove(stage, target)
     filtered = [leaf.records for part in ledger.values() for leaf in part.filtered.values()]
     records = sum(part.read.records for part in ledger.values())
-    return {
-        "verdict": "built",
-        "unit": unit,
-        "source_reads": 0 if stage.spec.source.lands else records,
-        "records": records,
-        "samples": sum(part.valid.samples for part in ledger.values()),
-        "quarantined": sum(part.quarantined.records for part in ledger.values()),
-        "filtered": sum(filtered),
-        "runs": sum(len(part["runs"]) for part in parts),
-    }
+    return PreprocessReport(
+        unit=unit,
+        source_reads=0 if stage.spec.source.lands else records,
+        records=records,
+        samples=sum(part.valid.samples for part in ledger.values()),
+        quarantined=sum(part.quarantined.records for part in ledger.values()),
+        filtered=sum(filtered),
+        runs=sum(len(part["runs"]) for part in parts),
+    )
 
 
 def _run(stage: Stage, ranges: list[int], target: Location) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Version, lift_skip
@@ -25,6 +25,7 @@ from trainfeed.errors import (
 )
 from trainfeed.paths import read_plain, walk
 from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._reports import PublishReport, StageReport, VersionSummary
 from trainfeed.pipeline.stage import Stage, run_stage
 from trainfeed.pipeline.version import assemble, checked_content
 from trainfeed.storage import posix
@@ -36,12 +37,11 @@ logger = logging.getLogger(__name__)
 _FOLDER_MODE: Final = 0o755
 
 
-def publish(build: Build) -> dict[str, Any]:
+def publish(build: Build) -> PublishReport:
     """Publish what ``check`` let through.
 
     Returns:
-        ``verdict`` (built, or published when the version was there already) and what
-        ``summary`` says of the version.
+        What the version has; the verdict is built, or published when it was there already.
 
     Raises:
         ConflictError: The generation was published from another fingerprint.
@@ -50,16 +50,18 @@ def publish(build: Build) -> dict[str, Any]:
         QuotaExceededError: The publication root is full.
     """
     _mark_training(build)
-    report = run_stage("publish", build, _publish)
+    done = run_stage("publish", build, _publish)
     stage = Stage.open(build)
     version = Version.open(stage.version_path)
     _confirm(stage)
     _point(version)
     _lift(stage)
-    if report["verdict"] == "published":
+    if done.verdict == "published":
         _require_equal(stage, version)
     _clean(stage)
-    return {**report, **summary(version)}
+    return PublishReport(
+        verdict=done.verdict, seconds=done.seconds, version=version.name, summary=summary(version)
+    )
 
 
 def _mark_training(build: Build) -> None:
@@ -71,34 +73,33 @@ def _mark_training(build: Build) -> None:
         marks.begin(build.ref.interval)
 
 
-def summary(version: Version) -> dict[str, Any]:
-    """Return what reports and events say of a version: small JSON, no secrets."""
+def summary(version: Version) -> VersionSummary:
+    """Return what reports and events say of a version."""
     manifest = version.manifest
     shards = [shard for split in manifest.splits.values() for shard in split.shards]
-    return {
-        "dataset": manifest.dataset,
-        "interval": version.path.parent.name,
-        "generation": version.path.name,
-        "fingerprint": manifest.fingerprint,
-        "content_digest": manifest.content_digest,
-        "manifest_sha256": version.manifest_sha256,
-        "samples": manifest.num_samples(),
-        "quarantined": manifest.quarantine["records"],
-        "filtered": sum(manifest.filtered.values()),
-        "shards": len(shards),
-        "bytes": sum(num_bytes for num_bytes, _ in manifest.file_digests().values()),
-    }
+    return VersionSummary(
+        dataset=manifest.dataset,
+        interval=version.path.parent.name,
+        generation=version.path.name,
+        fingerprint=manifest.fingerprint,
+        content_digest=manifest.content_digest,
+        manifest_sha256=version.manifest_sha256,
+        samples=manifest.num_samples(),
+        quarantined=manifest.quarantine["records"],
+        filtered=sum(manifest.filtered.values()),
+        shards=len(shards),
+        bytes=sum(num_bytes for num_bytes, _ in manifest.file_digests().values()),
+    )
 
 
-def _publish(stage: Stage) -> dict[str, Any]:
+def _publish(stage: Stage) -> StageReport:
     staged = stage.folder.staged(stage.plan.plan_id)
     assemble(stage)
     faults.point("publish.after_manifest")
     _seal(staged)
     Version.open(staged).verify()
     faults.point("publish.after_verify")
-    verdict = _commit(stage, staged)
-    return {"verdict": verdict, "version": Version.open(stage.version_path).name}
+    return StageReport(stage="publish", verdict=_commit(stage, staged))
 
 
 def _seal(staged: Path) -> None:

@@ -23,7 +23,7 @@ from trainfeed.errors import (
     SourceReplacedError,
     WindowOpenError,
 )
-from trainfeed.pipeline import Build, PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
@@ -92,7 +92,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def planned(project: LogProject) -> Build:
     report = plan(project.spec, project.interval(), project.env)
-    return Build(project.spec, project.env, PlanRef.from_json(report))
+    return Build(project.spec, project.env, report.ref)
 
 
 def open_for_writing(path: str) -> subprocess.Popen[bytes]:

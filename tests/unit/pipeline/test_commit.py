@@ -57,7 +57,7 @@ def test_a_commit_that_nobody_confirmed_is_no_success_and_the_retry_confirms_it(
     with pytest.raises(CommitUnknownError, match="retry this task: it looks before it acts"):
         publish(where(project, ref))
     assert not pointer(project).exists()
-    assert publish(where(project, ref))["verdict"] == "published"
+    assert publish(where(project, ref)).verdict == "published"
     assert pointer(project).read_text() == "g0001\n"
     project.version().verify()
 
@@ -102,7 +102,7 @@ def test_the_slower_of_two_runs_with_other_bytes_is_told_and_the_published_versi
     first = publish(where(faster, ref))
     with pytest.raises(NonDeterminismError, match="make preprocessing a pure function"):
         publish(where(slower, ref))
-    assert project.version().manifest.content_digest == first["content_digest"]
+    assert project.version().manifest.content_digest == first.summary.content_digest
     project.version().verify()
     assert (Path(slower.env.work) / "spill" / ref.plan_id / "00000.arrow").exists()
 
@@ -123,7 +123,7 @@ def test_the_slower_of_two_runs_with_equal_bytes_adopts_the_version(project):
     slower = beside(project)
     ref = run_until(slower, check)
     project.build()
-    assert publish(where(slower, ref))["verdict"] == "published"
+    assert publish(where(slower, ref)).verdict == "published"
 
 
 def test_a_verdict_that_cannot_be_read_does_not_undo_a_success(project):
@@ -132,7 +132,7 @@ def test_a_verdict_that_cannot_be_read_does_not_undo_a_success(project):
     project.build()
     verdict = Path(slower.env.work) / "spill" / ref.plan_id / "check.json"
     verdict.write_bytes(b"{")
-    assert publish(where(slower, ref))["verdict"] == "published"
+    assert publish(where(slower, ref)).verdict == "published"
 
 
 def test_a_version_can_be_read_by_other_accounts_whatever_the_umask(project):
@@ -162,14 +162,14 @@ def test_a_reason_counts_once_and_that_is_said(project):
     project.build()
     project.build(rebuild="damaged")
     interval = project.interval()
-    assert "note" not in plan(project.spec, interval, project.env)
+    assert plan(project.spec, interval, project.env).note is None
     planned = plan(project.spec, interval, project.env, rebuild="damaged")
-    assert planned["verdict"] == "identical"
-    assert "g0002 was built for this reason already" in planned["note"]
+    assert planned.verdict == "identical"
+    assert "g0002 was built for this reason already" in planned.note
     report = project.build(rebuild="damaged")
-    assert (report["verdict"], report["note"]) == ("identical", planned["note"])
+    assert (report["verdict"], report["note"]) == ("identical", planned.note)
     (line,) = describe(dry_run(project.spec, interval, project.env, rebuild="damaged"))
-    assert line.endswith(planned["note"])
+    assert line.endswith(planned.note)
     assert project.build(rebuild="damaged on 2024-04-01")["generation"] == "g0003"
 
 
@@ -177,7 +177,7 @@ def test_a_plan_of_what_has_landed_reads_no_landing_file(project, monkeypatch):
     ref = run_until(project, ingest)
     monkeypatch.setattr("trainfeed.pipeline.plans._landed_ranges.landed_leaf", lambda *_: 1 / 0)
     again = plan(project.spec, project.interval(), project.env)
-    assert again["plan_id"] == ref.plan_id
+    assert again.ref == ref
 
 
 def test_a_landing_file_is_looked_at_once(project, monkeypatch):
@@ -192,5 +192,5 @@ def test_a_landing_file_is_looked_at_once(project, monkeypatch):
         return read(self, index)
 
     monkeypatch.setattr(LandingFile, "read_batch", counted)
-    assert ingest(where(project, ref), 0)["verdict"] == "adopted"
+    assert ingest(where(project, ref), 0).verdict == "adopted"
     assert len(batches) == len({(id(file), index) for file, index in batches}) > 0

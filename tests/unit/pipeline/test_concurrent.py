@@ -19,7 +19,7 @@ from trainfeed.errors import (
     NonDeterminismError,
     WindowOpenError,
 )
-from trainfeed.pipeline import Build, PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
@@ -30,7 +30,7 @@ from trainfeed.pipeline.publish import publish
 
 def run_until(project, last):
     """Run the stages up to and with ``last``; return the plan's reference."""
-    ref = PlanRef.from_json(plan(project.spec, project.interval(), project.env))
+    ref = plan(project.spec, project.interval(), project.env).ref
     where = Build(project.spec, project.env, ref)
     for stage in (ingest, preprocess, convert):
         stage(where, 0)
@@ -61,8 +61,8 @@ def test_every_stage_of_a_published_plan_returns_at_once(project):
         check(where),
         publish(where),
     ):
-        assert report["verdict"] == "published"
-        assert report["source_reads"] == 0
+        assert report.verdict == "published"
+        assert report.source_reads == 0
     assert not (project.path / "work" / "spill" / ref.plan_id).exists()
     assert not project.folder.staged(ref.plan_id).exists()
 
@@ -173,7 +173,7 @@ def test_a_package_without_a_file_of_its_own_is_installed_all_the_same(project, 
     monkeypatch.syspath_prepend(str(home))
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(home))
     project.edit("def clicks", "import spread.inner\n\n\ndef clicks", "preprocess.py")
-    assert plan(project.spec, project.interval(), project.env)["verdict"] == "build"
+    assert plan(project.spec, project.interval(), project.env).verdict == "build"
 
 
 def test_a_package_that_is_partly_elsewhere_is_refused(project, monkeypatch):

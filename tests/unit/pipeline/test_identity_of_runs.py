@@ -36,7 +36,7 @@ from trainfeed.readers import open_dataset
 
 def planned(project, **request):
     made = plan(project.spec, project.interval(), project.env, **request)
-    return Build(project.spec, project.env, PlanRef.from_json(made))
+    return Build(project.spec, project.env, made.ref)
 
 
 def test_a_spec_that_changes_between_two_tasks_stops_the_run(project):
@@ -305,7 +305,7 @@ def test_a_second_check_does_not_take_the_verdict_from_a_run_that_publishes(proj
         patch.setattr("trainfeed.pipeline.check._spill_trailers", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             check(where)
-    assert publish(where)["verdict"] == "built"
+    assert publish(where).verdict == "built"
 
 
 @pytest.mark.parametrize("statement", ["raise SystemExit(0)", "import sys; sys.exit(3)"])
@@ -420,7 +420,7 @@ def test_positions_may_be_left_out_and_the_report_says_where_the_proof_ends(proj
     where = planned(project)
     for stage in (ingest, preprocess, convert):
         stage(where, 0)
-    assert check(where)["proof"] == "spill"
+    assert check(where).proof == "spill"
     publish(where)
     assert not (project.version().path / "POSITIONS.arrow").exists()
     assert list(open_dataset(project.version().path, split="train").reader()())
@@ -435,4 +435,4 @@ def test_a_damaged_landing_file_between_two_tasks_says_what_to_do(project):
     landed.write_bytes(data)
     with pytest.raises((ChecksumError, FormatError), match="clear the run from ingest on"):
         preprocess(where, 0)
-    assert ingest(where, 0)["source_reads"] > 0
+    assert ingest(where, 0).source_reads > 0

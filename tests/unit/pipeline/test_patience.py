@@ -8,7 +8,7 @@ import pytest
 import trainfeed.pipeline.ingest as ingest_stage
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from trainfeed.errors import NotFoundError, StorageError
-from trainfeed.pipeline import Build, PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
@@ -30,7 +30,7 @@ def pauses(monkeypatch):
 
 
 def planned(project):
-    return PlanRef.from_json(plan(project.spec, project.interval(), project.env))
+    return plan(project.spec, project.interval(), project.env).ref
 
 
 def fail_first(monkeypatch, error, times):

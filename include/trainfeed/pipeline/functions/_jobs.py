@@ -9,6 +9,7 @@ from typing import Any
 
 from trainfeed.errors import StorageError
 from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._reports import StageReport
 from trainfeed.pipeline.functions._deaths import where
 from trainfeed.pipeline.functions._group import Group
 from trainfeed.pipeline.functions._user_function import UserFunction
@@ -19,7 +20,7 @@ from trainfeed.storage import Location, posix
 
 __all__ = ["FunctionJob", "StageJob"]
 
-_Run = Callable[[Build, int], dict[str, Any]]
+_Run = Callable[[Build, int], StageReport]
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class StageJob:
         """Stage and task."""
         return f"{self.stage.__name__} {self.unit}"
 
-    def run(self, desk: Desk) -> dict[str, Any]:  # noqa: ARG002 - a job's signature
+    def run(self, desk: Desk) -> StageReport:  # noqa: ARG002 - a job's signature
         """Return what the stage reports."""
         return self.stage(self.build, self.unit)
 

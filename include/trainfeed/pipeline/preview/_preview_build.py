@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.errors import ConfigError
-from trainfeed.pipeline._ref import Build, PlanRef
+from trainfeed.errors import ConfigError, LogsMissingError
+from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._reports import SkipReport
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
@@ -73,10 +74,11 @@ def preview(
         if spec.source.logs is not None:
             place = with_log_heads(spec, interval, place, Path(work, "logs"), limit)
         planned = plan(spec, interval, place, allow_gap=allow_gap, checks_space=False)
-        ref = PlanRef.from_json(planned)
+        if isinstance(planned, SkipReport):
+            raise LogsMissingError(planned.note)
         folder = DatasetFolder(Path(place.root), spec.name)
-        _shorten(folder, load_plan(folder, ref), limit)
-        build = Build(spec, place, ref)
+        build = Build(spec, place, planned.ref)
+        _shorten(folder, load_plan(folder, build.ref), limit)
         for stage in (ingest, preprocess, convert):
             stage(build, 0)
         check(build)

@@ -17,7 +17,7 @@ def full(
 ) -> QuotaExceededError:
     """Return the error of a build, for the one of the file that did not fit."""
     places = space(spec, plan, env, landed_bytes(spec, plan, env))
-    lines = [_line(each["place"], each["needed_bytes"], each["free_bytes"]) for each in places]
+    lines = [_line(each.place, each.needed_bytes, each.free_bytes) for each in places]
     work = _line("work", None, Location.parse(env.work).free_bytes())
     landing = "landing files of this run, " if spec.source.lands else ""
     return QuotaExceededError(

@@ -10,9 +10,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from trainfeed import faults
 from trainfeed.config import Environment
@@ -26,6 +26,7 @@ from trainfeed.errors import (
     TrainFeedError,
 )
 from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._reports import PublishedBefore, StageReport
 from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan, told_changes
 from trainfeed.pipeline.stage._full import full
 from trainfeed.pipeline.stage._what_is_kept import kept
@@ -41,6 +42,7 @@ _SPILL: Final = "spill"
 # A NameNode or DataNode that is started again is back within some seconds.
 _PAUSES_S: Final = (1, 2, 4, 8)
 _Unit = TypeVar("_Unit")
+_Report = TypeVar("_Report", bound=StageReport)
 
 
 @dataclass(frozen=True)
@@ -159,29 +161,26 @@ def unit_of(units: Sequence[_Unit], unit: int) -> _Unit:
 def run_stage(
     name: str,
     build: Build,
-    work: Callable[[Stage], dict[str, Any]],
-) -> dict[str, Any]:
+    work: Callable[[Stage], _Report],
+) -> _Report | PublishedBefore:
     """Do ``work`` unless the plan is published, and report what was done.
 
     Args:
         name: The stage, for reports and logs.
         build: The build.
-        work: Gets the opened stage, returns what the report says besides stage and seconds.
-
-    Returns:
-        Small JSON: ``stage``, ``verdict``, ``source_reads``, ``seconds`` and what ``work`` said.
+        work: Gets the opened stage, returns the report, whose ``seconds`` are filled in here.
     """
     started = time.perf_counter()
     stage = Stage.open(build)
-    report = _published(stage)
+    report: _Report | PublishedBefore | None = _published(stage, name)
     if report is not None:
         logger.info("%s %s: nothing to do, published before", name, _version_name(stage))
     else:
         report = _attempt(stage, name, work)
         logger.info(
-            "%s %s: %s in %.1f s", name, _version_name(stage), report["verdict"], _since(started)
+            "%s %s: %s in %.1f s", name, _version_name(stage), report.verdict, _since(started)
         )
-    return {"stage": name, "source_reads": 0, "seconds": _since(started), **report}
+    return replace(report, seconds=_since(started))
 
 
 def _version_name(stage: Stage) -> str:
@@ -192,7 +191,9 @@ def _since(started: float) -> float:
     return round(time.perf_counter() - started, 3)
 
 
-def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -> dict[str, Any]:
+def _attempt(
+    stage: Stage, name: str, work: Callable[[Stage], _Report]
+) -> _Report | PublishedBefore:
     stage.check_code()
     faults.point(f"{name}.start")
     try:
@@ -202,7 +203,7 @@ def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -
         raise
     except TrainFeedError as error:
         # Another run may have published this plan meanwhile and taken the staging folder along.
-        if report := _published(stage):
+        if report := _published(stage, name):
             logger.info("%s gave way to a version published meanwhile: %s", name, error)
             return report
         if isinstance(error, QuotaExceededError):
@@ -210,7 +211,7 @@ def _attempt(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -
         raise
 
 
-def _patiently(stage: Stage, name: str, work: Callable[[Stage], dict[str, Any]]) -> dict[str, Any]:
+def _patiently(stage: Stage, name: str, work: Callable[[Stage], _Report]) -> _Report:
     """Do the work, again after a pause while a server of a file system restarts."""
     for pause_s in (*_PAUSES_S, None):
         try:
@@ -228,6 +229,6 @@ def _pause(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def _published(stage: Stage) -> dict[str, Any] | None:
+def _published(stage: Stage, name: str) -> PublishedBefore | None:
     version = stage.published()
-    return None if version is None else {"verdict": "published", "version": version.name}
+    return None if version is None else PublishedBefore(stage=name, version=version.name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
@@ -18,7 +18,7 @@ from trainfeed.pipeline.plans import Plan, landing_file
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
-__all__ = ["Experience", "landed_bytes", "require_space", "space"]
+__all__ = ["Experience", "Space", "landed_bytes", "require_space", "space"]
 
 # What a version costs besides its records counts for little in one that is not much smaller.
 _MAX_FACTOR: Final = 20
@@ -77,6 +77,23 @@ class Experience:
         return cls(version.name, positions, read / positions, written / positions)
 
 
+@dataclass(frozen=True)
+class Space:
+    """What a build takes of a place, and what is free there.
+
+    Attributes:
+        place: landing or root.
+        uri: Where the place is.
+        needed_bytes: About how many bytes the build writes there; None where that is unknown.
+        free_bytes: How many bytes are free; None where the place does not tell.
+    """
+
+    place: str
+    uri: str
+    needed_bytes: int | None
+    free_bytes: int | None
+
+
 def landed_bytes(spec: DatasetSpec, plan: Plan, env: Environment) -> dict[int, int]:
     """Return the size of the landing files that are there already, by index of their range."""
     sizes: dict[int, int] = {}
@@ -92,7 +109,7 @@ def landed_bytes(spec: DatasetSpec, plan: Plan, env: Environment) -> dict[int, i
 
 def space(
     spec: DatasetSpec, plan: Plan, env: Environment, landed: Mapping[int, int]
-) -> list[dict[str, Any]]:
+) -> list[Space]:
     """Return what a build takes of each place, and what is free there.
 
     Args:
@@ -100,9 +117,6 @@ def space(
         plan: What will be built.
         env: Where things are.
         landed: As ``landed_bytes`` gives it.
-
-    Returns:
-        Per place ``place``, ``uri``, ``needed_bytes`` and ``free_bytes``, both None when unknown.
     """
     experience = Experience.for_plan(plan, env.root)
     missing = [piece for index, piece in enumerate(plan.ranges) if index not in landed]
@@ -116,12 +130,7 @@ def space(
     if experience is not None:
         root = round(positions * experience.published_bytes)
     return [
-        {
-            "place": place,
-            "uri": uri,
-            "needed_bytes": needed,
-            "free_bytes": _free_bytes(uri),
-        }
+        Space(place, uri, needed, _free_bytes(uri))
         for place, uri, needed in (("landing", env.landing, landing), ("root", env.root, root))
     ]
 
@@ -133,10 +142,10 @@ def require_space(spec: DatasetSpec, plan: Plan, env: Environment) -> None:
         QuotaExceededError: A place has less free space than the build is known to need.
     """
     for place in space(spec, plan, env, landed_bytes(spec, plan, env)):
-        needed, free = place["needed_bytes"], place["free_bytes"]
+        needed, free = place.needed_bytes, place.free_bytes
         if needed is not None and free is not None and needed > free:
             raise QuotaExceededError(
-                f"expected about {needed} bytes of space in {place['uri']} ({place['place']}),"
+                f"expected about {needed} bytes of space in {place.uri} ({place.place}),"
                 f" going by the newest version of {plan.dataset!r}, got {free} bytes free;"
                 " nothing was read or written but the plan; make room, then run the build again"
             )

@@ -76,7 +76,7 @@ def _end_as_child(desk: Desk, report: tuple[str, Any]) -> NoReturn:
     os._exit(1)
 
 
-def _report(job: Job, desk: Desk) -> tuple[str, Any]:
+def _report(job: Job[object], desk: Desk) -> tuple[str, Any]:
     """Return ``done`` and what was made, ``error`` and the error, or ``bug`` and a traceback."""
     desk.place.begin(NOWHERE)
     try:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from trainfeed.memory_group import KillCount
 from trainfeed.pipeline.workers._worker_process import WorkerProcess
@@ -32,6 +32,7 @@ __all__ = ["Death", "WorkerLimits", "rest_workers", "run_jobs", "start_workers",
 
 _POLL_S: Final = 0.1
 _MAX_IDLE: Final = 8
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ class Death(Exception):  # noqa: N818 - what happened, to be told with the names
 
 
 def run_jobs(
-    jobs: Sequence[Job], limits: WorkerLimits, on_piece: Callable[[int], object]
-) -> list[dict[str, Any]]:
+    jobs: Sequence[Job[_Result]], limits: WorkerLimits, on_piece: Callable[[int], object]
+) -> list[_Result]:
     """Run every job in a worker of its own, all at once.
 
     Args:
@@ -99,7 +100,7 @@ def run_jobs(
                 worker.submit(job)
             except OSError:
                 raise _death(worker, kills) from None
-        return _Watch(workers, limits, on_piece, kills).results()
+        return _Watch[_Result](workers, limits, on_piece, kills).results()
 
 
 def start_workers(count: int) -> None:
@@ -131,7 +132,7 @@ def stop_workers(*, busy: bool = False) -> None:
         worker.kill()
 
 
-class _Watch:
+class _Watch(Generic[_Result]):
     """Waits for the reports of workers, and for what they may not do."""
 
     def __init__(
@@ -145,11 +146,11 @@ class _Watch:
         self._limits = limits
         self._on_piece = on_piece
         self._kills = kills
-        self._results: dict[int, dict[str, Any]] = {}
+        self._results: dict[int, _Result] = {}
         # From when on a worker is at it: starting a process is not the function's time.
         self._deadlines: dict[int, float] = {}
 
-    def results(self) -> list[dict[str, Any]]:
+    def results(self) -> list[_Result]:
         """Return what the jobs have made."""
         with selectors.DefaultSelector() as selector:
             for number, worker in enumerate(self._workers):

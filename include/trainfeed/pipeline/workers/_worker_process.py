@@ -111,7 +111,7 @@ class WorkerProcess:
         # It may not have ended yet when it was told to.
         return not self._ends and not self._has_ended()
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Job[object]) -> None:
         """Send a job; one at a time.
 
         Raises:

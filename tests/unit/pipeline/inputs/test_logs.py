@@ -17,7 +17,7 @@ from trainfeed.errors import (
     SourceReplacedError,
     WindowOpenError,
 )
-from trainfeed.pipeline import Build, PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.inputs._reading import PieceReader
@@ -38,7 +38,7 @@ def project(tmp_path):
 
 def planned(project):
     report = plan(project.spec, project.interval(), project.env)
-    return Build(project.spec, project.env, PlanRef.from_json(report))
+    return Build(project.spec, project.env, report.ref)
 
 
 def ranges(project):
@@ -317,11 +317,11 @@ def test_what_has_landed_needs_its_logs_no_more(project):
     undisturbed.build()
     project.edit("split_bytes: 64MiB", "land: true")
     where = planned(project)
-    assert ingest(where, 0)["verdict"] == "built"
+    assert ingest(where, 0).verdict == "built"
     shutil.rmtree(project.logs)
     report = ingest(where, 0)
-    assert (report["verdict"], report["source_reads"], report["records"]) == ("adopted", 0, 220)
-    assert preprocess(where, 0)["source_reads"] == 0
+    assert (report.verdict, report.source_reads, report.records) == ("adopted", 0, 220)
+    assert preprocess(where, 0).source_reads == 0
     convert(where, 0)
     staged = sorted(p.name for p in project.folder.staged(where.ref.plan_id).iterdir())
     assert any(name.startswith("clicks-train-") for name in staged)
@@ -335,8 +335,8 @@ def test_a_torn_landing_file_is_landed_anew(project):
     assert len(landed) == 3
     landed[0].write_bytes(landed[0].read_bytes()[:-20])
     report = ingest(where, 0)
-    assert report["verdict"] == "built"
-    assert 0 < report["source_reads"] < report["records"] == 220
+    assert report.verdict == "built"
+    assert 0 < report.source_reads < report.records == 220
 
 
 def test_a_file_that_does_not_decompress_stops_the_build_until_it_is_replaced(project):

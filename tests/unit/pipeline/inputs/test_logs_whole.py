@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from trainfeed.errors import FormatError, SourceReplacedError, WindowOpenError
-from trainfeed.pipeline import Build, PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans._plan_file import load_plan
@@ -22,7 +22,7 @@ def project(tmp_path):
 
 def planned(project):
     report = plan(project.spec, project.interval(), project.env)
-    return Build(project.spec, project.env, PlanRef.from_json(report))
+    return Build(project.spec, project.env, report.ref)
 
 
 @pytest.mark.parametrize("name", ["part-1.txt.gz", "part-2.txt.zst"])

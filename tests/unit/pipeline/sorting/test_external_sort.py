@@ -10,7 +10,7 @@ import pytest
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from tests.unit.pipeline.test_kill import EXTERNAL_POINTS, command
 from trainfeed.errors import ChecksumError, FormatError
-from trainfeed.pipeline import Build, PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans._plan_file import PlannedShard, load_plan
@@ -41,7 +41,7 @@ def shards(version):
 
 def planned(project):
     made = plan(project.spec, project.interval(), project.env)
-    where = Build(project.spec, project.env, PlanRef.from_json(made))
+    where = Build(project.spec, project.env, made.ref)
     ingest(where, 0)
     return where
 
@@ -51,7 +51,7 @@ def test_many_runs_give_the_bytes_of_one(project):
     small = project.elsewhere("small")
     small.edit("seed: 7", SMALL)
     where = planned(small)
-    assert preprocess(where, 0)["runs"] > 4
+    assert preprocess(where, 0).runs > 4
     small.build()
     assert shards(small.version()) == shards(project.version())
     assert small.version().manifest.ledger == project.version().manifest.ledger
@@ -62,7 +62,7 @@ def test_runs_of_several_processes_give_the_bytes_of_one(project):
     small = project.elsewhere("small")
     small.edit("seed: 7", SMALL.replace("1MiB", "2MiB, processes: 3"))
     where = planned(small)
-    assert preprocess(where, 0)["runs"] > 3
+    assert preprocess(where, 0).runs > 3
     small.build()
     assert shards(small.version()) == shards(project.version())
 

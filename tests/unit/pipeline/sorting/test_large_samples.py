@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from trainfeed.errors import MemoryLimitError, PreprocessError
-from trainfeed.pipeline import Build, PlanRef, local
+from trainfeed.pipeline import Build, local
 from trainfeed.pipeline._parallel import run_units
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.functions._sample_limits import BatchSize, SampleLimits, fitting_processes
@@ -72,7 +72,7 @@ def planned(project):
     where = Build(
         project.spec,
         project.env,
-        PlanRef.from_json(plan(project.spec, project.interval(), project.env)),
+        plan(project.spec, project.interval(), project.env).ref,
     )
     for unit in range(len(load_plan(project.folder, where.ref).ingest)):
         ingest(where, unit)
@@ -121,7 +121,7 @@ def test_a_worker_keeps_to_its_memory_whatever_small_records_become(project, no_
     sized(project, [100_000] * 1500, memory=memory, code=code)
     if code is BATCH_CODE:
         project.edit("input: record", "input: batch")
-    assert preprocess(planned(project), 0)["runs"] > 5
+    assert preprocess(planned(project), 0).runs > 5
 
 
 def test_processes_are_as_many_as_have_room_for_a_sample(project):
@@ -187,13 +187,13 @@ def test_processes_are_as_many_as_have_room_for_the_fields(project):
 
 def test_many_samples_of_one_record_are_sorted_in_runs(project):
     sized(project, [50_000], copies=100)
-    assert preprocess(planned(project), 0)["runs"] > 20
+    assert preprocess(planned(project), 0).runs > 20
 
 
 def test_a_run_takes_a_sixth_of_the_memory(project):
     """Of 1 MiB that is three samples of 50,000 bytes, which come in blocks of two."""
     sized(project, [50_000], copies=100)
-    assert preprocess(planned(project), 0)["runs"] == 50
+    assert preprocess(planned(project), 0).runs == 50
 
 
 HOLES = """

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from trainfeed.errors import CodeChangedError, ConflictError, QuotaExceededError
-from trainfeed.pipeline import Build, PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preview import dry_run
 from trainfeed.pipeline.stage._run_stage import run_stage
@@ -83,7 +83,7 @@ def test_the_code_is_kept_for_the_account_that_builds(project):
 
 
 def planned(project):
-    return PlanRef.from_json(plan(project.spec, project.interval(), project.env))
+    return plan(project.spec, project.interval(), project.env).ref
 
 
 def test_a_code_change_in_the_middle_of_a_run_is_shown(project):
@@ -95,7 +95,7 @@ def test_a_code_change_in_the_middle_of_a_run_is_shown(project):
 
 def test_a_full_disk_says_what_was_kept_what_is_needed_and_what_is_free(project):
     project.build()
-    ref = PlanRef.from_json(plan(project.spec, project.interval("2024-03-02"), project.env))
+    ref = plan(project.spec, project.interval("2024-03-02"), project.env).ref
 
     def work(stage):
         raise OSError(errno.ENOSPC, "No space left on device")
