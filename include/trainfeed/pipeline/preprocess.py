@@ -10,17 +10,17 @@ from __future__ import annotations
 import uuid
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from trainfeed import faults
-from trainfeed.dataset import Ledger
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._heap import give_back, return_large_blocks
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._reports import PreprocessReport, PublishedBefore
 from trainfeed.pipeline.functions import (
     FunctionJob,
-    Lateness,
+    PreparedPart,
+    RecordAccount,
     batch_bytes_of,
     explain,
     fitting_processes,
@@ -69,13 +69,14 @@ def _preprocess(stage: Stage, unit: int) -> PreprocessReport:
     try:
         parts = _run(stage, ranges, target)
         faults.point("preprocess.after_runs")
-        ledger = Ledger.total(Ledger.from_json(part["account"]["ledger"]) for part in parts)
+        account = RecordAccount.total([part.account for part in parts])
         _settle_quarantine(stage, unit, parts)
         faults.point("preprocess.before_spill")
-        _settle_spill(stage, unit, parts, ledger, target)
+        _settle_spill(stage, unit, parts, account, target)
         faults.point("preprocess.after_spill")
     finally:
         _remove(stage, target)
+    ledger = account.ledger
     filtered = [leaf.records for part in ledger.values() for leaf in part.filtered.values()]
     records = sum(part.read.records for part in ledger.values())
     return PreprocessReport(
@@ -85,11 +86,11 @@ def _preprocess(stage: Stage, unit: int) -> PreprocessReport:
         samples=sum(part.valid.samples for part in ledger.values()),
         quarantined=sum(part.quarantined.records for part in ledger.values()),
         filtered=sum(filtered),
-        runs=sum(len(part["runs"]) for part in parts),
+        runs=sum(len(part.runs) for part in parts),
     )
 
 
-def _run(stage: Stage, ranges: list[int], target: Location) -> list[dict[str, Any]]:
+def _run(stage: Stage, ranges: list[int], target: Location) -> list[PreparedPart]:
     """Share the ranges out among workers; return what they have made, in order of ranges."""
     resources = stage.spec.resources
     shares = _shares(stage, ranges, fitting_processes(stage.spec))
@@ -124,16 +125,16 @@ def _shares(stage: Stage, ranges: list[int], processes: int) -> list[list[int]]:
     return [share for share in shares if share] or [[]]
 
 
-def _settle_quarantine(stage: Stage, unit: int, parts: list[dict[str, Any]]) -> None:
+def _settle_quarantine(stage: Stage, unit: int, parts: list[PreparedPart]) -> None:
     """Give the quarantined records of all parts, which follow one another, their file.
 
     Raises:
         MemoryLimitError: Together there are too many, as there would be in one part.
     """
-    kept_bytes = sum(part["kept_bytes"] for part in parts)
+    kept_bytes = sum(part.kept_bytes for part in parts)
     require_bounded(kept_bytes, stage.spec.resources.task_memory_bytes)
     target = stage.quarantine_file(unit)
-    names = [name for part in parts for name in part["quarantine"]]
+    names = [name for part in parts for name in part.quarantine]
     if len(names) == 1:
         (stage.spill / names[0]).replace(target)
         return
@@ -150,22 +151,17 @@ def _write_quarantine(stage: Stage, names: list[str], file: BinaryIO) -> None:
 
 
 def _settle_spill(
-    stage: Stage, unit: int, parts: list[dict[str, Any]], ledger: Ledger, scratch: Location
+    stage: Stage, unit: int, parts: list[PreparedPart], account: RecordAccount, scratch: Location
 ) -> None:
     """Give the samples of all parts their file; several runs are merged."""
     target = stage.spill_file(unit)
-    names = [name for part in parts for name in part["runs"]]
+    names = [name for part in parts for name in part.runs]
     if len(names) == 1:
         (stage.spill / names[0]).replace(target)
         return
     # Workers keep memory for their next job, and what they have sorted is merged here.
     rest_workers()
     return_large_blocks()
-    account = {
-        "ledger": ledger.to_json(),
-        "late": _late(parts),
-        "ranges": stage.plan.preprocess[unit],
-    }
     with ExitStack() as stack:
         files = []
         for name in names:
@@ -182,7 +178,7 @@ def _write_merged(
     files: list[ArrowWithTrailer],
     file: BinaryIO,
     merge: Merge,
-    account: dict[str, Any],
+    account: RecordAccount,
 ) -> None:
     edges = [run.trailer.pop("rows") for run in files]
     rows = _merged_rows(stage.plan.splits, edges)
@@ -199,7 +195,7 @@ def _write_merged(
         for block in merge.blocks(runs):
             writer.write(block)
             faults.point("preprocess.after_merged_block")
-    writer.close({"rows": rows, **account})
+    writer.close({"rows": rows, **account.to_json()})
 
 
 def _merged_rows(splits: list[str], edges: list[dict[str, list[int]]]) -> dict[str, list[int]]:
@@ -214,15 +210,6 @@ def _merged_rows(splits: list[str], edges: list[dict[str, list[int]]]) -> dict[s
         rows[split] = [first + count for count in before]
         first = rows[split][-1]
     return rows
-
-
-def _late(parts: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """Add up what the parts counted of late records, by source."""
-    result: dict[str, Lateness] = {}
-    for part in parts:
-        for source, counts in part["account"]["late"].items():
-            result[source] = result.get(source, Lateness()) + Lateness(**counts)
-    return {source: late.to_json() for source, late in result.items()}
 
 
 def _remove(stage: Stage, target: Location) -> None:

@@ -12,6 +12,7 @@ from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._reports import StageReport
 from trainfeed.pipeline.functions._deaths import where
 from trainfeed.pipeline.functions._group import Group
+from trainfeed.pipeline.functions._prepared_part import PreparedPart
 from trainfeed.pipeline.functions._user_function import UserFunction
 from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.stage import Stage
@@ -44,8 +45,8 @@ class FunctionJob:
         """The function."""
         return self.build.spec.preprocess.function
 
-    def run(self, desk: Desk) -> dict[str, Any]:
-        """Return ``runs``, ``quarantine`` and ``account``, as ``Group.finish`` does."""
+    def run(self, desk: Desk) -> PreparedPart:
+        """Return what was made of the ranges, as ``Group.finish`` does."""
         stage = Stage.open(self.build)
         stage.check_code()
         with posix.map_errors(stage.folder.path):
