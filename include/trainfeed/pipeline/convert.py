@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import pairwise
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 
 from trainfeed import faults
+from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.paths import make_folders
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._reports import ConvertReport, PublishedBefore
@@ -31,7 +32,7 @@ from trainfeed.pipeline.sorting import (
     first_shards,
 )
 from trainfeed.pipeline.stage import Stage, StagedFile, run_stage, unit_of
-from trainfeed.pipeline.version import ShardWriter
+from trainfeed.pipeline.version import ShardPart, ShardWriter
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["convert"]
@@ -75,8 +76,8 @@ def _convert(stage: Stage, unit: int) -> ConvertReport:
     return ConvertReport(
         unit=unit,
         shards=len(entries),
-        samples=sum(entry["samples"] for entry in entries),
-        bytes=sum(entry["bytes"] for entry in entries),
+        samples=sum(entry.samples for entry in entries),
+        bytes=sum(entry.bytes for entry in entries),
     )
 
 
@@ -134,40 +135,40 @@ class _Samples:
             yield table
 
 
-def _write_shard(stage: Stage, shard: PlannedShard, blocks: Iterator[pa.Table]) -> dict[str, Any]:
+def _write_shard(stage: Stage, shard: PlannedShard, blocks: Iterator[pa.Table]) -> ShardEntry:
     """Write a shard, and the file of its positions beside: there is no room for all of them."""
-    entry: dict[str, Any] = {}
+    written: list[ShardEntry] = []
 
     def write(file: BinaryIO) -> None:
-        part = TrailerWriter(file, _PART_SCHEMA)
-        writer = _write_samples(stage, shard, blocks, part, entry)
-        part.close({"shard": entry, **writer.account()})
+        positions = TrailerWriter(file, _PART_SCHEMA)
+        part = _write_samples(stage, shard, blocks, positions)
+        positions.close(part.to_json())
+        written.append(part.entry)
 
     stage.part_file(shard).write_atomic(write)
-    return entry
+    return written[-1]
 
 
 def _write_samples(
     stage: Stage,
     shard: PlannedShard,
     blocks: Iterator[pa.Table],
-    part: TrailerWriter,
-    entry: dict[str, Any],
-) -> ShardWriter:
+    positions: TrailerWriter,
+) -> ShardPart:
     name = stage.plan.shard_name(shard)
     with StagedFile(stage.folder, stage.plan.plan_id, name, mode=0o444) as file:
         writer = ShardWriter(stage, file)
         for block in blocks:
             writer.write(block[RECORD])
-            part.write(block.select(_PART_SCHEMA.names))
+            positions.write(block.select(_PART_SCHEMA.names))
             faults.point("convert.after_block")
         writer.close()
         faults.point("convert.before_sync")
-    entry |= {
-        "name": name,
-        "bytes": file.num_bytes,
-        "samples": writer.num_samples,
-        "sha256": file.sha256,
-        "records_sha256": writer.records_sha256,
-    }
-    return writer
+    entry = ShardEntry(
+        name=name,
+        bytes=file.num_bytes,
+        samples=writer.num_samples,
+        sha256=file.sha256,
+        records_sha256=writer.records_sha256,
+    )
+    return writer.part(entry)

@@ -60,7 +60,7 @@ class RecordAccount:
                 {source: Lateness.from_json(counts) for source, counts in _items(late)},
                 [_index(each) for each in cast("list[object]", ranges)],
             )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
             raise FormatError(
                 f"expected the account of records in the trailer of a spill file: {error!r};"
                 " nothing was published; build the interval again (in Airflow: clear the run from"

@@ -6,7 +6,7 @@ first of each kind are in it, and how many there are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Final
 from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline.quarantine import Reason, plain, quarantine_of_version, turned_down
-from trainfeed.pipeline.version._gates import Counts, because
+from trainfeed.pipeline.version._gates import Counts, FieldFacts, GateResult, because
 from trainfeed.pipeline.version._totals import total_statistics
 
 __all__ = ["version_report"]
@@ -47,16 +47,15 @@ def version_report(version: Version, folder: DatasetFolder) -> dict[str, Any]:
     """
     manifest = version.manifest
     statistics = total_statistics(version)
-    counts = _counts(manifest, statistics)
+    gates = [GateResult.from_json(gate) for gate in manifest.gates[:_MOST_GATES]]
+    counts = _counts(manifest, gates, statistics)
     return {
         "version": _identity(version),
         "counts": counts.to_json(),
         "splits": {name: split.samples for name, split in manifest.splits.items()},
         "reasons": [reason.to_json() for reason in _reasons(version)],
         "filtered": _first(manifest.filtered, _MOST_REASONS),
-        "gates": [
-            {**gate, "because": because(gate, counts)} for gate in manifest.gates[:_MOST_GATES]
-        ],
+        "gates": [{**gate.to_json(), "because": because(gate, counts)} for gate in gates],
         "late": manifest.late,
         "sources": list(islice(map(_source, *_items(manifest)), _MOST_SOURCES)),
         "gaps": [str(gap) for gap in manifest.gaps[:_MOST_SOURCES]],
@@ -92,13 +91,19 @@ def _identity(version: Version) -> dict[str, Any]:
     }
 
 
-def _counts(manifest: Manifest, statistics: Mapping[str, Any]) -> Counts:
+def _counts(
+    manifest: Manifest, gates: Sequence[GateResult], statistics: Mapping[str, Mapping[str, object]]
+) -> Counts:
     return Counts(
         read=sum(leaf["read"]["records"] for leaf in manifest.ledger.values()),
         quarantined=manifest.quarantine["records"],
         samples=manifest.num_samples(),
         late=manifest.late.get("refused", 0),
-        statistics=statistics,
+        fields={
+            gate.field: FieldFacts.of(statistics[gate.field])
+            for gate in gates
+            if gate.field is not None
+        },
         filtered=sum(manifest.filtered.values()),
     )
 
