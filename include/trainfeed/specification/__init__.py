@@ -13,18 +13,17 @@ from trainfeed.specification._dataset_part import (
     RetentionSpec,
     TrainSpec,
 )
-from trainfeed.specification._fingerprint import fingerprint_fields
 from trainfeed.specification._json_schema import json_schema, json_schema_text
 from trainfeed.specification._load import (
     SPEC_FILE,
     load_spec,
     load_specs,
+    read_module,
     spec_folders,
     spec_or_error,
 )
 from trainfeed.specification._logs import LogsSourceSpec, expand_path, logs_root
-from trainfeed.specification._model import DatasetSpec
-from trainfeed.specification._modules import read_module
+from trainfeed.specification._model import DatasetSpec, fingerprint_fields
 from trainfeed.specification._problems import did_you_mean, nearest
 from trainfeed.specification._source_part import (
     FieldSpec,

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from trainfeed.specification._part import Part
 from trainfeed.specification._spec_values import (
     Duration,
     EntryPoint,
     FieldName,
     Name,
     Number,
+    Part,
     Size,
     Text,
     WrongValueError,

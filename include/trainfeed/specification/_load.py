@@ -1,4 +1,4 @@
-"""Reads specifications from their folders."""
+"""Reads specifications from their folders, and the Python files beside them as text."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, SpecError, StorageError
-from trainfeed.paths import FilePath, open_plain
+from trainfeed.paths import FilePath, open_plain, read_plain
 from trainfeed.specification._checks import contradictions
 from trainfeed.specification._model import DatasetSpec
 from trainfeed.specification._problems import Problem, RefusedError, did_you_mean, spec_error
 from trainfeed.specification._validation import line_of, validate
 from trainfeed.specification._yaml import read_yaml
 
-__all__ = ["SPEC_FILE", "load_spec", "load_specs", "spec_folders", "spec_or_error"]
+__all__ = ["SPEC_FILE", "load_spec", "load_specs", "read_module", "spec_folders", "spec_or_error"]
 
 SPEC_FILE: Final = "dataset.yaml"
 # Ten thousand fields of a line each.
 _MAX_BYTES = 256 << 10
+_MAX_MODULE_BYTES: Final = 16 << 20
 
 
 def load_spec(folder: FilePath) -> DatasetSpec:
@@ -109,3 +110,14 @@ def _parse(text: str, folder: Path) -> DatasetSpec:
     if problems:
         raise RefusedError(*problems)
     return spec
+
+
+def read_module(path: FilePath) -> bytes:
+    """Return the source of a module.
+
+    Raises:
+        NotFoundError: There is no such file.
+        FormatError: It is no file, or larger than 16 MiB.
+        StorageError: It cannot be read.
+    """
+    return read_plain(path, follow=True, max_bytes=_MAX_MODULE_BYTES)

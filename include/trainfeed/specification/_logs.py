@@ -19,8 +19,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trainfeed.specification._part import Part
-from trainfeed.specification._spec_values import Connection, Duration, Size, WrongValueError
+from trainfeed.specification._spec_values import Connection, Duration, Part, Size, WrongValueError
 from trainfeed.window import Interval
 
 __all__ = ["LogsSourceSpec", "expand_path", "logs_root"]

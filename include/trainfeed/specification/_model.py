@@ -1,4 +1,4 @@
-"""The model of a whole ``dataset.yaml``."""
+"""The model of a whole ``dataset.yaml``, and what of it determines the content of a version."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from trainfeed.specification._dataset_part import (
     RetentionSpec,
     TrainSpec,
 )
-from trainfeed.specification._part import Part
 from trainfeed.specification._source_part import FieldSpec, PreprocessSpec, SourceSpec, SplitSpec
-from trainfeed.specification._spec_values import FieldName, Name, RelativeFile, UtcTime
+from trainfeed.specification._spec_values import FieldName, Name, Part, RelativeFile, UtcTime
 from trainfeed.window import Schedule
 
-__all__ = ["DatasetSpec"]
+__all__ = ["DatasetSpec", "fingerprint_fields"]
 
 _WHOLE = {"train": 1}
 # A DAG asks nine times for the schedule of its data set.
@@ -91,3 +90,46 @@ class DatasetSpec(Part):
             | ({"optional": True} if field.optional else {})
             for name, field in self.fields.items()
         ]
+
+
+def fingerprint_fields(spec: DatasetSpec) -> dict[str, Any]:
+    """The values of ``spec`` that enter the fingerprint, defaults written out, as plain JSON.
+
+    Equal content has equal values however the file was written: ``0.9`` or ``0.90``, a default
+    given or left out. Offsets, code and lookups determine the content too; they are not here.
+    An option that is added to a specification later is left out while it has its default.
+    """
+    return {
+        "schema": spec.schema_fields(),
+        "preprocess": {"function": spec.preprocess.function, "input": spec.preprocess.input},
+        "split": {
+            "by": "record" if spec.split.by is None else list(spec.split.by),
+            "millionths": spec.split.millionths,
+        },
+        "output": _output(spec.output),
+        "source": _source(spec.source),
+        "seed": spec.seed,
+    }
+
+
+def _output(output: OutputSpec) -> dict[str, Any]:
+    return {
+        "format": output.format,
+        "codec": output.codec,
+        "level": output.level,
+        "chunk_bytes": output.chunk_bytes,
+        "shards": output.shards,
+        "samples_per_shard": output.samples_per_shard,
+        "positions": output.positions,
+    }
+
+
+def _source(source: SourceSpec) -> dict[str, Any]:
+    if source.logs is not None:
+        # Where the files are, how they are cut and when they are complete says nothing of them.
+        return {"format": source.logs.format, "bytes_per_record": source.logs.bytes_per_record}
+    # A recorded topic is a topic: where its files are is no part of what they say.
+    late: Any = {topic.topic: topic.late for topic in source.kafka}
+    if source.recorded is not None:
+        late = source.recorded.late
+    return {"format": "topic", "late": late}

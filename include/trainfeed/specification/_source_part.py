@@ -20,7 +20,6 @@ from pydantic import (
 )
 
 from trainfeed.specification._logs import LogsSourceSpec
-from trainfeed.specification._part import Part
 from trainfeed.specification._problems import nearest
 from trainfeed.specification._spec_values import (
     Connection,
@@ -28,6 +27,7 @@ from trainfeed.specification._spec_values import (
     EntryPoint,
     FieldName,
     Millionths,
+    Part,
     Text,
     Topic,
     WrongValueError,

@@ -1,7 +1,7 @@
-"""The scalar values of a ``dataset.yaml``: names, durations, sizes, shares, times.
+"""What the parts of a ``dataset.yaml`` are made of: their common base, and scalar values.
 
-A validator raises ``WrongValueError``: what was expected and what to do. Whoever reports it adds
-the place and what was there instead.
+Values are names, durations, sizes, shares, times. A validator raises ``WrongValueError``: what was
+expected and what to do. The caller that reports the error adds the place and what was there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from trainfeed.errors import SpecError, WindowError
 from trainfeed.window import parse_time
@@ -28,6 +28,7 @@ __all__ = [
     "Millionths",
     "Name",
     "Number",
+    "Part",
     "RelativeFile",
     "Size",
     "Text",
@@ -41,7 +42,6 @@ __all__ = [
 MILLIONTHS: Final = 1_000_000
 # Airflow takes no asset of these names.
 RESERVED_NAMES: Final = frozenset({"context", "self"})
-
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAME_RULE = "lower-case letters, digits and _, a letter first, at most 63 characters"
 _FIELD = re.compile(r"(?=.{1,128}$)[a-z][a-z0-9_]*([./-][a-z0-9_]+)*")
@@ -56,6 +56,12 @@ _SIZE_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _ENTRY_POINT = re.compile(r"[a-z_][a-z0-9_]*:[A-Za-z_][A-Za-z0-9_]*")
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _CONNECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
+
+
+class Part(BaseModel):
+    """Frozen, strict, and closed: an unknown field is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class WrongValueError(ValueError):
@@ -170,13 +176,21 @@ def _relative_file(text: str) -> str:
 
 
 Name = Annotated[str, _matching(_NAME, f"a name ({_NAME_RULE})"), _schema(_NAME)]
+
+
 FieldName = Annotated[
     str,
     _matching(_FIELD, f"a field name ({_FIELD_RULE})"),
     _schema(_FIELD, "label", "image/encoded"),
 ]
+
+
 Text = Annotated[str, Field(min_length=1)]
+
+
 Duration = Annotated[timedelta, BeforeValidator(_duration), _schema(_DURATION, "30m", "2h", "1d")]
+
+
 Size = Annotated[
     int,
     BeforeValidator(_size),
@@ -190,28 +204,42 @@ Size = Annotated[
         }
     ),
 ]
+
+
 Millionths = Annotated[
     int,
     BeforeValidator(_millionths),
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1, "examples": [0.9]}),
 ]
+
+
 Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema({"type": "number"})]
+
+
 UtcTime = Annotated[
     datetime,
     BeforeValidator(_time),
     WithJsonSchema({"type": "string", "examples": ["2013-01-01", "2013-01-01T05:00:00Z"]}),
 ]
+
+
 RelativeFile = Annotated[str, AfterValidator(_relative_file)]
+
+
 EntryPoint = Annotated[
     str,
     _matching(_ENTRY_POINT, "'module:name', a module of the data set's folder and a function"),
     _schema(_ENTRY_POINT, "preprocess:make_sample"),
 ]
+
+
 Topic = Annotated[
     str,
     _matching(_TOPIC, "a topic name (letters, digits, '.', '_' and '-')"),
     _schema(_TOPIC),
 ]
+
+
 Connection = Annotated[
     str,
     _matching(_CONNECTION, "a connection id (letters, digits, '.', '_' and '-')"),

@@ -8,8 +8,8 @@ from trainfeed.usercode._folder_code import (
     running_libraries,
 )
 from trainfeed.usercode._lookups import load_lookups, lookup_digests
-from trainfeed.usercode._signature import require_function
 from trainfeed.usercode._training_code import require_current_names, training_digest
+from trainfeed.usercode._user_source import require_function
 
 __all__ = [
     "code_digest",

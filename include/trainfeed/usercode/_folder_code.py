@@ -24,8 +24,7 @@ from typing import Any, Final
 from trainfeed.errors import ConfigError
 from trainfeed.paths import walk
 from trainfeed.specification import DatasetSpec, read_module
-from trainfeed.usercode._moved_names import refuse_moved_names
-from trainfeed.usercode._python_source import parse_source
+from trainfeed.usercode._user_source import parse_source, refuse_moved_names
 
 __all__ = [
     "code_digest",

@@ -12,8 +12,7 @@ from trainfeed.errors import ConfigError
 from trainfeed.paths import walk
 from trainfeed.specification import read_module
 from trainfeed.storage.posix import map_errors
-from trainfeed.usercode._moved_names import refuse_moved_names
-from trainfeed.usercode._python_source import parse_source
+from trainfeed.usercode._user_source import parse_source, refuse_moved_names
 
 __all__ = ["require_current_names", "training_digest"]
 

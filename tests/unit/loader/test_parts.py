@@ -14,7 +14,7 @@ from tests.unit.refusals import refuse
 from trainfeed.errors import AccessDeniedError, FormatError, StorageError
 from trainfeed.loader import DataLoader, LoaderReport
 from trainfeed.loader.columns._lent_memory import LentMemory, LentPool
-from trainfeed.loader.files import _file_system_kind
+from trainfeed.loader.files import _mapping
 from trainfeed.loader.files import _shard_files as _files
 from trainfeed.loader.files._shard_files import ShardFiles
 
@@ -139,24 +139,24 @@ MOUNTS = """\
 
 def test_the_innermost_mount_tells_the_file_system(tmp_path, monkeypatch):
     (tmp_path / "mountinfo").write_text(MOUNTS)
-    monkeypatch.setattr(_file_system_kind, "_MOUNTS", tmp_path / "mountinfo")
+    monkeypatch.setattr(_mapping, "_MOUNTS", tmp_path / "mountinfo")
     found = {
-        path: _file_system_kind.file_system_type(path)
+        path: _mapping.file_system_type(path)
         for path in ("/", "/mnt/with blank/x", "/mnt/fuse/x", "/mnt/fuse/local/x", "/mnt/nfsx")
     }
     assert list(found.values()) == ["ext4", "ceph", "fuse.ceph-fuse", "tmpfs", "ext4"]
-    _file_system_kind.is_network.cache_clear()
+    _mapping.is_network.cache_clear()
     network = ["/mnt/with blank", "/mnt/fuse", "/mnt/fuse/local", "/mnt/nfs", "/"]
-    assert [_file_system_kind.is_network(path) for path in network] == [
+    assert [_mapping.is_network(path) for path in network] == [
         True,
         True,
         False,
         True,
         False,
     ]
-    _file_system_kind.is_network.cache_clear()
-    monkeypatch.setattr(_file_system_kind, "_MOUNTS", tmp_path / "none")
-    assert _file_system_kind.file_system_type("/") == ""
+    _mapping.is_network.cache_clear()
+    monkeypatch.setattr(_mapping, "_MOUNTS", tmp_path / "none")
+    assert _mapping.file_system_type("/") == ""
 
 
 def test_lent_memory_comes_back_with_the_last_view():
@@ -214,7 +214,7 @@ def test_epochs_leave_nothing_open(options):
 def ceph(tmp_path, monkeypatch):
     """Let the files be on CephFS; yields what a file says about its objects, by name."""
     (tmp_path / "mountinfo").write_text(f"22 1 0:9 / {tmp_path} rw - fuse.ceph-fuse ceph-fuse rw\n")
-    monkeypatch.setattr(_file_system_kind, "_MOUNTS", tmp_path / "mountinfo")
+    monkeypatch.setattr(_mapping, "_MOUNTS", tmp_path / "mountinfo")
     said = {}
 
     def getxattr(fd, name):
@@ -222,10 +222,10 @@ def ceph(tmp_path, monkeypatch):
             raise OSError(errno.ENODATA, "No data available")
         return said[name]
 
-    monkeypatch.setattr(_file_system_kind.os, "getxattr", getxattr)
-    _file_system_kind._is_ceph.cache_clear()
+    monkeypatch.setattr(_mapping.os, "getxattr", getxattr)
+    _mapping._is_ceph.cache_clear()
     yield said
-    _file_system_kind._is_ceph.cache_clear()
+    _mapping._is_ceph.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,7 @@ from trainfeed.errors import (
     TrainFeedError,
     TruncatedError,
 )
-from trainfeed.loader.files._file_system_kind import is_network, object_bytes
-from trainfeed.loader.files._mapped import MappedShards
+from trainfeed.loader.files._mapping import MappedShards, is_network, object_bytes
 from trainfeed.paths import SetWatch, kind_of_errno, plain_fd
 from trainfeed.storage.posix import map_errors
 

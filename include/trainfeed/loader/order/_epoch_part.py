@@ -1,4 +1,9 @@
-"""What one rank reads of an epoch, and which windows that needs when."""
+"""Which positions of an epoch make up which batch of which rank, and which windows that needs when.
+
+The global batch is ``world_size * batch_size`` consecutive positions; rank r takes those of them
+with ``p % world_size == r``. So the order of samples depends neither on the number of ranks nor on
+the batch size, and after a change of either the rest of an epoch is cut again.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,127 @@ import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
 from itertools import takewhile
 from operator import attrgetter
 
-from trainfeed.loader.order._cut import RankShare
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import ConfigError
 from trainfeed.loader.order._epoch_order import EpochOrder
 from trainfeed.loader.order._task import Task
 
-__all__ = ["EpochPart"]
+__all__ = ["BatchCut", "EpochPart", "RankShare", "Tail"]
+
+
+class Tail(StrEnum):
+    """What becomes of the samples that fill no global batch. Ranks get equally many batches.
+
+    SHORT: the last batch holds what is left, which may be nothing on some ranks. Every sample
+    comes once. DROP: they are left out. PAD: the last batch is filled from the start of the epoch,
+    and ``Batch.valid`` says which rows count. REPEAT: filled likewise, and all rows count.
+    """
+
+    SHORT = "short"
+    DROP = "drop"
+    PAD = "pad"
+    REPEAT = "repeat"
+
+
+@dataclass(frozen=True)
+class RankShare:
+    """One of several readers that share an epoch.
+
+    Attributes:
+        rank: Its number.
+        world_size: How many there are.
+
+    Raises:
+        ConfigError: There is no such rank.
+    """
+
+    rank: int
+    world_size: int
+
+    def __post_init__(self) -> None:
+        if self.world_size < 1 or not 0 <= self.rank < self.world_size:
+            raise ConfigError(
+                f"expected a rank from 0 to world_size - 1, got rank {self.rank} of"
+                f" {self.world_size}"
+            )
+
+    def positions(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return its positions in ``[start, stop)``, ascending."""
+        first = start + (self.rank - start) % self.world_size
+        return np.arange(first, max(first, stop), self.world_size, dtype=np.int64)
+
+    def count(self, start: int, stop: int) -> int:
+        """Return how many positions it has in ``[start, stop)``."""
+        first = start + (self.rank - start) % self.world_size
+        return max(0, -(-(stop - first) // self.world_size))
+
+
+@dataclass(frozen=True)
+class BatchCut:
+    """How the positions from ``start`` to the end of an epoch are cut for one rank.
+
+    Attributes:
+        total: Samples of the epoch.
+        start: First position.
+        share: Which rank of how many.
+        batch_size: Rows per batch.
+        tail: What becomes of the rest.
+    """
+
+    total: int
+    start: int
+    share: RankShare
+    batch_size: int
+    tail: Tail
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ConfigError(f"expected a batch_size from 1 on, got {self.batch_size}")
+        if not 0 <= self.start <= self.total:
+            raise ConfigError(
+                f"expected a position from 0 to {self.total}, the samples of an epoch, got"
+                f" {self.start}"
+            )
+
+    @cached_property
+    def global_batch(self) -> int:
+        """Positions that the batches of one step take on all ranks together."""
+        return self.batch_size * self.share.world_size
+
+    @cached_property
+    def num_batches(self) -> int:
+        """Batches that are left, the same number on every rank."""
+        left = self.total - self.start
+        whole = left // self.global_batch
+        return whole if self.tail is Tail.DROP else whole + bool(left % self.global_batch)
+
+    @cached_property
+    def stop(self) -> int:
+        """The position behind the last one that a sample is read for."""
+        return min(self.total, self.start + self.num_batches * self.global_batch)
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of this rank that are left, padding not counted."""
+        return self.share.count(self.start, self.stop)
+
+    def padding(self) -> NDArray[np.int64]:
+        """Return the positions that fill the last batch of this rank, from the epoch's start."""
+        if self.tail not in (Tail.PAD, Tail.REPEAT) or not self.total:
+            return np.zeros(0, np.int64)
+        end = self.start + self.num_batches * self.global_batch
+        return self.share.positions(self.total, end) % self.total
+
+    def position_after(self, num_batches: int) -> int:
+        """Return where the next global batch starts after so many of them."""
+        return min(self.total, self.start + num_batches * self.global_batch)
 
 
 @dataclass(frozen=True)

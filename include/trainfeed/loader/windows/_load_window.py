@@ -1,14 +1,37 @@
-"""The unit of work: one window of one lane, loaded whole, by whichever thread or process."""
+"""The unit of work: one window of one lane, loaded whole, by any thread or process, and read ahead.
+
+In a shuffled order the kernel cannot know what comes next. A thread tells it which windows will be
+due soon: telling it takes as long as finding memory for what it will read. Where nothing comes from
+the disk, the thread is asked for a window now and then only, to see whether that is still so.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, Self
+import os
+import resource
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from queue import SimpleQueue
+from typing import Final, NamedTuple, Protocol, Self
 
+from trainfeed.decorators.workers import patience_s
 from trainfeed.loader.columns import Columns, Memory
 from trainfeed.loader.order import Order, Task
 from trainfeed.loader.sources import Loaded, Source
 
-__all__ = ["Feed", "Window", "expect_window", "load_window"]
+__all__ = ["Feed", "ReadAhead", "Window", "expect_window", "load_window"]
+
+# A quarter of the windows of the usual order. Fewer leave the disk idle now and then; more take
+# page cache from the windows that are in use.
+_NUM_AHEAD: Final = 4
+# After so many windows of which nothing came from the disk, only some are asked for.
+_NUM_CACHED: Final = 4
+_PROBE_EVERY: Final = 32
+# A disk that hangs cannot be interrupted; a pass that is left does not hang with it.
+_JOIN_S: Final = 1.0
 
 
 class Window(NamedTuple):
@@ -60,3 +83,88 @@ def load_window(source: Source, order: Order, task: Task, memory: Memory) -> Loa
         return source.load(plan.spans, rows, memory)
     except Exception as error:  # noqa: BLE001 - it is raised when its samples are due
         return Loaded({}, 0, error)
+
+
+class _Wanted(NamedTuple):
+    number: int
+    task: Task
+
+
+class ReadAhead:
+    """The windows of a pass, in their order; those that come next are asked for before.
+
+    Use it as a context manager: its end ends the thread. Not for two threads at once.
+
+    Args:
+        tasks: The windows.
+        expect: Lets the kernel begin to read a window; called in the thread. What it raises is no
+            error here: loading the window will raise it.
+    """
+
+    def __init__(self, tasks: Iterator[Task], expect: Callable[[Task], None]) -> None:
+        self._tasks, self._expect = tasks, expect
+        self._coming: deque[Task] = deque()
+        self._queue: SimpleQueue[_Wanted | None] = SimpleQueue()
+        self._num_drawn = self._num_taken = self._num_cached = 0
+        self._thread: threading.Thread | None = None
+        self._owner = os.getpid()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Task:
+        """Return the next window.
+
+        Raises:
+            StopIteration: There is none.
+        """
+        for task in islice(self._tasks, _NUM_AHEAD + 1 - len(self._coming)):
+            self._coming.append(task)
+            self._num_drawn += 1
+            # What is due at once is asked for by those who load it.
+            if len(self._coming) > 1:
+                self._ask(_Wanted(self._num_drawn, task))
+        if not self._coming:
+            raise StopIteration
+        self._num_taken += 1
+        return self._coming.popleft()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the thread; a fork of the process that began the pass has none."""
+        thread, self._thread = self._thread, None
+        if thread is None or os.getpid() != self._owner:
+            return
+        self._num_taken = self._num_drawn
+        self._queue.put(None)
+        if thread is not threading.current_thread():
+            thread.join(patience_s(_JOIN_S))
+
+    def _ask(self, wanted: _Wanted) -> None:
+        if self._num_cached >= _NUM_CACHED and wanted.number % _PROBE_EVERY:
+            return
+        if os.getpid() != self._owner:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._work, name="trainfeed-read-ahead", daemon=True
+            )
+            self._thread.start()
+        self._queue.put(wanted)
+
+    def _work(self) -> None:
+        while (wanted := self._queue.get()) is not None:
+            # A window that was taken meanwhile has been asked for, and may be gone again.
+            if wanted.number > self._num_taken:
+                before = _num_blocks_read()
+                with suppress(Exception):
+                    self._expect(wanted.task)
+                is_cached = _num_blocks_read() == before
+                self._num_cached = self._num_cached + 1 if is_cached else 0
+
+
+def _num_blocks_read() -> int:
+    """Return how much this thread has had the kernel read from disks."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainfeed.errors import ConfigError
-from trainfeed.loader.order._cut import BatchCut, RankShare, Tail
 from trainfeed.loader.order._epoch_order import Order, lanes_for
-from trainfeed.loader.order._epoch_part import EpochPart
+from trainfeed.loader.order._epoch_part import BatchCut, EpochPart, RankShare, Tail
 from trainfeed.loader.order._keyed import permutation
 
 GOLDEN_TEN = [5, 2, 3, 6, 1, 4, 7, 9, 0, 8]

@@ -9,9 +9,8 @@ import pytest
 from tests.unit.loader.conftest import labels, write_images
 from trainfeed.loader import DataLoader, RecordFiles
 from trainfeed.loader.files._shard_files import ShardFiles
-from trainfeed.loader.windows import _read_ahead as _ahead
-from trainfeed.loader.windows._load_window import Task
-from trainfeed.loader.windows._read_ahead import ReadAhead
+from trainfeed.loader.windows import _load_window as _ahead
+from trainfeed.loader.windows._load_window import ReadAhead, Task
 
 PATIENCE_S = 60
 

@@ -1,14 +1,25 @@
-"""Which file system a path is on: what is right on a local disk is wrong on a network."""
+"""Shards that are mapped: on which file systems, and what the kernel is told about them.
+
+What is right on a local disk is wrong on a network. The kernel reads megabytes ahead of each read.
+In a shuffled order the bytes behind a chunk belong to another window, and where the set is larger
+than the memory they are gone before that window is due. So the kernel is told that the order is
+random; ``ShardFiles.expect`` tells which parts are wanted.
+"""
 
 from __future__ import annotations
 
+import mmap
 import os
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["file_system_type", "is_network", "object_bytes"]
+from trainfeed.decorators.workers import new_lock
+
+__all__ = ["MappedShards", "file_system_type", "is_network", "object_bytes"]
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _NETWORK: Final = frozenset(
@@ -20,6 +31,7 @@ _NETWORK: Final = frozenset(
 # What CephFS cuts files into unless told otherwise, and how it says for a file.
 _CEPH_OBJECT_BYTES: Final = 4 << 20
 _CEPH_OBJECT_SIZE: Final = "ceph.file.layout.object_size"
+_MAX_MAPPED: Final = 64
 
 
 def file_system_type(path: str | os.PathLike[str]) -> str:
@@ -83,3 +95,52 @@ def _unescape(text: str) -> str:
     for octal in ("040", "011", "012", "134"):
         text = text.replace(f"\\{octal}", chr(int(octal, 8)))
     return text
+
+
+class MappedShards:
+    """The shards of a set that are mapped, by number; threads may share it.
+
+    Args:
+        paths: Their paths.
+        open_plain: Opens a path for reading, and returns the descriptor.
+        in_order: Whether the bytes behind a part are wanted next, so that the kernel should read
+            ahead; else it reads what is asked for, and nothing more.
+    """
+
+    def __init__(
+        self, paths: Sequence[str], open_plain: Callable[[str], int], *, in_order: bool
+    ) -> None:
+        self._paths, self._open_plain, self._in_order = paths, open_plain, in_order
+        self._lock = new_lock()
+        self._maps: OrderedDict[int, memoryview] = OrderedDict()
+
+    def whole(self, shard: int) -> memoryview:
+        """Return a shard; read-only, valid as long as it is held."""
+        with self._lock:
+            whole = self._maps.get(shard)
+            if whole is None:
+                whole = self._map(shard)
+            # Set again: opening may run the garbage collector, which may have closed all files.
+            self._maps[shard] = whole
+            self._maps.move_to_end(shard)
+            if len(self._maps) > _MAX_MAPPED:
+                self._maps.popitem(last=False)
+        return whole
+
+    def clear(self) -> None:
+        """Forget all; what is held stays valid."""
+        with self._lock:
+            self._maps.clear()
+
+    def _map(self, shard: int) -> memoryview:
+        fd = self._open_plain(self._paths[shard])
+        try:
+            if not os.fstat(fd).st_size:
+                return memoryview(b"")
+            mapped = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
+        finally:
+            os.close(fd)
+        if not self._in_order:
+            with suppress(OSError):  # advice that is not taken costs time, nothing else
+                mapped.madvise(mmap.MADV_RANDOM)
+        return memoryview(mapped)
