@@ -302,7 +302,7 @@ def test_a_second_check_does_not_take_the_verdict_from_a_run_that_publishes(proj
         stage(where, 0)
     check(where)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trainfeed.pipeline.check._spill_trailers", lambda _: 1 / 0)
+        patch.setattr("trainfeed.pipeline.check._accounts", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             check(where)
     assert publish(where).verdict == "built"

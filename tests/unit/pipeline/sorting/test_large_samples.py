@@ -26,7 +26,6 @@ from trainfeed.pipeline.sorting._sorted_run import SpillRun
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import SPILL_SCHEMA, TrailerWriter
 from trainfeed.samples import Statistics
-from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
 MIB = 1 << 20
@@ -144,8 +143,9 @@ def test_what_runs_at_once_has_no_more_memory_than_the_setting(project, monkeypa
     seen = []
 
     def noted(run, units, num_tasks):
-        (spec,) = (arg for arg in run.args if isinstance(arg, DatasetSpec))
-        seen.append((len(units), num_tasks, num_tasks * spec.resources.memory_bytes))
+        (build,) = (arg for arg in run.args if isinstance(arg, Build))
+        memory_bytes = build.spec.resources.memory_bytes
+        seen.append((len(units), num_tasks, num_tasks * memory_bytes))
         return run_units(run, units, num_tasks)
 
     monkeypatch.setattr(local, "run_units", noted)
