@@ -11,13 +11,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.errors import ConfigError, LogsMissingError
 from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._reports import SkipReport
+from trainfeed.pipeline._reports import JsonObject, SkipReport
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
@@ -44,7 +44,7 @@ def preview(
     *,
     limit: int,
     allow_gap: str | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Build the first ``limit`` records of an interval, and show what came of them.
 
     Args:

@@ -10,15 +10,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.errors import TrainFeedError
+from trainfeed.pipeline._reports import JsonObject
 from trainfeed.pipeline.quarantine import Reason, plain, quarantine_of_version, turned_down
 from trainfeed.pipeline.version._gates import Counts, FieldFacts, GateResult, because
 from trainfeed.pipeline.version._totals import total_statistics
 
 __all__ = ["version_report"]
+
+ValueT = TypeVar("ValueT")
 
 _MOST_SOURCES: Final = 20
 _MOST_FIELDS: Final = 30
@@ -28,7 +31,7 @@ _MOST_GENERATIONS: Final = 10
 _STATISTICS: Final = ("count", "nulls", "min", "max", "mean", "std")
 
 
-def version_report(version: Version, folder: DatasetFolder) -> dict[str, Any]:
+def version_report(version: Version, folder: DatasetFolder) -> JsonObject:
     """Return what a page shows of a version.
 
     Args:
@@ -70,7 +73,7 @@ def version_report(version: Version, folder: DatasetFolder) -> dict[str, Any]:
     }
 
 
-def _identity(version: Version) -> dict[str, Any]:
+def _identity(version: Version) -> JsonObject:
     manifest = version.manifest
     shards = [shard for split in manifest.splits.values() for shard in split.shards]
     return {
@@ -134,15 +137,15 @@ def _source(name: str, planned: Mapping[str, Any], leaf: Mapping[str, Any]) -> d
     }
 
 
-def _generations(folder: DatasetFolder, version: Version) -> list[dict[str, Any]]:
+def _generations(folder: DatasetFolder, version: Version) -> list[JsonObject]:
     """Return the newest generations of the interval, the newest first, with why each was made."""
     interval = version.path.parent.name
     numbers = sorted(folder.generations(interval), reverse=True)[:_MOST_GENERATIONS]
     return [_generation(folder.version(interval, number), version) for number in numbers]
 
 
-def _generation(path: Path, version: Version) -> dict[str, Any]:
-    found: dict[str, Any] = {"generation": path.name, "this": path == version.path}
+def _generation(path: Path, version: Version) -> JsonObject:
+    found: JsonObject = {"generation": path.name, "this": path == version.path}
     try:
         manifest = version.manifest if found["this"] else Manifest.read(path)[0]
     except TrainFeedError as error:
@@ -156,11 +159,11 @@ def _generation(path: Path, version: Version) -> dict[str, Any]:
     }
 
 
-def _field(found: Mapping[str, Any]) -> dict[str, Any]:
+def _field(found: Mapping[str, object]) -> JsonObject:
     return {name: found.get(name) for name in _STATISTICS}
 
 
-def _first(values: Mapping[str, Any], count: int) -> dict[str, Any]:
+def _first(values: Mapping[str, ValueT], count: int) -> dict[str, ValueT]:
     return dict(islice(values.items(), count))
 
 

@@ -81,7 +81,7 @@ def test_folders_that_cannot_be_data_sets_are_not_looked_into(project):
     foreign = Path(project.env.root, "lost+found")
     project.folder.path.rename(foreign)
     grow_old(project)
-    places = {row["place"] for row in sweep(project.env)}
+    places = {each.place for each in sweep(project.env)}
     assert places
     assert not [place for place in places if "lost+found" in place]
     assert any((foreign / "_staging").iterdir())
