@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from airflow.sdk import BaseOperator, XComArg
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 _PLAN_KEY: Final = "plan"
 _PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "allow_gap")
+_REASONS: Final = ("rebuild", "allow_gap")
 _OF_TRAININGS: Final = ("catch_up",)
 # The spec's settle time may be shortened while a run waits; then it is noticed within this time.
 _LONGEST_WAIT: Final = timedelta(minutes=10)
@@ -89,14 +90,14 @@ class PlanIntervalOperator(BaseOperator):
         return list(range(max(planned.tasks.values())))
 
     def _plan(
-        self, request: WindowRequest, params: Mapping[str, Any]
+        self, request: WindowRequest, params: Mapping[str, object]
     ) -> PlanReport | SkipReport | DryRun:
         from trainfeed.pipeline.plan import plan
         from trainfeed.pipeline.preview import dry_run
 
         spec, env = open_dataset(self.dataset)
         interval = run_interval(spec, request)
-        rebuild, allow_gap = params.get("rebuild"), params.get("allow_gap")
+        rebuild, allow_gap = (cast("str | None", params.get(name)) for name in _REASONS)
         if not params.get("dry_run"):
             return plan(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
         return dry_run(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,7 +163,7 @@ def _recount_shards(
 
 
 def _by_source(
-    stage: Stage, indices: NDArray[np.integer[Any]]
+    stage: Stage, indices: NDArray[np.int32]
 ) -> Iterator[tuple[str, NDArray[np.bool_] | NDArray[np.intp]]]:
     """Yield sources, all that occur in a column of source indices, and what selects their rows."""
     sources = stage.plan.sources

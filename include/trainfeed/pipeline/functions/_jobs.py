@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from trainfeed.errors import StorageError
 from trainfeed.pipeline._ref import Build
@@ -100,12 +99,13 @@ def _told(plan: Plan, place: WorkerPlace) -> Iterator[None]:
         raise
 
 
-def _function(stage: Stage, functions: dict[Any, UserFunction]) -> UserFunction:
+def _function(stage: Stage, functions: dict[Hashable, object]) -> UserFunction:
     """Return the function, the one of the last job when code and lookups are the same."""
     plan = stage.plan
     lookups = tuple(sorted(plan.lookups.items()))
     key = (str(stage.spec.folder), plan.code["digest"], stage.spec.preprocess.function, lookups)
-    if key not in functions:
+    function = functions.get(key)
+    if not isinstance(function, UserFunction):
         functions.clear()
-        functions[key] = UserFunction(stage.spec, plan.lookups)
-    return functions[key]
+        function = functions[key] = UserFunction(stage.spec, plan.lookups)
+    return function

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["Lateness"]
@@ -31,7 +31,7 @@ class Lateness:
     ahead: int = 0
 
     def count(
-        self, stamps: NDArray[Any], start_ms: int, end_ms: int, ahead_ms: int | None = None
+        self, stamps: NDArray[np.int64], start_ms: int, end_ms: int, ahead_ms: int | None = None
     ) -> None:
         """Count the stamps of a batch, int64 milliseconds of shape (n,).
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from trainfeed.pipeline.workers._worker_protocol import WorkerPlace
 
@@ -25,7 +25,7 @@ class Desk:
 
     place: WorkerPlace
     on_piece: Callable[[int], object]
-    functions: dict[Any, Any] = field(default_factory=dict)
+    functions: dict[Hashable, object] = field(default_factory=dict)
 
 
 class Job(Protocol[_Result_co]):
