@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from trainfeed.config import KafkaSettings
 from trainfeed.errors import EngineError
 from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._reports import StageReport
+from trainfeed.pipeline._stage_reports import StageReport
 from trainfeed.pipeline.functions import StageJob, fitting_processes, memory_ran_out
 from trainfeed.pipeline.stage import kept
 from trainfeed.pipeline.workers import Death, WorkerLimits, rest_workers, run_jobs, stop_workers

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from trainfeed.config import Environment
     from trainfeed.specification import DatasetSpec
 
-__all__ = ["Build", "PlanRef"]
+__all__ = ["Build", "JsonObject", "PlanRef"]
+
+JsonObject: TypeAlias = dict[str, object]
 
 
 @dataclass(frozen=True)

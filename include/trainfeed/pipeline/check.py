@@ -18,7 +18,7 @@ from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import GateError
 from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._reports import CheckReport, PublishedBefore
+from trainfeed.pipeline._stage_reports import CheckReport, PublishedBefore
 from trainfeed.pipeline.functions import RecordAccount
 from trainfeed.pipeline.inputs import late_policies
 from trainfeed.pipeline.plans import first_few

@@ -19,7 +19,7 @@ from trainfeed import faults
 from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.paths import make_folders
 from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._reports import ConvertReport, PublishedBefore
+from trainfeed.pipeline._stage_reports import ConvertReport, PublishedBefore
 from trainfeed.pipeline.functions import field_bytes
 from trainfeed.pipeline.plans import PlannedShard
 from trainfeed.pipeline.sorting import (

@@ -17,7 +17,7 @@ from trainfeed.dataset import Leaf, canonical
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import SourceReplacedError
 from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._reports import IngestReport, PublishedBefore
+from trainfeed.pipeline._stage_reports import IngestReport, PublishedBefore
 from trainfeed.pipeline.inputs import check_folder, iter_log, open_source
 from trainfeed.pipeline.plans import (
     PlannedFile,

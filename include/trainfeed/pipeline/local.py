@@ -11,15 +11,9 @@ from typing import Final
 
 from trainfeed.config import Environment
 from trainfeed.pipeline._parallel import at_once, in_worker, run_units, share_of
-from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._reports import (
-    MAPPED_STAGES,
-    JsonObject,
-    PlanReport,
-    PublishReport,
-    SkipReport,
-    StageReport,
-)
+from trainfeed.pipeline._plan_report import MAPPED_STAGES, PlanReport, SkipReport
+from trainfeed.pipeline._ref import Build, JsonObject
+from trainfeed.pipeline._stage_reports import PublishReport, StageReport
 from trainfeed.pipeline.build_attempts import build_attempt
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert

@@ -19,7 +19,7 @@ from trainfeed.dataset import DatasetFolder, Skip, record_schedule, require_root
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.paths import make_folders
-from trainfeed.pipeline._reports import PlanReport, SkipReport
+from trainfeed.pipeline._plan_report import PlanReport, SkipReport
 from trainfeed.pipeline.functions import require_room_for_fields
 from trainfeed.pipeline.inputs import Inputs, PublishedInputs, is_away, open_inputs
 from trainfeed.pipeline.planner import Planner, require_closed

@@ -16,7 +16,7 @@ from trainfeed import faults
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._heap import give_back, return_large_blocks
 from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._reports import PreprocessReport, PublishedBefore
+from trainfeed.pipeline._stage_reports import PreprocessReport, PublishedBefore
 from trainfeed.pipeline.functions import (
     FunctionJob,
     PreparedPart,

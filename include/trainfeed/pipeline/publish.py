@@ -25,7 +25,7 @@ from trainfeed.errors import (
 )
 from trainfeed.paths import read_plain, walk
 from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._reports import PublishReport, StageReport, VersionSummary
+from trainfeed.pipeline._stage_reports import PublishReport, StageReport, VersionSummary
 from trainfeed.pipeline.stage import Stage, run_stage
 from trainfeed.pipeline.version import assemble, checked_content
 from trainfeed.storage import posix

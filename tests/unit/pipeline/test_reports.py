@@ -6,7 +6,7 @@ import pytest
 
 from trainfeed.errors import FormatError
 from trainfeed.pipeline import PlanReport, SkipReport, plan_report_from_json
-from trainfeed.pipeline._reports import CheckReport, IngestReport, PublishedBefore
+from trainfeed.pipeline._stage_reports import CheckReport, IngestReport, PublishedBefore
 from trainfeed.pipeline.local import STAGES
 
 # As the task plan of an earlier deployment has left them.

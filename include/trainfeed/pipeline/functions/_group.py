@@ -12,7 +12,7 @@ import pyarrow as pa
 from trainfeed.dataset import Leaf
 from trainfeed.dataset.order import split_seed
 from trainfeed.errors import MemoryLimitError, PreprocessError
-from trainfeed.pipeline._reports import JsonObject
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.functions._account import Tally
 from trainfeed.pipeline.functions._batch_mode import BatchMode, Mode
 from trainfeed.pipeline.functions._lateness import Lateness

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trainfeed.errors import StorageError
 from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._reports import StageReport
+from trainfeed.pipeline._stage_reports import StageReport
 from trainfeed.pipeline.functions._deaths import where
 from trainfeed.pipeline.functions._group import Group
 from trainfeed.pipeline.functions._prepared_part import PreparedPart

@@ -8,7 +8,7 @@ from typing import cast
 
 from trainfeed.dataset import Ledger
 from trainfeed.errors import FormatError
-from trainfeed.pipeline._reports import JsonObject
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.functions._lateness import Lateness
 
 __all__ = ["PreparedPart", "RecordAccount"]

@@ -10,8 +10,7 @@ from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
 from trainfeed.dataset.order import LATE_SPLIT, check_shards, num_shards
 from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
-from trainfeed.pipeline._ref import PlanRef
-from trainfeed.pipeline._reports import JsonObject
+from trainfeed.pipeline._ref import JsonObject, PlanRef
 from trainfeed.pipeline.inputs import Inputs, KnownInputs, late_policies
 from trainfeed.pipeline.plans import (
     Plan,

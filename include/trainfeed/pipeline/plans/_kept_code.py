@@ -84,7 +84,9 @@ def told_changes(
     changes = differences(old, {**new, "code": old["code"]})
     if old["code"] == new["code"]:
         return first_few(changes), ""
-    return first_few([*changes, "the code"]), f"\n{_code_difference(folder, str(old['code']), spec)}"
+    return first_few(
+        [*changes, "the code"]
+    ), f"\n{_code_difference(folder, str(old['code']), spec)}"
 
 
 def _diff(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:

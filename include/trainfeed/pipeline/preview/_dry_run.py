@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
-from trainfeed.pipeline._reports import SkipReport
+from trainfeed.pipeline._plan_report import SkipReport
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan, Planned, PlannedFile, load_plan
 from trainfeed.pipeline.preview._dry_run_report import (

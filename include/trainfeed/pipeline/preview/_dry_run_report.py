@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Literal, TypeAlias
 
-from trainfeed.pipeline._reports import JsonObject
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.stage import Space
 
 __all__ = ["DryRun", "DryRunReport", "DryRunSkip", "PlannedRead", "PlannedVersion", "describe"]

@@ -16,8 +16,8 @@ from typing import Final
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.errors import ConfigError, LogsMissingError
-from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._reports import JsonObject, SkipReport
+from trainfeed.pipeline._plan_report import SkipReport
+from trainfeed.pipeline._ref import Build, JsonObject
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from trainfeed.dataset import Version
-from trainfeed.pipeline._reports import JsonObject
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.version import total_statistics
 from trainfeed.readers import DatasetReader
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trainfeed.pipeline._reports import JsonObject
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.quarantine._excerpt import excerpt, plain
 from trainfeed.pipeline.quarantine._quarantined import Quarantine, QuarantinedRecord
 

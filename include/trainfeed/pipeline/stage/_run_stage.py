@@ -26,7 +26,7 @@ from trainfeed.errors import (
     TrainFeedError,
 )
 from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._reports import PublishedBefore, StageReport
+from trainfeed.pipeline._stage_reports import PublishedBefore, StageReport
 from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan, told_changes
 from trainfeed.pipeline.stage._full import full
 from trainfeed.pipeline.stage._what_is_kept import kept

@@ -21,7 +21,7 @@ from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.dataset.manifest import FORMAT, FileEntry, ShardEntry, SplitEntry
 from trainfeed.dataset.version import BUILT, CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
 from trainfeed.errors import GateError
-from trainfeed.pipeline._reports import JsonObject
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.plans import Plan, PlannedShard
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, StagedFile

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from trainfeed.errors import ConfigError
-from trainfeed.pipeline._reports import JsonObject
+from trainfeed.pipeline._ref import JsonObject
 
 __all__ = [
     "Counts",

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from trainfeed.errors import GateError, TrainFeedError
-from trainfeed.pipeline._reports import JsonObject
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.quarantine import Example, Reason, counted, quarantine_of_plan, turned_down
 from trainfeed.pipeline.stage import Stage, kept
 from trainfeed.pipeline.version._gates import Counts, GateResult, because, broken, line

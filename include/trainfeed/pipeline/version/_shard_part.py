@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.errors import FormatError
-from trainfeed.pipeline._reports import JsonObject
+from trainfeed.pipeline._ref import JsonObject
 
 __all__ = ["ShardPart", "shard_entry"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainfeed.dataset import Version
-from trainfeed.pipeline._reports import JsonObject
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.samples import Statistics
 
 __all__ = ["total_statistics"]

@@ -12,7 +12,7 @@ from typing import cast
 from trainfeed.dataset import Ledger, canonical
 from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.errors import FormatError
-from trainfeed.pipeline._reports import JsonObject
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.version._gates import GateResult
 from trainfeed.pipeline.version._shard_part import shard_entry
 
