@@ -24,7 +24,7 @@ from trainfeed.pipeline.functions import require_room_for_fields
 from trainfeed.pipeline.inputs import Inputs, PublishedInputs, is_away, open_inputs
 from trainfeed.pipeline.planner import Planner, require_closed
 from trainfeed.pipeline.plans import Plan, first_few, keep_code
-from trainfeed.pipeline.stage import require_space
+from trainfeed.pipeline.stage import Stage, require_space
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
 from trainfeed.usercode import require_function
@@ -93,7 +93,7 @@ def plan(
     keep_code(folder, spec)
     faults.point("plan.after_save")
     if found.verdict == "build" and checks_space:
-        require_space(spec, found.plan, env)
+        require_space(Stage(spec, env, found.plan))
     report = _report(found, started)
     logger.info(
         "plan %s/%s: %s in %.1f s", spec.name, interval.name, report.verdict, report.seconds

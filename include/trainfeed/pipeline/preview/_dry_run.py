@@ -25,7 +25,7 @@ from trainfeed.pipeline.preview._dry_run_report import (
     PlannedVersion,
 )
 from trainfeed.pipeline.preview._shadow import shadowed
-from trainfeed.pipeline.stage import Experience, Space, landed_bytes, space
+from trainfeed.pipeline.stage import Experience, Space, Stage, landed_bytes, space
 from trainfeed.specification import DatasetSpec
 from trainfeed.window import Interval
 
@@ -67,8 +67,9 @@ def dry_run(
             note = planned.note.partition("; nothing was read")[0]
             return DryRunSkip(planned.dataset, planned.interval, planned.seconds, note)
         found = load_plan(DatasetFolder(Path(shadow.root), spec.name), planned.ref)
-    landed = landed_bytes(spec, found, env)
-    places = space(spec, found, env, landed)
+    stage = Stage(spec, env, found)
+    landed = landed_bytes(stage)
+    places = space(stage, landed)
     return DryRunReport(
         dataset=planned.ref.dataset,
         interval=planned.ref.interval,

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.errors import QuotaExceededError, TrainFeedError
 from trainfeed.pipeline.plans import Plan, landing_file
-from trainfeed.specification import DatasetSpec
+from trainfeed.pipeline.stage._opened_stage import Stage
 from trainfeed.storage import Location
 
 __all__ = ["Experience", "Space", "landed_bytes", "require_space", "space"]
@@ -94,36 +93,32 @@ class Space:
     free_bytes: int | None
 
 
-def landed_bytes(spec: DatasetSpec, plan: Plan, env: Environment) -> dict[int, int]:
+def landed_bytes(stage: Stage) -> dict[int, int]:
     """Return the size of the landing files that are there already, by index of their range."""
     sizes: dict[int, int] = {}
-    if not spec.source.lands:
+    if not stage.spec.source.lands:
         return sizes
-    landing = Location.parse(env.landing)
-    for index, piece in enumerate(plan.ranges):
-        file = landing_file(landing, plan.inputs[piece.source], piece)
+    for index, piece in enumerate(stage.plan.ranges):
+        file = landing_file(stage.landing, stage.plan.inputs[piece.source], piece)
         if file.exists():
             sizes[index] = file.stat().size_bytes
     return sizes
 
 
-def space(
-    spec: DatasetSpec, plan: Plan, env: Environment, landed: Mapping[int, int]
-) -> list[Space]:
+def space(stage: Stage, landed: Mapping[int, int]) -> list[Space]:
     """Return what a build takes of each place, and what is free there.
 
     Args:
-        spec: The data set.
-        plan: What will be built.
-        env: Where things are.
+        stage: A stage of the build.
         landed: As ``landed_bytes`` gives it.
     """
+    plan, env = stage.plan, stage.env
     experience = Experience.for_plan(plan, env.root)
     missing = [piece for index, piece in enumerate(plan.ranges) if index not in landed]
     to_land = sum(piece.end - piece.start for piece in missing)
     positions = sum(piece.end - piece.start for piece in plan.ranges)
     landing = root = None
-    if not spec.source.lands:
+    if not stage.spec.source.lands:
         landing = 0
     elif experience is not None:
         landing = round(to_land * experience.read_bytes)
@@ -135,18 +130,18 @@ def space(
     ]
 
 
-def require_space(spec: DatasetSpec, plan: Plan, env: Environment) -> None:
+def require_space(stage: Stage) -> None:
     """Refuse a build that cannot fit where it is written to.
 
     Raises:
         QuotaExceededError: A place has less free space than the build is known to need.
     """
-    for place in space(spec, plan, env, landed_bytes(spec, plan, env)):
+    for place in space(stage, landed_bytes(stage)):
         needed, free = place.needed_bytes, place.free_bytes
         if needed is not None and free is not None and needed > free:
             raise QuotaExceededError(
                 f"expected about {needed} bytes of space in {place.uri} ({place.place}),"
-                f" going by the newest version of {plan.dataset!r}, got {free} bytes free;"
+                f" going by the newest version of {stage.plan.dataset!r}, got {free} bytes free;"
                 " nothing was read or written but the plan; make room, then run the build again"
             )
 
