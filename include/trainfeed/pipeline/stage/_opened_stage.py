@@ -1,4 +1,4 @@
-"""One stage at work on one plan: its files, what is published of it, whether the code is its own."""
+"""One stage at work on one plan: its files, its version, and whether its code has changed."""
 
 from __future__ import annotations
 
