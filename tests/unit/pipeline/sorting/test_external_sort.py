@@ -105,12 +105,12 @@ def test_a_damaged_run_is_found_while_it_is_merged(project, monkeypatch):
 
     settle = module._settle_spill
 
-    def damaged(stage, unit, parts, ledger, scratch):
-        run = project.path / "work" / "spill" / stage.plan.plan_id / parts[0]["runs"][1]
+    def damaged(stage, unit, parts, account, scratch):
+        run = project.path / "work" / "spill" / stage.plan.plan_id / parts[0].runs[1]
         data = bytearray(run.read_bytes())
         data[len(data) // 2] ^= 1
         run.write_bytes(data)
-        settle(stage, unit, parts, ledger, scratch)
+        settle(stage, unit, parts, account, scratch)
 
     monkeypatch.setattr(module, "_settle_spill", damaged)
     with pytest.raises((ChecksumError, FormatError), match="clear the run from preprocess on"):

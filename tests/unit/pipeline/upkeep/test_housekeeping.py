@@ -92,7 +92,7 @@ def test_a_dry_run_names_the_same_and_removes_nothing(project):
     before = files(project)
     named = sweep(project.env, older_than=NOW, dry_run=True)
     assert files(project) == before
-    assert sum(row["bytes"] for row in named) > 0
+    assert sum(each.bytes for each in named) > 0
     assert sweep(project.env, older_than=NOW) == named
     assert sweep(project.env, older_than=NOW) == []
 
