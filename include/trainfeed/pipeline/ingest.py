@@ -1,4 +1,4 @@
-"""Stage ``ingest``: copy planned ranges of topics into landing files; verify log files.
+"""Stage ``ingest``: copy planned ranges into landing files; verify a source that does not land.
 
 A landing file is named by its range. A complete one is adopted without a word to the source, so a
 retry, a second data set and a rebuild read the broker at most once.
@@ -15,20 +15,12 @@ import pyarrow as pa
 from trainfeed import faults
 from trainfeed.dataset import Leaf, canonical
 from trainfeed.dataset.identity import source_hash
-from trainfeed.errors import SourceReplacedError
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import IngestReport, PublishedBefore
-from trainfeed.pipeline.inputs import check_folder, iter_log, open_source
-from trainfeed.pipeline.plans import (
-    PlannedFile,
-    PlannedInput,
-    PlannedRange,
-    landed_leaf,
-    landing_file,
-    leaf_of,
-)
+from trainfeed.pipeline.inputs import reader_of
+from trainfeed.pipeline.plans import PlannedRange, landed_leaf, landing_file, leaf_of
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
-from trainfeed.sources import LandingWriter, Topic
+from trainfeed.sources import LandingWriter
 from trainfeed.storage import Location
 
 __all__ = ["ingest"]
@@ -54,7 +46,7 @@ def ingest(build: Build, unit: int) -> IngestReport | PublishedBefore:
 
 def _ingest(stage: Stage, unit: int) -> IngestReport:
     pieces = [stage.plan.ranges[index] for index in unit_of(stage.plan.ingest, unit)]
-    if not stage.spec.source.lands:
+    if not stage.spec.source.kind.lands:
         return _verify(stage, unit, pieces)
     adopted, landed = Leaf(), Leaf()
     missing = []
@@ -65,8 +57,8 @@ def _ingest(stage: Stage, unit: int) -> IngestReport:
             adopted += leaf
         else:
             missing.append((piece, location))
-    if stage.spec.source.logs is not None and missing:
-        check_folder(stage, {piece.source for piece, _ in missing})
+    if missing:
+        reader_of(stage.spec).check(stage, {piece.source for piece, _ in missing})
     for piece, location in missing:
         landed += _land(stage, piece, location)
     total = adopted + landed
@@ -80,8 +72,8 @@ def _ingest(stage: Stage, unit: int) -> IngestReport:
 
 
 def _verify(stage: Stage, unit: int, pieces: list[PlannedRange]) -> IngestReport:
-    """Log files that later stages read themselves: make sure that they are the planned ones."""
-    check_folder(stage, {piece.source for piece in pieces})
+    """Make sure that what preprocess will read is what was planned."""
+    reader_of(stage.spec).check(stage, {piece.source for piece in pieces})
     num_bytes = sum(piece.end - piece.start for piece in pieces)
     return IngestReport(verdict="verified", unit=unit, records=0, bytes=num_bytes)
 
@@ -95,13 +87,7 @@ def _land(stage: Stage, piece: PlannedRange, location: Location) -> Leaf:
 
 
 def _batches(stage: Stage, piece: PlannedRange) -> Generator[pa.RecordBatch]:
-    planned = stage.plan.inputs[piece.source]
-    if isinstance(planned, PlannedFile):
-        yield from iter_log(stage, piece)
-        return
-    with closing(open_source(stage.env, planned.connection, planned.topic)) as topic:
-        _check_identity(topic, planned)
-        yield from topic.iter_batches(planned.partition, piece.start, piece.end)
+    yield from reader_of(stage.spec).batches(stage, piece)
 
 
 def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch], piece: PlannedRange) -> Leaf:
@@ -115,14 +101,3 @@ def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch], piece: PlannedRang
     writer.close({"ledger": canonical.dumps(leaf.to_json()).decode()})
     faults.point("ingest.before_rename")
     return leaf
-
-
-def _check_identity(topic: Topic, planned: PlannedInput) -> None:
-    found = topic.identity
-    if (found.uuid, found.cluster) != (planned.topic_uuid, planned.cluster):
-        raise SourceReplacedError(
-            f"topic {planned.topic!r} was replaced since the plan was made: planned"
-            f" {planned.topic_uuid} in cluster {planned.cluster}, found {found.uuid} in cluster"
-            f" {found.cluster}; landed ranges and published versions are kept; run the build again"
-            " to build from the new topic"
-        )

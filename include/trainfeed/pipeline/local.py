@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 from trainfeed.config import Environment
 from trainfeed.pipeline._parallel import at_once, in_worker, run_units, share_of
@@ -25,9 +24,7 @@ from trainfeed.pipeline.workers import start_workers
 from trainfeed.specification import DatasetSpec
 from trainfeed.window import Interval
 
-__all__ = ["STAGES", "BuildReport", "BuildRequest", "SkippedBuild", "build"]
-
-STAGES: Final = ("plan", *MAPPED_STAGES, "check", "publish")
+__all__ = ["BuildReport", "BuildRequest", "SkippedBuild", "build"]
 
 
 @dataclass(frozen=True)
@@ -173,5 +170,5 @@ def _stages(build: Build, planned: PlanReport) -> Iterator[tuple[str, Iterator[S
 
 def _is_recorded(spec: DatasetSpec, env: Environment) -> bool:
     """Return whether no cluster is read."""
-    settings = [env.kafka.get(source.connection) for source in spec.source.kafka]
+    settings = [env.kafka.get(connection) for connection in spec.source.kind.clusters]
     return all(each is not None and each.recorded is not None for each in settings)

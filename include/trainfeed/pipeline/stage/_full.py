@@ -15,7 +15,7 @@ def full(stage: Stage, error: QuotaExceededError) -> QuotaExceededError:
     places = space(stage, landed_bytes(stage))
     lines = [_line(each.place, each.needed_bytes, each.free_bytes) for each in places]
     work = _line("work", None, Location.parse(stage.env.work).free_bytes())
-    landing = "landing files of this run, " if stage.spec.source.lands else ""
+    landing = "landing files of this run, " if stage.spec.source.kind.lands else ""
     return QuotaExceededError(
         f"{error}; kept: {landing}the plan and every published version; nothing was published;"
         f" {'; '.join([*lines, work])}; make room and build the interval again, it goes on from"

@@ -96,7 +96,7 @@ class Space:
 def landed_bytes(stage: Stage) -> dict[int, int]:
     """Return the size of the landing files that are there already, by index of their range."""
     sizes: dict[int, int] = {}
-    if not stage.spec.source.lands:
+    if not stage.spec.source.kind.lands:
         return sizes
     for index, piece in enumerate(stage.plan.ranges):
         file = landing_file(stage.landing, stage.plan.inputs[piece.source], piece)
@@ -118,7 +118,7 @@ def space(stage: Stage, landed: Mapping[int, int]) -> list[Space]:
     to_land = sum(piece.end - piece.start for piece in missing)
     positions = sum(piece.end - piece.start for piece in plan.ranges)
     landing = root = None
-    if not stage.spec.source.lands:
+    if not stage.spec.source.kind.lands:
         landing = 0
     elif experience is not None:
         landing = round(to_land * experience.read_bytes)
