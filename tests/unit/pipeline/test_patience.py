@@ -62,7 +62,7 @@ def test_a_server_that_stays_away_is_given_up_after_a_quarter_of_a_minute(
         address = f"{scheme}://127.0.0.1:{unused.getsockname()[1]}/"
     away = replace(project.env, logs={"hdfs_default": address})
     with pytest.raises(StorageError, match="retry when the file system answers again"):
-        preprocess(project.spec, away, ref, 0)
+        preprocess(Build(project.spec, away, ref), 0)
     assert sum(pauses) == 15
     assert not project.folder.interval(DAY).exists()
 
