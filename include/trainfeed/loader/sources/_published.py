@@ -1,4 +1,4 @@
-"""Published versions as a source."""
+"""Published versions as a source. Apart from ``_shard_source``, because workers load no manifests."""
 
 from __future__ import annotations
 
