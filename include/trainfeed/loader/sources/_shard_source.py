@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainfeed.dataset.chunks import Chunk, decoder_of
 from trainfeed.loader.columns import Memory, Rows
@@ -18,8 +18,11 @@ from trainfeed.loader.sources._known_chunks import ChunkTable, Verify
 from trainfeed.loader.sources._ragged_samples import RaggedSamples
 from trainfeed.loader.sources._skips import SkippedChunks
 from trainfeed.loader.sources._source import Loaded
-from trainfeed.readers import DatasetReader
 from trainfeed.samples import Schema
+
+if TYPE_CHECKING:
+    # Workers import this module to unpickle a source: readers would bring Arrow along.
+    from trainfeed.readers import DatasetReader
 
 __all__ = [
     "ShardSource",
