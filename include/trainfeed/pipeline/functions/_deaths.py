@@ -7,7 +7,7 @@ from typing import Final
 from trainfeed.errors import EngineError, MemoryLimitError, PreprocessError, TrainFeedError
 from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.stage import Stage, kept
-from trainfeed.pipeline.workers import Death
+from trainfeed.pipeline.workers import Death, DeathCause, LastSeen
 from trainfeed.process_ties import signal_name
 from trainfeed.specification import DatasetSpec
 
@@ -20,7 +20,7 @@ def explain(stage: Stage, death: Death) -> TrainFeedError:
     """Return the error that says what the function of a stage did to its worker."""
     resources = stage.spec.resources
     there = where(stage.plan, death.place)
-    if death.cause == "memory":
+    if death.cause is DeathCause.MEMORY:
         return _error(
             MemoryLimitError,
             stage,
@@ -28,7 +28,7 @@ def explain(stage: Stage, death: Death) -> TrainFeedError:
             f" {resources.worker_memory_bytes}",
             "keep less in the function, or raise it in dataset.yaml",
         )
-    if death.cause == "time":
+    if death.cause is DeathCause.TIME:
         return _error(
             PreprocessError,
             stage,
@@ -38,7 +38,7 @@ def explain(stage: Stage, death: Death) -> TrainFeedError:
         )
     if want := memory_ran_out(stage.spec, death):
         return _error(EngineError, stage, f"{want[0]} {there}", want[1] + _printed(_SAID, death))
-    if death.cause == "signal":
+    if death.cause is DeathCause.SIGNAL:
         return _error(
             EngineError,
             stage,
@@ -79,22 +79,21 @@ def _error(kind: type[TrainFeedError], stage: Stage, what: str, remedy: str) -> 
     return kind(f"{name} {what}; {kept(stage.spec)}; {remedy}")
 
 
-def where(plan: Plan, place: tuple[int | None, int | None, int | None, int | None]) -> str:
+def where(plan: Plan, seen: LastSeen) -> str:
     """Return which record, batch or range was at work, as messages say it.
 
     Args:
         plan: The plan.
-        place: Range, first and last offset, record, as ``Place.read`` gives them.
+        seen: Where the worker was.
     """
-    index, first, last, record = place
-    if index is None:
+    if seen.range_index is None:
         return "while it was loaded"
-    piece = plan.ranges[index]
+    piece = plan.ranges[seen.range_index]
     whole = f"[{piece.start}, {piece.end}) of {piece.source}"
-    if record is not None:
-        return f"at {piece.source} offset {record}, in {whole}"
-    if first is not None:
-        return f"in the batch of {piece.source} offsets {first} to {last}, in {whole}"
+    if seen.record is not None:
+        return f"at {piece.source} offset {seen.record}, in {whole}"
+    if seen.first is not None:
+        return f"in the batch of {piece.source} offsets {seen.first} to {seen.last}, in {whole}"
     return f"before the first record of {whole}"
 
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from trainfeed.config import Environment
 from trainfeed.errors import StorageError
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._stage_reports import StageReport
 from trainfeed.pipeline.functions._deaths import where
 from trainfeed.pipeline.functions._group import Group
+from trainfeed.pipeline.functions._prepared_part import PreparedPart
 from trainfeed.pipeline.functions._user_function import UserFunction
 from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.workers import Desk, WorkerPlace
-from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location, posix
 
 __all__ = ["FunctionJob", "StageJob"]
 
-_Run = Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]]
+_Run = Callable[[Build, int], StageReport]
 
 
 @dataclass(frozen=True)
@@ -29,17 +28,13 @@ class FunctionJob:
     """Run the preprocessing function over ranges of a plan.
 
     Attributes:
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         ranges: Indices into the plan's ranges.
         limit_bytes: Memory that the samples of a run may take.
         target: URI that the names of the files it writes begin with.
     """
 
-    spec: DatasetSpec
-    env: Environment
-    ref: PlanRef
+    build: Build
     ranges: list[int]
     limit_bytes: int
     target: str
@@ -47,11 +42,11 @@ class FunctionJob:
     @property
     def label(self) -> str:
         """The function."""
-        return self.spec.preprocess.function
+        return self.build.spec.preprocess.function
 
-    def run(self, desk: Desk) -> dict[str, Any]:
-        """Return ``runs``, ``quarantine`` and ``account``, as ``Group.finish`` does."""
-        stage = Stage.open(self.spec, self.env, self.ref)
+    def run(self, desk: Desk) -> PreparedPart:
+        """Return what was made of the ranges, as ``Group.finish`` does."""
+        stage = Stage.open(self.build)
         stage.check_code()
         with posix.map_errors(stage.folder.path):
             group = Group(
@@ -75,16 +70,12 @@ class StageJob:
 
     Attributes:
         stage: The stage, a function of a module.
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         unit: The task.
     """
 
     stage: _Run
-    spec: DatasetSpec
-    env: Environment
-    ref: PlanRef
+    build: Build
     unit: int
 
     @property
@@ -92,9 +83,9 @@ class StageJob:
         """Stage and task."""
         return f"{self.stage.__name__} {self.unit}"
 
-    def run(self, desk: Desk) -> dict[str, Any]:  # noqa: ARG002 - a job's signature
+    def run(self, desk: Desk) -> StageReport:  # noqa: ARG002 - a job's signature
         """Return what the stage reports."""
-        return self.stage(self.spec, self.env, self.ref, self.unit)
+        return self.stage(self.build, self.unit)
 
 
 @contextmanager
@@ -108,12 +99,13 @@ def _told(plan: Plan, place: WorkerPlace) -> Iterator[None]:
         raise
 
 
-def _function(stage: Stage, functions: dict[Any, UserFunction]) -> UserFunction:
+def _function(stage: Stage, functions: dict[Hashable, object]) -> UserFunction:
     """Return the function, the one of the last job when code and lookups are the same."""
     plan = stage.plan
     lookups = tuple(sorted(plan.lookups.items()))
     key = (str(stage.spec.folder), plan.code["digest"], stage.spec.preprocess.function, lookups)
-    if key not in functions:
+    function = functions.get(key)
+    if not isinstance(function, UserFunction):
         functions.clear()
-        functions[key] = UserFunction(stage.spec, plan.lookups)
-    return functions[key]
+        function = functions[key] = UserFunction(stage.spec, plan.lookups)
+    return function

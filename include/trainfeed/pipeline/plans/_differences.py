@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 __all__ = ["differences"]
 
 
-def differences(old: Any, new: Any, place: str = "") -> list[str]:
+def differences(old: object, new: object, place: str = "") -> list[str]:
     """Return one line per value that differs, as ``place: old → new``."""
     if isinstance(old, dict) and isinstance(new, dict):
         lines = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.dataset import DatasetFolder, canonical
 from trainfeed.errors import FormatError, StorageError
@@ -67,7 +67,7 @@ def _code_difference(folder: DatasetFolder, old: str, spec: DatasetSpec) -> str:
 
 
 def told_changes(
-    folder: DatasetFolder, spec: DatasetSpec, old: Mapping[str, Any], new: Mapping[str, Any]
+    folder: DatasetFolder, spec: DatasetSpec, old: Mapping[str, object], new: Mapping[str, object]
 ) -> tuple[str, str]:
     """Say what differs between what a build was made from and what there is now.
 
@@ -84,7 +84,9 @@ def told_changes(
     changes = differences(old, {**new, "code": old["code"]})
     if old["code"] == new["code"]:
         return first_few(changes), ""
-    return first_few([*changes, "the code"]), f"\n{_code_difference(folder, old['code'], spec)}"
+    return first_few(
+        [*changes, "the code"]
+    ), f"\n{_code_difference(folder, str(old['code']), spec)}"
 
 
 def _diff(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from trainfeed.config import Environment
 from trainfeed.errors import QuotaExceededError
-from trainfeed.pipeline.plans import Plan
+from trainfeed.pipeline.stage._opened_stage import Stage
 from trainfeed.pipeline.stage._space import landed_bytes, space
-from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
 __all__ = ["full"]
 
 
-def full(
-    spec: DatasetSpec, plan: Plan, env: Environment, error: QuotaExceededError
-) -> QuotaExceededError:
+def full(stage: Stage, error: QuotaExceededError) -> QuotaExceededError:
     """Return the error of a build, for the one of the file that did not fit."""
-    places = space(spec, plan, env, landed_bytes(spec, plan, env))
-    lines = [_line(each["place"], each["needed_bytes"], each["free_bytes"]) for each in places]
-    work = _line("work", None, Location.parse(env.work).free_bytes())
-    landing = "landing files of this run, " if spec.source.kind.lands else ""
+    places = space(stage, landed_bytes(stage))
+    lines = [_line(each.place, each.needed_bytes, each.free_bytes) for each in places]
+    work = _line("work", None, Location.parse(stage.env.work).free_bytes())
+    landing = "landing files of this run, " if stage.spec.source.kind.lands else ""
     return QuotaExceededError(
         f"{error}; kept: {landing}the plan and every published version; nothing was published;"
         f" {'; '.join([*lines, work])}; make room and build the interval again, it goes on from"

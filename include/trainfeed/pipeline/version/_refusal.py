@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.errors import GateError, TrainFeedError
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.quarantine import Example, Reason, counted, quarantine_of_plan, turned_down
 from trainfeed.pipeline.stage import Stage, kept
-from trainfeed.pipeline.version._gates import Counts, because, broken, line
+from trainfeed.pipeline.version._gates import Counts, GateResult, because, broken, line
 from trainfeed.pipeline.version._offending import offending_samples
+from trainfeed.pipeline.version._verdict import Verdict
 
 __all__ = ["check_report", "look_command", "refusal"]
 
@@ -22,18 +24,18 @@ _REMEDY: Final = (
 )
 
 
-def refusal(stage: Stage, verdict: Mapping[str, Any], counts: Counts) -> GateError | None:
+def refusal(stage: Stage, verdict: Verdict, counts: Counts) -> GateError | None:
     """Return the error of gates that do not hold and block; None when all do.
 
     Args:
         stage: The stage ``check``.
-        verdict: What it found: ``gates``, ``quarantine``, ``filtered``.
+        verdict: What it found.
         counts: What the gates looked at.
     """
-    gates = broken(verdict["gates"], "block")
+    gates = broken(verdict.gates, "block")
     if not gates:
         return None
-    reasons = _reasons(stage, verdict["quarantine"]["reasons"])
+    reasons = _reasons(stage, verdict.quarantine.reasons)
     examples = {number: offending_samples(stage, gate) for number, gate in enumerate(gates)}
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
     lines = _gate_lines(gates, examples, counts)
@@ -48,21 +50,21 @@ def refusal(stage: Stage, verdict: Mapping[str, Any], counts: Counts) -> GateErr
 
 
 def check_report(
-    stage: Stage, verdict: Mapping[str, Any], counts: Counts, reasons: Sequence[Reason] = ()
-) -> dict[str, Any]:
+    stage: Stage, verdict: Verdict, counts: Counts, reasons: Sequence[Reason] = ()
+) -> JsonObject:
     """Return what a page shows of the stage: small JSON.
 
     Returns:
         ``counts``, ``reasons`` (top ones with examples), ``filtered``, ``gates`` with value and
         what contributed to it, ``quarantine`` (place of the records) and ``command``.
     """
-    quarantined = verdict["quarantine"]["reasons"]
+    quarantined = verdict.quarantine.reasons
     shown = reasons or [Reason(name, records) for name, records in quarantined.items()]
     return {
         "counts": counts.to_json(),
         "reasons": [reason.to_json() for reason in shown[:_MOST_GATES]],
-        "filtered": dict(list(verdict["filtered"].items())[:_MOST_GATES]),
-        "gates": [{**gate, "because": because(gate, counts)} for gate in verdict["gates"]],
+        "filtered": dict(list(verdict.filtered.items())[:_MOST_GATES]),
+        "gates": [{**gate.to_json(), "because": because(gate, counts)} for gate in verdict.gates],
         "quarantine": stage.spill.uri if quarantined else None,
         "command": look_command(stage) if quarantined else None,
     }
@@ -75,13 +77,13 @@ def look_command(stage: Stage) -> str:
 
 
 def _gate_lines(
-    gates: Sequence[Mapping[str, Any]], examples: Mapping[int, list[Example]], counts: Counts
+    gates: Sequence[GateResult], examples: Mapping[int, list[Example]], counts: Counts
 ) -> list[str]:
     lines = []
     for number, gate in enumerate(gates[:_MOST_GATES]):
         lines.append(f"{'and ' if number else ''}{line(gate, counts)}")
         for example in examples[number]:
-            lines += example.lines(str(gate["check"]))
+            lines += example.lines(gate.check)
     return lines
 
 
@@ -92,13 +94,13 @@ def _reasons(stage: Stage, counts: Mapping[str, int]) -> list[Reason]:
     return [Reason(name, records) for name, records in counts.items()]
 
 
-def _what_became(stage: Stage, verdict: Mapping[str, Any], reasons: Iterable[Reason]) -> list[str]:
+def _what_became(stage: Stage, verdict: Verdict, reasons: Iterable[Reason]) -> list[str]:
     lines = []
-    if quarantined := verdict["quarantine"]["reasons"]:
+    if quarantined := verdict.quarantine.reasons:
         lines.append(f"quarantined: {counted(quarantined)}")
         lines += [text for reason in reasons for text in reason.lines]
-    if verdict["filtered"]:
-        lines.append(f"filtered: {counted(verdict['filtered'])}")
+    if verdict.filtered:
+        lines.append(f"filtered: {counted(verdict.filtered)}")
     if quarantined:
         lines.append(f"the quarantined records are in {stage.spill.uri}")
         lines.append(f"to see them: {look_command(stage)}")
@@ -106,10 +108,10 @@ def _what_became(stage: Stage, verdict: Mapping[str, Any], reasons: Iterable[Rea
 
 
 def _offending(
-    gates: Sequence[Mapping[str, Any]], examples: Mapping[int, list[Example]]
-) -> list[dict[str, Any]]:
+    gates: Sequence[GateResult], examples: Mapping[int, list[Example]]
+) -> list[JsonObject]:
     return [
-        {"check": gate["check"], "field": gate["field"], "examples": [e.to_json() for e in found]}
+        {"check": gate.check, "field": gate.field, "examples": [e.to_json() for e in found]}
         for number, gate in enumerate(gates)
         if (found := examples[number])
     ]

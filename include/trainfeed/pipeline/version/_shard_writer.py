@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainfeed.dataset.chunks import Chunk
+from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.pipeline.sorting import RecordColumn
 from trainfeed.pipeline.stage import Stage, StagedFile
+from trainfeed.pipeline.version._shard_part import ShardPart
 from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.samples import Schema, Statistics, TypedCodec, frame_records
 from trainfeed.specification import OutputSpec
@@ -61,12 +63,14 @@ class ShardWriter:
         """Write the last chunk; the file is closed by its owner."""
         self._writer.close()
 
-    def account(self) -> dict[str, Any]:
-        """Return ``chunks`` and ``statistics`` for the trailer, once closed."""
-        return {
-            "chunks": [_chunk_json(chunk) for chunk in self._writer.chunks],
-            "statistics": self._statistics.to_json(),
-        }
+    def part(self, entry: ShardEntry) -> ShardPart:
+        """Return what is known of the shard, once closed.
+
+        Args:
+            entry: What is known of its file.
+        """
+        chunks = [_chunk_json(chunk) for chunk in self._writer.chunks]
+        return ShardPart(entry, chunks, self._statistics.to_json())
 
     @property
     def num_samples(self) -> int:
