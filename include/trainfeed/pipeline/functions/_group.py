@@ -15,8 +15,7 @@ from trainfeed.errors import MemoryLimitError, PreprocessError
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.functions._account import Tally
 from trainfeed.pipeline.functions._batch_mode import BatchMode, Mode
-from trainfeed.pipeline.functions._lateness import Lateness
-from trainfeed.pipeline.functions._prepared_part import PreparedPart, RecordAccount
+from trainfeed.pipeline.functions._prepared_part import Lateness, PreparedPart, RecordAccount
 from trainfeed.pipeline.functions._record_mode import RecordMode
 from trainfeed.pipeline.functions._sample_limits import SampleLimits
 from trainfeed.pipeline.functions._split_fields import SplitFields
