@@ -14,8 +14,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from operators._outcome import airflow_outcome, call_again
+from operators._run_request import run_interval, window_request
 from operators._stage import open_dataset
-from operators._window import run_interval, window_request
 from trainfeed.errors import Outcome, StorageError, TrainFeedError, WindowOpenError
 from trainfeed.window import WindowRequest, format_time
 

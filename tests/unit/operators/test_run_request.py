@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from operators._window import window_request
+from operators._run_request import window_request
 from trainfeed.errors import WindowError
 from trainfeed.window import Schedule, resolve_interval
 
