@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trainfeed.errors import ConfigError
+from trainfeed.intervals import Interval, WindowRequest, resolve_interval
 from trainfeed.specification import did_you_mean
-from trainfeed.window import Interval, WindowRequest, resolve_interval
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

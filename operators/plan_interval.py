@@ -18,9 +18,9 @@ from trainfeed.errors import TransactionOpenError, WindowOpenError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from trainfeed.intervals import WindowRequest
     from trainfeed.pipeline import JsonObject, PlanReport, SkipReport
     from trainfeed.pipeline.preview import DryRun
-    from trainfeed.window import WindowRequest
 
 __all__ = ["PlanIntervalOperator"]
 
