@@ -1,9 +1,14 @@
 """Calls preprocessing functions and accounts for every record that they get."""
 
 from trainfeed.pipeline.functions._account import require_bounded
-from trainfeed.pipeline.functions._deaths import explain, memory_ran_out, memory_remedy
 from trainfeed.pipeline.functions._group import batch_bytes_of
-from trainfeed.pipeline.functions._jobs import FunctionJob, StageJob
+from trainfeed.pipeline.functions._jobs import (
+    FunctionJob,
+    StageJob,
+    explain,
+    memory_ran_out,
+    memory_remedy,
+)
 from trainfeed.pipeline.functions._prepared_part import PreparedPart, RecordAccount
 from trainfeed.pipeline.functions._sample_limits import (
     field_bytes,

@@ -1,4 +1,4 @@
-"""One stage at work on one plan: its files, its version, and whether its code has changed."""
+"""One stage at work on one plan: its files and version, changes of its code, what it leaves."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from trainfeed.dataset import DatasetFolder, Manifest, Version, require_root
 from trainfeed.errors import CodeChangedError, ConflictError
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan, told_changes
-from trainfeed.pipeline.stage._what_is_kept import kept
 from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.storage import Location
 from trainfeed.usercode import code_digest, running_libraries
 
-__all__ = ["Stage"]
+__all__ = [
+    "Stage",
+    "kept",
+]
 
 _SPILL: Final = "spill"
 
@@ -118,3 +120,9 @@ class Stage:
                 f" {kept(self.spec)}; build the interval again (in Airflow: trigger a new run)"
                 f"{code}"
             )
+
+
+def kept(spec: DatasetSpec) -> str:
+    """Return the part of a message: landing files are named only where there are any."""
+    nothing = "nothing was published"
+    return f"landing files are kept, {nothing}" if spec.source.kind.lands else nothing

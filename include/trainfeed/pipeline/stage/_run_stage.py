@@ -24,8 +24,8 @@ from trainfeed.errors import (
 )
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import PublishedBefore, StageReport
-from trainfeed.pipeline.stage._full import full
 from trainfeed.pipeline.stage._opened_stage import Stage
+from trainfeed.pipeline.stage._space import full
 from trainfeed.storage import posix
 
 __all__ = ["run_stage", "unit_of"]

@@ -1,4 +1,4 @@
-"""How much space a build will need, as far as the newest version of the data set tells.
+"""How much space a build will need, and what is said when a disk or a quota is full in the middle.
 
 A range of offsets does not say how many bytes it has. The newest version does: its manifest counts
 records, their bytes, and the bytes of its files.
@@ -17,7 +17,14 @@ from trainfeed.pipeline.plans import Plan, landing_file
 from trainfeed.pipeline.stage._opened_stage import Stage
 from trainfeed.storage import Location
 
-__all__ = ["Experience", "Space", "landed_bytes", "require_space", "space"]
+__all__ = [
+    "Experience",
+    "Space",
+    "full",
+    "landed_bytes",
+    "require_space",
+    "space",
+]
 
 # What a version costs besides its records counts for little in one that is not much smaller.
 _MAX_FACTOR: Final = 20
@@ -152,3 +159,21 @@ def _free_bytes(uri: str) -> int | None:
     while location.path != "/" and not location.exists():
         location = location.parent
     return location.free_bytes()
+
+
+def full(stage: Stage, error: QuotaExceededError) -> QuotaExceededError:
+    """Return the error of a build, for the one of the file that did not fit."""
+    places = space(stage, landed_bytes(stage))
+    lines = [_line(each.place, each.needed_bytes, each.free_bytes) for each in places]
+    work = _line("work", None, Location.parse(stage.env.work).free_bytes())
+    landing = "landing files of this run, " if stage.spec.source.kind.lands else ""
+    return QuotaExceededError(
+        f"{error}; kept: {landing}the plan and every published version; nothing was published;"
+        f" {'; '.join([*lines, work])}; make room and build the interval again, it goes on from"
+        " there"
+    )
+
+
+def _line(place: str, needed: int | None, free: int | None) -> str:
+    want = "an unknown number of" if needed is None else f"about {needed}"
+    return f"{place}: {want} bytes needed in all, {'unknown' if free is None else free} free"

@@ -3,8 +3,7 @@
 from trainfeed.pipeline.version._assemble import assemble, checked_content
 from trainfeed.pipeline.version._gates import Counts, FieldFacts, GateResult, evaluate, failures
 from trainfeed.pipeline.version._refusal import check_report, refusal
-from trainfeed.pipeline.version._shard_part import ShardPart
-from trainfeed.pipeline.version._shard_writer import ShardWriter
+from trainfeed.pipeline.version._shard_writer import ShardPart, ShardWriter
 from trainfeed.pipeline.version._totals import total_statistics
 from trainfeed.pipeline.version._verdict import (
     CheckedShard,

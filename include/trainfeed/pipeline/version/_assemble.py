@@ -25,7 +25,7 @@ from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.plans import Plan, PlannedShard
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, StagedFile
-from trainfeed.pipeline.version._shard_part import ShardPart
+from trainfeed.pipeline.version._shard_writer import ShardPart
 from trainfeed.pipeline.version._verdict import Verdict
 
 __all__ = ["assemble", "checked_content"]

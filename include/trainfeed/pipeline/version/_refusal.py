@@ -1,20 +1,41 @@
-"""Says why an interval is not published: gates, reasons, examples, where to look, what to do."""
+"""Says why an interval is not published: gates, reasons, examples, where to look, what to do.
+
+Examples are samples that break a gate on a field; the value of the gate alone does not tell them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
 
 from trainfeed.errors import GateError, TrainFeedError
 from trainfeed.pipeline._ref import JsonObject
-from trainfeed.pipeline.quarantine import Example, Reason, counted, quarantine_of_plan, turned_down
+from trainfeed.pipeline.quarantine import (
+    Example,
+    Reason,
+    counted,
+    plain,
+    quarantine_of_plan,
+    turned_down,
+)
+from trainfeed.pipeline.sorting import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept
 from trainfeed.pipeline.version._gates import Counts, GateResult, because, broken, line
-from trainfeed.pipeline.version._offending import offending_samples
 from trainfeed.pipeline.version._verdict import Verdict
+from trainfeed.samples import Schema, TypedCodec
 
-__all__ = ["check_report", "look_command", "refusal"]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = [
+    "check_report",
+    "look_command",
+    "refusal",
+]
 
 _MOST_GATES: Final = 10
 _MOST_CHARS: Final = 8_000
@@ -22,6 +43,9 @@ _REMEDY: Final = (
     "fix the source, the function or the gate in dataset.yaml, then build the interval again"
     " (in Airflow: trigger it again)"
 )
+_MOST_EXAMPLES: Final = 2
+# Decoding one by one takes about 10 µs: a failed task may take a second more, not an hour.
+_MOST_SAMPLES: Final = 100_000
 
 
 def refusal(stage: Stage, verdict: Verdict, counts: Counts) -> GateError | None:
@@ -36,7 +60,7 @@ def refusal(stage: Stage, verdict: Verdict, counts: Counts) -> GateError | None:
     if not gates:
         return None
     reasons = _reasons(stage, verdict.quarantine.reasons)
-    examples = {number: offending_samples(stage, gate) for number, gate in enumerate(gates)}
+    examples = {number: _offending_samples(stage, gate) for number, gate in enumerate(gates)}
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
     lines = _gate_lines(gates, examples, counts)
     lines[0] = f"{name} is not published: {lines[0]}"
@@ -115,3 +139,57 @@ def _offending(
         for number, gate in enumerate(gates)
         if (found := examples[number])
     ]
+
+
+def _offending_samples(stage: Stage, result: GateResult) -> list[Example]:
+    """Return the first samples, of the first 100,000 of the work files, that break a gate.
+
+    Args:
+        stage: The stage at work.
+        result: A gate ``range`` or ``null_ratio`` with its field; of others there is no sample.
+
+    Returns:
+        At most 2; none when those that break it come later.
+    """
+    field = result.field
+    if field is None:
+        return []
+    samples = islice(_samples(stage), _MOST_SAMPLES)
+    found = (
+        Example(plain(source), offset, f"{field} is {_shown(sample.get(field))}", "")
+        for source, offset, sample in samples
+        if _breaks(result, sample.get(field))
+    )
+    return list(islice(found, _MOST_EXAMPLES))
+
+
+def _samples(stage: Stage) -> Iterator[tuple[str, int, Mapping[str, object]]]:
+    codec = TypedCodec(Schema.from_json(stage.plan.fields))
+    sources = stage.plan.sources
+    for group in range(len(stage.plan.preprocess)):
+        with closing(ArrowWithTrailer(stage.spill_file(group))) as spill:
+            for table in spill.iter_tables():
+                columns = (table[name].to_pylist() for name in ("source", "offset", "record"))
+                for source, offset, record in zip(*columns, strict=True):
+                    yield sources[source], offset, dict(codec.decode(record))
+
+
+def _breaks(result: GateResult, value: object) -> bool:
+    if result.check == "null_ratio":
+        return value is None
+    if value is None:
+        return False
+    numbers = np.asarray(cast("ArrayLike", value), dtype=np.float64)
+    low, high = (cast("float | None", result.gate.get(side)) for side in ("min", "max"))
+    outside = ~np.isfinite(numbers)
+    if low is not None:
+        outside |= numbers < low
+    if high is not None:
+        outside |= numbers > high
+    return bool(outside.any())
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "absent"
+    return plain(str(value.tolist() if isinstance(value, np.ndarray | np.generic) else value))

@@ -14,7 +14,7 @@ from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.errors import FormatError
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.version._gates import GateResult
-from trainfeed.pipeline.version._shard_part import shard_entry
+from trainfeed.pipeline.version._shard_writer import shard_entry
 
 __all__ = ["CheckedShard", "LateCounts", "QuarantineCounts", "Verdict"]
 

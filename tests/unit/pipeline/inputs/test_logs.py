@@ -20,7 +20,7 @@ from trainfeed.errors import (
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.inputs._reading import PieceReader
+from trainfeed.pipeline.inputs._source_readers import PieceReader
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.planner import folder_of_logs, require_complete
 from trainfeed.pipeline.plans._plan_file import load_plan
