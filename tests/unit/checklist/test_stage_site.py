@@ -14,15 +14,19 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize(
     ("source", "link", "expected"),
     [
-        ("docs/guides/a.md", "[x](b.md#c)", "[x](b.md#c)"),
-        ("docs/guides/a.md", "[x](../../ARCHITECTURE.md#c)", "[x](../authors/architecture.md#c)"),
-        ("docs/guides/a.md", "[x](../authors/adr)", "[x](../authors/adr/README.md)"),
-        ("docs/guides/a.md", "[x](../../include/datasets/flights)", "x"),
+        ("docs/guides/loader.md", "[x](b.md#c)", "[x](b.md#c)"),
+        (
+            "docs/guides/loader.md",
+            "[x](../../ARCHITECTURE.md#c)",
+            "[x](../authors/architecture.md#c)",
+        ),
+        ("docs/guides/loader.md", "[x](../authors/adr)", "[x](../authors/adr/README.md)"),
+        ("docs/guides/loader.md", "[x](../../include/datasets/flights)", "x"),
         ("README.md", "[x](docs/start.md)", "[x](start.md)"),
         ("CONTRIBUTING.md", "[x](ARCHITECTURE.md)", "[x](architecture.md)"),
         ("CONTRIBUTING.md", "[`x`](docs/authors/measured.md)", "[`x`](measured.md)"),
-        ("docs/guides/a.md", "[x](https://example.org/)", "[x](https://example.org/)"),
-        ("docs/guides/a.md", "![x](../authors/screenshots/trigger.png)", None),
+        ("docs/guides/loader.md", "[x](https://example.org/)", "[x](https://example.org/)"),
+        ("docs/guides/loader.md", "![x](../authors/screenshots/trigger.png)", None),
     ],
 )
 def test_a_link_leads_to_the_page_of_the_site_or_is_its_text(source, link, expected):
@@ -44,9 +48,9 @@ def test_a_list_behind_a_line_of_text_gets_an_empty_line():
 def test_code_is_left_as_it_is(monkeypatch, tmp_path):
     code = "```\n# [x](nowhere.md)\nfor:\n- a\n```"
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "page.md").write_text(f"Text:\n{code}\nmore")
+    (tmp_path / "docs" / "start.md").write_text(f"Text:\n{code}\nmore")
     monkeypatch.setattr(stage_site, "ROOT", tmp_path)
-    assert code in stage_site.page("docs/page.md")
+    assert code in stage_site.page("docs/start.md")
 
 
 def test_the_staged_pages_are_all_pages_and_each_has_its_place_in_the_navigation(tmp_path):
