@@ -27,9 +27,11 @@ DAYS ?= 3
 BLOCKS ?= 20
 STRETCHES ?= 2
 # Airflow makes its home where it is imported.
-DOCUMENT := AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_dags.py
+# The pages that are written from the code: docs/document_NAME.py NAME by NAME.
+DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
+	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
-.PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check check \
+.PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
 	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-memory nightly-fuzz peers peers-short peers-small services services-stop services-status clean
 
 ##@ Start
@@ -110,24 +112,33 @@ types: setup-dev ## mypy --strict
 	$(BIN)python -m mypy
 imports: setup-dev ## import-linter contracts
 	$(BIN)lint-imports && $(BIN)lint-imports --config .importlinter-types.toml
-docs: setup-dev ## Write what is generated: DAG reference, schema of dataset.yaml, picture of the rooms
-	@$(DOCUMENT) && $(BIN)python docs/document_rooms.py
+docs: setup-dev ## Write what is generated: references of DAGs, dataset.yaml, commands and errors, picture of the rooms
+	@$(DOCUMENT); done
 docs-check: setup-dev ## Fail if that is stale
-	@$(DOCUMENT) --check && $(BIN)python docs/document_rooms.py --check
-check: lint types imports lock-check docs-check ## Everything static
+	@$(DOCUMENT) --check; done
+docs-site: .venv-docs/.done ## Build the documentation as a site that needs no network, into site/; a broken link or reference fails
+	@$(BIN)python docs/stage_site.py build/docs
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --config-file docs/mkdocs.yml
+	@echo "open site/index.html in a browser"
+.venv-docs/.done: .venv/bin/uv requirements/docs.txt
+	@echo "installing what requirements/docs.txt pins"
+	@$(BIN)uv venv --quiet --allow-existing .venv-docs
+	@$(BIN)uv pip install --quiet --python .venv-docs/bin/python --require-hashes -r requirements/docs.txt
+	@touch $@
+check: lint types imports lock-check docs-check docs-site ## Everything static
 
 ##@ Test
 unit: setup-dev data data/scikit-learn/.done ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
 integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration $(PYTEST)
-documents: setup-dev data data/scikit-learn/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone
-	$(BIN)python -m pytest tests/docs $(PYTEST)
+documents: setup-dev data data/scikit-learn/.done .venv-docs/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone; the site and its search
+	$(BIN)python -m services run kafka hdfs -- $(BIN)python -m pytest tests/docs $(PYTEST)
 e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, through a real Airflow on real services
 	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
 	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
-test: unit model data/recordio-original/.done ## Everything; says what could not run here, and why
+test: unit model data/recordio-original/.done .venv-docs/.done ## Everything; says what could not run here, and why
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e tests/docs $(PYTEST)
 nightly: nightly-model nightly-kafka nightly-memory nightly-fuzz peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
@@ -139,7 +150,7 @@ nightly-memory: setup-dev data ## What needs a memory control group of its own (
 nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that reads files, in stretches that are not done again
 	PYTHONPATH=$(PYTHONPATH):$(CURDIR)/data/atheris nice -n 10 $(BIN)python -m tests.fuzz run --stretches $(STRETCHES) --seconds 60
 	@$(BIN)python -m tests.fuzz table
-peers: .venv/bin/uv ## The real frameworks: adapters, wirings, two ranks, the programs of docs/frameworks; an environment of their own, 9 GB
+peers: .venv/bin/uv ## The real frameworks: adapters, wirings, two ranks, the programs of docs/guides/frameworks; an environment of their own, 9 GB
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
 	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt
 	set -e; for file in tests/peers/test_*.py; do $(IN_PEERS) $$file; done
@@ -170,14 +181,16 @@ lock: .venv/bin/uv ## Resolve, then write the hashed requirements
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --group peers pyproject.toml -o requirements/peers.txt
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 -c requirements/peers.txt --group peers-short pyproject.toml -o requirements/peers-short.txt
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 -c requirements/peers.txt --overrides requirements/peers-small-without.txt --group peers-small pyproject.toml -o requirements/peers-small.txt
-lock-functions: .venv/bin/uv ## Write the hashed packages that functions of data sets need: docs/add-a-package.md
+	$(COMPILE) --group docs -o requirements/docs.txt
+lock-functions: .venv/bin/uv ## Write the hashed packages that functions of data sets need: docs/guides/add-a-package.md
 	$(COMPILE) -c requirements.txt requirements/functions.in -o requirements/functions.txt
 lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
 	@$(COMPILE) $(EXTRAS) -c requirements.txt pyproject.toml | diff -u requirements.txt -
 	@$(COMPILE) $(DEV_EXTRAS) -c requirements/dev.txt pyproject.toml | diff -u requirements/dev.txt -
+	@$(COMPILE) -c requirements/docs.txt --group docs | diff -u requirements/docs.txt -
 wheel: setup-dev ## Build the shared package and import it in an environment without Airflow
 	rm -rf dist && $(BIN)uv build --quiet --wheel --out-dir dist
 	$(BIN)uv venv --quiet --clear dist/venv && $(BIN)uv pip install --quiet --python dist/venv/bin/python dist/*.whl
 	cd dist && env -u PYTHONPATH venv/bin/trainfeed --version && env -u PYTHONPATH venv/bin/python -c 'import importlib.util as u; assert u.find_spec("airflow") is None; import trainfeed.readers, trainfeed.training, trainfeed.pipeline.local'
 clean: ## Remove what was built here; data/ with its versions and .services/ stay
-	rm -rf .venv .venv-peers .venv-peers-small .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .venv-docs .venv-peers .venv-peers-small .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site

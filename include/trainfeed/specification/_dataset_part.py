@@ -50,12 +50,11 @@ class OutputSpec(Part):
         format: Format of the shards: RecordIO, or TFRecord files of Examples.
         codec: How their chunks are compressed; zstd where the file says nothing. TFRecord files of
             a data set are never compressed.
-        level: Compression level; the codec's default where the file gives none, None for
-            codecs that have no levels.
+        level: Compression level, of codecs that have levels. Without it the codec's default.
         chunk_bytes: Record bytes, before compression, at which a chunk is closed; of TFRecord a run
             of records that is read at once.
-        shards: Number of shards per split, or None: then ``samples_per_shard`` decides.
-        samples_per_shard: Aim for the size of a shard, or None: then ``shards`` decides.
+        shards: Number of shards per split. Without it ``samples_per_shard`` decides.
+        samples_per_shard: About how many samples a shard has. Without it ``shards`` decides.
         positions: Whether the position of every sample is published.
     """
 

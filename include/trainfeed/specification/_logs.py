@@ -88,8 +88,10 @@ class LogsSourceSpec(Part):
 
     Attributes:
         connection: Names the file system in the environment.
-        path: Folder of an interval; see the module for its fields.
-        done: The folder is complete when it has a file of this name; None when ``stable`` says.
+        path: Folder of an interval. ``{start:%Y-%m-%d}`` and ``{end:…}`` are its ends, UTC, in the
+            letters ``%Y %m %d %H %M %S %j``; it begins at the root of the connection.
+        done: The folder is complete when it has a file of this name. ``_SUCCESS`` without
+            ``stable``.
         stable: The folder is complete when nothing in it has changed for this long.
         format: A record is a line.
         land: Copy the lines into landing files first, and read those from then on.

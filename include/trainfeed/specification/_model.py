@@ -34,14 +34,14 @@ class DatasetSpec(Part):
         name: Name of its folder; its DAGs are ``build.<name>`` and ``train.<name>``.
         description: What people see of it in Airflow.
         schedule: Cron expression or preset, read in UTC.
-        start: First tick, aware UTC.
-        end: Last tick, inclusive, aware UTC; None for a set that goes on.
+        start: First tick, UTC.
+        end: Last tick, inclusive, UTC. Without it the set goes on.
         catchup: Whether Airflow builds all past ticks as soon as the DAG is unpaused.
         seed: Orders the samples; 64 bits.
         source: Where the records come from.
         preprocess: The function that makes samples of records.
-        lookups: Name → path of a file, relative to ``folder``.
-        fields: The schema in its order (``schema`` in the file).
+        lookups: Name → path of a file in the data set's folder; the function gets it as a table.
+        fields: Every field of a sample, by its name, in their order (``schema`` in the file).
         split: Share of every split by its name; all samples are in ``train`` without it.
         output: The files of a version.
         quality: What must hold of an interval before anybody may see it.

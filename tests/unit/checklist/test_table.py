@@ -1,4 +1,4 @@
-"""Every test that docs/checklist.md names is there, and no row is without one."""
+"""Every test that docs/authors/checklist.md names is there, and no row is without one."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-DOCUMENT = (ROOT / "docs" / "checklist.md").read_text()
+DOCUMENT = (ROOT / "docs" / "authors" / "checklist.md").read_text()
 NODES = sorted(set(re.findall(r"`((?:unit|integration|e2e|dags)/[\w/]+\.py(?:::\w+)?)`", DOCUMENT)))
 ROWS = re.findall(r"^\| ([SF]\d\d) \| (.+) \| (.+) \| (.+) \|$", DOCUMENT, re.MULTILINE)
 EXPECTED = [

@@ -1,4 +1,4 @@
-"""The recipe of docs/add-a-data-set.md, run as it stands there."""
+"""The recipe of docs/guides/add-a-data-set.md, run as it stands there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainfeed.pipeline.local import build
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import load_spec
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "add-a-data-set.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "add-a-data-set.md"
 
 
 def test_lines_of_ones_own_are_recorded_and_built(tmp_path, monkeypatch):
@@ -24,7 +24,8 @@ def test_lines_of_ones_own_are_recorded_and_built(tmp_path, monkeypatch):
     stamps = [f"2026-01-0{day}T0{hour}:30:00+00:00" for day in (2, 1) for hour in range(9)]
     lines = [json.dumps({**row, "at": stamp}) for stamp in stamps]
     Path("clicks.jsonl").write_text("\n".join(lines) + "\n")
-    (recipe,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    section = PAGE.read_text().partition("\n## Your own records\n")[2].partition("\n## ")[0]
+    (recipe,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     exec(compile(recipe, str(PAGE), "exec"), {})
     spec_file = datasets / "clicks" / "dataset.yaml"
     text = spec_file.read_text()

@@ -1,0 +1,138 @@
+"""What a person does in the pages of Airflow: log in, fill forms, press buttons, look."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from docs.authors.screenshots.browser import Browser
+from services._airflow_config import admin_password
+from services.airflow import AirflowStack
+from services.airflow_client import DagRun
+
+__all__ = ["Person"]
+
+_ENTER: Final = "\ue007"
+_ESCAPE: Final = "\ue00c"
+_ALL: Final = "\ue009a\ue000"  # control A
+_DIALOG: Final = "//*[@role='dialog']"
+_START: Final = f"{_DIALOG}//*[@id='element_window_start']"
+_DATES: Final = "//*[@data-testid='datetime-input']"
+_TRIGGER: Final = "//*[@data-testid='trigger-dag-submit']"
+_BACKFILL: Final = "//button[contains(., 'Run Backfill')]"
+_OPEN: Final = "//*[@data-part='content' and @data-state='open']"
+
+
+class Person:
+    """A browser, logged in as ``admin``.
+
+    Args:
+        browser: The browser.
+        stack: The Airflow whose pages are opened.
+        folder: Where screenshots go.
+    """
+
+    def __init__(self, browser: Browser, stack: AirflowStack, folder: Path) -> None:
+        self._browser, self._stack, self._folder = browser, stack, folder
+        self._shots = 0
+
+    def log_in(self, dag_id: str) -> None:
+        """Open a page of a DAG, and log in on the way."""
+        self._browser.open(f"{self._stack.url}/dags/{dag_id}")
+        self._browser.type("//input[@name='username']", "admin")
+        self._browser.type("//input[@name='password']", admin_password(self._stack.home))
+        self._browser.click("//button[@type='submit']")
+        self._browser.find("//button[contains(., 'Trigger')]")
+
+    def trigger(self, dag_id: str, day: str, *, dry_run: bool = False, shot: str = "") -> None:
+        """Fill the form for one interval and press the button."""
+        self._form(dag_id)
+        if "select" in self._browser.attribute(_START, "outerHTML"):
+            self._browser.type(f"{_START}//input", day)
+            self._browser.type(f"{_START}//input", _ENTER)
+        else:
+            year, month, dom = day.split("-")
+            self._browser.type(_START, f"{month}{dom}{year}")
+        if dry_run:
+            self._browser.click(f"{_DIALOG}//label[.//input[@name='element_dry_run']]")
+        if shot:
+            self.shoot(shot)
+        self._browser.click(_TRIGGER)
+        self._browser.gone(_TRIGGER)
+
+    def backfill(self, dag_id: str, first: str, last: str, *, shot: str = "") -> None:
+        """Fill the form for a range of days and press the button."""
+        self._form(dag_id)
+        self._browser.click(f"{_DIALOG}//label[contains(., 'Backfill')]")
+        for number, day in enumerate((first, last), start=1):
+            self._browser.click(f"({_DATES})[{number}]")
+            place = f"{_OPEN}//input[@placeholder='YYYY/MM/DD']"
+            self._browser.type(place, day.replace("-", "/"))
+            self._browser.type(place, _ENTER)
+            self._browser.type(place, _ESCAPE)
+        self._browser.type("//input[@name='max_active_runs']", f"{_ALL}2")
+        if shot:
+            self.shoot(shot)
+        self._browser.click(f"{_BACKFILL}[not(@disabled)]")
+        self._browser.gone(_BACKFILL)
+
+    def toggle(self, dag_id: str) -> None:
+        """Pause a DAG, or let it go on."""
+        self._browser.open(f"{self._stack.url}/dags/{dag_id}")
+        self._browser.click("//*[@data-testid='toggle-pause']")
+
+    def look_at_run(self, run: DagRun, shot: str, *, expects: str) -> None:
+        """Open the tab *Data set* of a run, and the page that it shows on a phone."""
+        self._browser.open(f"{self._page(run)}/plugin/data-set")
+        self._browser.find("//iframe[@title='Data set']")
+        self.shoot(shot)
+        self._browser.open(self._bare(run))
+        self._browser.find("//h1")
+        if expects not in (said := self._browser.text()):
+            raise AssertionError(f"expected {expects!r} on the page of {run.run_id}, got {said!r}")
+
+    def look_at_phone(self, phone: Browser, run: DagRun, shot: str) -> None:
+        """Open the page of a run in a narrow window."""
+        phone.open(self._bare(run))
+        phone.find("//h1")
+        self._shots += 1
+        phone.shoot(self._folder / f"{self._shots:02}-{shot}.png")
+
+    def look_at_links(self, run: DagRun, shot: str) -> None:
+        """Open the details of the last task, with its links."""
+        self._browser.open(f"{self._page(run)}/tasks/publish/details")
+        self._browser.find("//*[contains(text(), 'Extra Links')]")
+        self.shoot(shot)
+
+    def look_at_log(self, run: DagRun, task: str, shot: str) -> None:
+        """Open the log of a task."""
+        self._browser.open(f"{self._page(run)}/tasks/{task}")
+        self._browser.find("//*[contains(text(), 'Error')]")
+        self.shoot(shot)
+
+    def look_at_dag(self, dag_id: str, shot: str) -> None:
+        """Open the list of runs of a DAG."""
+        self._browser.open(f"{self._stack.url}/dags/{dag_id}/runs")
+        self._browser.find("//table")
+        self.shoot(shot)
+
+    def shoot(self, name: str) -> None:
+        """Take a screenshot; its number says when."""
+        if not re.fullmatch(r"[a-z0-9-]+", name):
+            raise ValueError(f"expected a name like 'trigger', got {name!r}")
+        self._shots += 1
+        self._browser.shoot(self._folder / f"{self._shots:02}-{name}.png")
+
+    def _form(self, dag_id: str) -> None:
+        self._browser.open(f"{self._stack.url}/dags/{dag_id}")
+        self._browser.click("//button[contains(., 'Trigger')]")
+        self._browser.find(_START)
+
+    def _page(self, run: DagRun) -> str:
+        return f"{self._stack.url}/dags/{run.dag_id}/runs/{quote(run.run_id, safe='')}"
+
+    def _bare(self, run: DagRun) -> str:
+        run_id = quote(run.run_id, safe="")
+        return f"{self._stack.url}/trainfeed/dags/{run.dag_id}/runs/{run_id}"
