@@ -20,7 +20,7 @@ COPY requirements.txt /tmp/requirements.txt
 RUN pip install --no-cache-dir --no-compile --require-hashes --requirement /tmp/requirements.txt \
     && rm /tmp/requirements.txt
 
-# What functions of data sets need besides: docs/add-a-package.md.
+# What functions of data sets need besides: docs/guides/add-a-package.md.
 COPY requirements/functions.txt /tmp/functions.txt
 RUN if grep -q '^[^#]' /tmp/functions.txt; then \
         pip install --no-cache-dir --no-compile --require-hashes --requirement /tmp/functions.txt; \

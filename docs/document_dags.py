@@ -1,4 +1,4 @@
-"""Writes what is generated in this folder: ``dags.md`` and ``dataset.schema.json``.
+"""Writes what is generated in this folder: ``reference/dags.md`` and ``dataset.schema.json``.
 
 ``make docs`` writes them; with ``--check`` it only says which are stale, with status 1. The
 reference is made of the docstrings of DAG files and operators and of the parameters, so Airflow's
@@ -28,7 +28,8 @@ _HEAD: Final = """\
 
 Shown for a data set `clicks` as `trainfeed new clicks` makes it; every folder of
 `include/datasets` gets the same DAGs. The page of a DAG in Airflow shows its own source, schema,
-splits and gates besides. Where something is not as it should be: [runbook.md](runbook.md).
+splits and gates besides. Where something is not as it should be:
+[runbook.md](../operations/runbook.md).
 """
 _RECORDED: Final = "recorded: {path: ./sample}"
 _LOGS: Final = 'logs: {path: "/logs/clicks/dt={start:%Y-%m-%d}"}'
@@ -57,7 +58,7 @@ def documents() -> Mapping[str, str]:
             *_family(convert, [convert.dag]),
             *_family(housekeeping, [housekeeping.dag]),
         ]
-    return {"dags.md": "\n".join(lines), "dataset.schema.json": json_schema_text()}
+    return {"reference/dags.md": "\n".join(lines), "dataset.schema.json": json_schema_text()}
 
 
 def _specs(datasets: Path) -> list[DatasetSpec]:

@@ -1,7 +1,7 @@
 """``python -m services.airflow_scheduler``: ``airflow scheduler`` with what tasks import.
 
 The processes of tasks are forked from the scheduler's. What it has imported by then, no task has to
-import again: a task costs half the time. docs/measured-month.md has the figures.
+import again: a task costs half the time. docs/authors/measured-month.md has the figures.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def measure(passes: dict[str, ours.Case], rounds: int, folder: Path) -> dict[str
 
 
 def print_table(results: dict[str, dict[str, float]]) -> None:
-    """Print what docs/measured-formats.md has: ratios, beside those that are wanted."""
+    """Print what docs/authors/measured-formats.md has: ratios, beside those that are wanted."""
     print("\n| case | trainfeed, M/s | beside, M/s | ratio | wanted | |")
     print("| --- | ---: | --- | ---: | ---: | --- |")
     for (case, mine, other), wanted in WANTED.items():

@@ -6,7 +6,7 @@ request starts (``POST /api/v2/backfills``), and where does the time go?
 Method: an empty database, root, landing and work; a recorded topic; the processes of
 docker-compose.yaml. Times of tasks are those of Airflow's REST API; what a stage itself needs is in
 its report. CPU is that of the kernel's accounts, by part and all that it started.
-docs/measured-month.md has the results.
+docs/authors/measured-month.md has the results.
 """
 
 from __future__ import annotations

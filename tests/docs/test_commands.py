@@ -108,7 +108,7 @@ def test_every_exception_is_about_a_command_and_has_a_reason():
 
 
 def test_readme_and_the_page_on_data_sets_are_run():
-    assert {"README.md", "docs/add-a-data-set.md"} <= set(RUNNABLE)
+    assert {"README.md", "docs/guides/add-a-data-set.md"} <= set(RUNNABLE)
     commands = [command for command in commands_of("README.md") if rule_for(command) is None]
     assert len(commands) > 15
 

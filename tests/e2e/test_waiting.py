@@ -118,7 +118,8 @@ def refill(client, name):
     """Run a backfill over all days, one run at a time, to its end.
 
     The schedule has a run of the last day as well, so the backfill comes before it is switched on:
-    a scheduler that makes a run which the API is just making ends itself (docs/runbook.md).
+    a scheduler that makes a run which the API is just making ends itself:
+    docs/operations/runbook.md.
     """
     dag_id = f"build.{name}"
     client.backfill(dag_id, TICKS[0], TICKS[-1], max_active_runs=1)

@@ -1,4 +1,4 @@
-"""The programs of docs/frameworks run as they stand: alone, resumed, and on two ranks."""
+"""The programs of docs/guides/frameworks run as they stand: alone, resumed, and on two ranks."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from tests.peers import made
 from trainfeed.loader import DataLoader
 from trainfeed.readers import open_dataset
 
-PAGES = {path.stem: path for path in (made.ROOT / "docs/frameworks").glob("*.md")}
+PAGES = {path.stem: path for path in (made.ROOT / "docs/guides/frameworks").glob("*.md")}
 PAGES.pop("README")
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 PADDLE = ["-m", "paddle.distributed.launch", "--backend", "gloo", "--nproc_per_node", "2"]

@@ -117,7 +117,7 @@ def test_data_sets_know_no_airflow_and_no_private_module(path):
         assert "._" not in module
 
 
-# What docs/adr/0009 names, and nothing else: what is stored is read by formats of our own.
+# What docs/authors/adr/0009 names, and nothing else: what is stored is read by formats of our own.
 PICKLE = {"pickle", "multiprocessing.connection", "multiprocessing.reduction"}
 PICKLING = {
     "include/trainfeed/pipeline/workers/_worker_main.py",

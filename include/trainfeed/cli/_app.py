@@ -39,7 +39,7 @@ _STATUSES: Final = (
 
 app = typer.Typer(
     help="Nightly training data: complete, atomic, reproducible.",
-    epilog=f"Example: trainfeed ls. {_STATUSES} docs/command-line.md has the rest.",
+    epilog=f"Example: trainfeed ls. {_STATUSES} docs/guides/command-line.md has the rest.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

@@ -1,8 +1,8 @@
 """Stage ``publish``: one rename makes the version visible, completely or not at all.
 
 Everything before the rename can be repeated, and so can the barrier behind it; nothing after that
-can turn success into failure. The steps are those of docs/adr/0003: manifest, seal, verify, commit,
-barrier, pointer.
+can turn success into failure. The steps are those of docs/authors/adr/0003: manifest, seal,
+verify, commit, barrier, pointer.
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ from trainfeed.preprocessing import Filtered, Reject, iter_records, json_columns
 BATCH_EDITS: Final = (
     (
         'preprocess: {function: "preprocess:make_sample"}  # module:function in this folder',
-        'preprocess: {function: "preprocess:make_samples", input: batch}  # docs/batch-mode.md',
+        (
+            'preprocess: {function: "preprocess:make_samples", input: batch}'
+            "  # docs/guides/batch-mode.md"
+        ),
     ),
     ("from trainfeed.preprocessing import Filtered, Reject\n", _IMPORTS),
     (_ONE_BY_ONE, _MANY),

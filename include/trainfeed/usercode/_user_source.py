@@ -120,7 +120,7 @@ def refuse_moved_names(path: Path, tree: ast.Module) -> None:
         if new := _new_name(name):
             raise ConfigError(
                 f"{path}:{line} imports {name}, which is {new} now: change the import; nothing was"
-                " run. docs/upgrading.md says what this does to intervals that are published"
+                " run. docs/operations/upgrading.md says what this does to published intervals"
             )
 
 

@@ -1,4 +1,4 @@
-"""The blocks of docs/snippets.md, taken out of the file, run, and looked at."""
+"""The blocks of docs/authors/snippets.md, taken out of the file, run, and looked at."""
 
 import inspect
 import itertools
@@ -14,7 +14,7 @@ from trainfeed.compat.paddle.reader import ComposeNotAligned
 from trainfeed.decorators import check_batch, strict_batches
 from trainfeed.errors import SampleShapeError
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "snippets.md").read_text()
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "authors" / "snippets.md").read_text()
 BLOCKS = dict(
     re.findall(r"^### (\d{3}-\d{2})\n\n```python\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
 )

@@ -291,7 +291,7 @@ next(samples)
 
 
 def test_a_lock_that_another_thread_holds_is_never_given_back_but_the_pass_can_be_left():
-    """The rule that docs/readers.md gives: a reader opens in its pass what it needs."""
+    """The rule that docs/guides/readers.md gives: a reader opens in its pass what it needs."""
     with in_an_interpreter(HOLDS_A_LOCK, stderr=subprocess.DEVNULL) as process:
         child = int(process.stdout.readline())
         with pytest.raises(subprocess.TimeoutExpired):

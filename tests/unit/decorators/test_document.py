@@ -1,10 +1,10 @@
-"""The code of docs/readers.md runs, and gives what stands behind it."""
+"""The code of docs/guides/readers.md runs, and gives what stands behind it."""
 
 import ast
 import re
 from pathlib import Path
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "readers.md").read_text()
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "guides" / "readers.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""The recipe of docs/add-a-data-set.md, run as it stands there."""
+"""The recipe of docs/guides/add-a-data-set.md, run as it stands there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainfeed.pipeline.local import build
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import load_spec
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "add-a-data-set.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "add-a-data-set.md"
 
 
 def test_lines_of_ones_own_are_recorded_and_built(tmp_path, monkeypatch):

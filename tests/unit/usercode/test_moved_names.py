@@ -35,7 +35,7 @@ def refusal(code):
 def test_the_message_names_line_old_and_new_name(code, old, new):
     message = refusal(f"import json\n\ndef late():\n    {code}\n")
     assert f"preprocess.py:4 imports trainfeed.{old}, which is trainfeed.{new} now" in message
-    assert "docs/upgrading.md" in message
+    assert "docs/operations/upgrading.md" in message
 
 
 def test_names_that_have_not_moved_pass():

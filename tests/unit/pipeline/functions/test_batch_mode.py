@@ -268,7 +268,7 @@ def clicks(batch, lookups):
 
 
 def test_the_example_of_the_documentation_gives_the_samples_of_single_records(project):
-    text = (Path(__file__).parents[4] / "docs" / "batch-mode.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "guides" / "batch-mode.md").read_text()
     code = text.partition("```python\n")[2].partition("```")[0]
     # Copies are samples that the example does not make.
     project.edit(' for n in range(row.get("copies", 1))', " for n in range(1)", "preprocess.py")

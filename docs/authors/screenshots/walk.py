@@ -1,10 +1,11 @@
-"""Walk through the pages of a real Airflow: `python docs/screenshots/walk.py FOLDER [NAME …]`.
+"""Walk through the pages of a real Airflow: ``walk.py FOLDER [NAME …]``.
 
 For each of four data sets a browser looks at a dry run, triggers a day by the form, backfills two
 days, meets a gate that refuses a day, repairs it, and pauses and unpauses the training. What a page
 shows is compared with what the API says. Screenshots of every step go to FOLDER; the exit status is
 1 when a step did not do what it should have.
-`python -m services run kafka -- python docs/screenshots/walk.py FOLDER` has one topic on a broker.
+With `python -m services run kafka -- python docs/authors/screenshots/walk.py FOLDER`, one topic is
+on a broker.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).resolve().parent
-REPOSITORY: Final = HERE.parents[1]
+REPOSITORY: Final = HERE.parents[2]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "include")]
 
-from docs.screenshots._evidence import Evidence, require  # noqa: E402
-from docs.screenshots._person import Person  # noqa: E402
-from docs.screenshots._sets import SETS, WalkedSet, make_places  # noqa: E402
-from docs.screenshots.browser import Browser  # noqa: E402
+from docs.authors.screenshots._evidence import Evidence, require  # noqa: E402
+from docs.authors.screenshots._person import Person  # noqa: E402
+from docs.authors.screenshots._sets import SETS, WalkedSet, make_places  # noqa: E402
+from docs.authors.screenshots.browser import Browser  # noqa: E402
 from examples.daily import places  # noqa: E402
 from services.airflow import AirflowOptions, AirflowStack  # noqa: E402
 from services.airflow_client import DagRun  # noqa: E402

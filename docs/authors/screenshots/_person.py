@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from docs.screenshots.browser import Browser
+from docs.authors.screenshots.browser import Browser
 from services._airflow_config import admin_password
 from services.airflow import AirflowStack
 from services.airflow_client import DagRun

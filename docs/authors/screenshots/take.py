@@ -1,4 +1,4 @@
-"""Keep the screenshots of this folder: `python docs/screenshots/take.py [FOLDER]`.
+"""Keep the screenshots of this folder: `python docs/authors/screenshots/take.py [FOLDER]`.
 
 It walks through `orders`, a topic, as `walk.py` does and keeps eight of what the browser saw;
 with FOLDER it keeps those of a walk that has been made. README.md here says what they show.
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).resolve().parent
-REPOSITORY: Final = HERE.parents[1]
+REPOSITORY: Final = HERE.parents[2]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "include")]
 
-from docs.screenshots import walk  # noqa: E402
+from docs.authors.screenshots import walk  # noqa: E402
 
 KEPT: Final = {
     "trigger": "orders-trigger-form",

@@ -1,0 +1,56 @@
+"""Pages that files name are there: paths of docs/ in any file, relative links of every page."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+FENCES = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+# Names that tests make up are not among them: a page ends in .md, and so do the names it goes by.
+PAGE = re.compile(r"(?<![\w/.-])docs/(?:[\w-]+/)*[\w-]+\.md\b|(?<![\w/.-])docs/[\w/-]*adr/\d{4}\b")
+LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)")
+
+
+def tracked():
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        path = ROOT / name
+        if path.is_file() and b"\0" not in path.read_bytes()[:4096]:
+            yield name, path.read_text(errors="replace")
+
+
+TEXTS = dict(tracked())
+MARKDOWN = sorted(name for name in TEXTS if name.endswith(".md"))
+
+
+def anchors(text):
+    """Return the anchors of the headings, made as GitHub and the site make them."""
+    found = set()
+    for heading in re.findall(r"^#+ +(.+)$", FENCES.sub("", text), re.MULTILINE):
+        words = re.sub(r"[^\w\s-]", "", heading.replace("`", "").lower())
+        found.add(re.sub(r"\s", "-", words.strip()))
+    return found | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
+
+
+def test_every_page_that_a_file_names_is_there():
+    named = {(name, page) for name, text in TEXTS.items() for page in PAGE.findall(text)}
+    assert len(named) > 50
+    there = set(MARKDOWN)
+    missing = [each for each in named if not any(page.startswith(each[1]) for page in there)]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", MARKDOWN)
+def test_every_relative_link_of_a_page_leads_to_a_file_and_to_a_heading(page):
+    for target, anchor in LINK.findall(FENCES.sub("", TEXTS[page])):
+        place = (ROOT / page).parent / target if target else ROOT / page
+        assert place.exists(), target
+        if anchor and place.suffix == ".md":
+            assert anchor in anchors(place.read_text()), f"{target}#{anchor}"
