@@ -1,4 +1,4 @@
-"""docs/authors/checklist.md has every row, each with a state, and every test that a row names is there."""
+"""docs/authors/checklist.md has every row with its state, and the tests that it names exist."""
 
 import ast
 import re
