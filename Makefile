@@ -27,9 +27,11 @@ DAYS ?= 3
 BLOCKS ?= 20
 STRETCHES ?= 2
 # Airflow makes its home where it is imported.
-DOCUMENT := AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_dags.py
+# The pages that are written from the code: docs/document_NAME.py NAME by NAME.
+DOCUMENT = set -e; for name in commands dags dataset errors rooms; do \
+	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
-.PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check check \
+.PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
 	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-memory nightly-fuzz peers peers-short peers-small services services-stop services-status clean
 
 ##@ Start
@@ -110,10 +112,19 @@ types: setup-dev ## mypy --strict
 	$(BIN)python -m mypy
 imports: setup-dev ## import-linter contracts
 	$(BIN)lint-imports && $(BIN)lint-imports --config .importlinter-types.toml
-docs: setup-dev ## Write what is generated: DAG reference, schema of dataset.yaml, picture of the rooms
-	@$(DOCUMENT) && $(BIN)python docs/document_rooms.py
+docs: setup-dev ## Write what is generated: references of DAGs, dataset.yaml, commands and errors, picture of the rooms
+	@$(DOCUMENT); done
 docs-check: setup-dev ## Fail if that is stale
-	@$(DOCUMENT) --check && $(BIN)python docs/document_rooms.py --check
+	@$(DOCUMENT) --check; done
+docs-site: .venv-docs/.done ## Build the documentation as a site that needs no network, into site/; a broken link or reference fails
+	@$(BIN)python docs/stage_site.py build/docs
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --config-file docs/mkdocs.yml
+	@echo "open site/index.html in a browser"
+.venv-docs/.done: .venv/bin/uv requirements/docs.txt
+	@echo "installing what requirements/docs.txt pins"
+	@$(BIN)uv venv --quiet --allow-existing .venv-docs
+	@$(BIN)uv pip install --quiet --python .venv-docs/bin/python --require-hashes -r requirements/docs.txt
+	@touch $@
 check: lint types imports lock-check docs-check ## Everything static
 
 ##@ Test
@@ -170,14 +181,16 @@ lock: .venv/bin/uv ## Resolve, then write the hashed requirements
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --group peers pyproject.toml -o requirements/peers.txt
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 -c requirements/peers.txt --group peers-short pyproject.toml -o requirements/peers-short.txt
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 -c requirements/peers.txt --overrides requirements/peers-small-without.txt --group peers-small pyproject.toml -o requirements/peers-small.txt
+	$(COMPILE) --group docs -o requirements/docs.txt
 lock-functions: .venv/bin/uv ## Write the hashed packages that functions of data sets need: docs/guides/add-a-package.md
 	$(COMPILE) -c requirements.txt requirements/functions.in -o requirements/functions.txt
 lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
 	@$(COMPILE) $(EXTRAS) -c requirements.txt pyproject.toml | diff -u requirements.txt -
 	@$(COMPILE) $(DEV_EXTRAS) -c requirements/dev.txt pyproject.toml | diff -u requirements/dev.txt -
+	@$(COMPILE) -c requirements/docs.txt --group docs | diff -u requirements/docs.txt -
 wheel: setup-dev ## Build the shared package and import it in an environment without Airflow
 	rm -rf dist && $(BIN)uv build --quiet --wheel --out-dir dist
 	$(BIN)uv venv --quiet --clear dist/venv && $(BIN)uv pip install --quiet --python dist/venv/bin/python dist/*.whl
 	cd dist && env -u PYTHONPATH venv/bin/trainfeed --version && env -u PYTHONPATH venv/bin/python -c 'import importlib.util as u; assert u.find_spec("airflow") is None; import trainfeed.readers, trainfeed.training, trainfeed.pipeline.local'
 clean: ## Remove what was built here; data/ with its versions and .services/ stay
-	rm -rf .venv .venv-peers .venv-peers-small .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .venv-docs .venv-peers .venv-peers-small .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site

@@ -1,8 +1,7 @@
 """Writes what is generated in this folder: ``reference/dags.md`` and ``dataset.schema.json``.
 
-``make docs`` writes them; with ``--check`` it only says which are stale, with status 1. The
-reference is made of the docstrings of DAG files and operators and of the parameters, so Airflow's
-pages and this one cannot disagree.
+The reference is made of the docstrings of DAG files and operators and of the parameters, so
+Airflow's pages and this one cannot disagree.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from types import ModuleType
 from typing import Any, Final
 
 from dags import _build, _train, convert, housekeeping
+from docs._writing import write_or_check
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
 
-_DOCS: Final = Path(__file__).resolve().parent
 _DATASET: Final = "clicks"
 _HEAD: Final = """\
 # DAGs
@@ -32,18 +31,6 @@ splits and gates. For alarms see [runbook.md](../operations/runbook.md).
 """
 _RECORDED: Final = "recorded: {path: ./sample}"
 _LOGS: Final = 'logs: {path: "/logs/clicks/dt={start:%Y-%m-%d}"}'
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Write the files, or compare them; returns the exit status."""
-    stale = [name for name, text in documents().items() if _read(_DOCS / name) != text]
-    for name in stale:
-        if "--check" in arguments:
-            print(f"docs/{name} is stale: run make docs")
-        else:
-            (_DOCS / name).write_text(documents()[name], encoding="utf-8")
-            print(f"wrote docs/{name}")
-    return 1 if stale and "--check" in arguments else 0
 
 
 def documents() -> Mapping[str, str]:
@@ -115,9 +102,5 @@ def _task(task: Any, note: str) -> str:
     )
 
 
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    write_or_check(documents(), sys.argv[1:])

@@ -110,25 +110,56 @@ class Outcome(Enum):
 
 
 class TrainFeedError(Exception):
-    """Root of the tree. The message says what, where, what was kept, and what to do."""
+    """Root of the tree. The message says what, where, what was kept, and what to do.
+
+    Cause: Any of the errors below it.
+    Remedy: Follow the end of the message; the page has more per class.
+    See docs/reference/errors.md#trainfeederror
+    """
 
     outcome: ClassVar[Outcome] = Outcome.FAIL
 
 
 class ConfigError(TrainFeedError):
-    """A setting is missing or contradicts another."""
+    """A setting is missing or contradicts another.
+
+    Cause: A setting, a connection, a parameter or a file that a specification names is missing or
+        wrong, or two of them contradict each other.
+    Remedy: Correct what the message names; nothing was run. A try without a change fails in the
+        same way.
+    See docs/reference/errors.md#configerror
+    """
 
 
 class RootError(ConfigError):
-    """The publication root is not there, or nobody has made the folder one on purpose."""
+    """The publication root is not there, or nobody has made the folder one on purpose.
+
+    Cause: The setting of the root is misspelt, its file system is not mounted, or the folder was
+        never made a root.
+    Remedy: Correct the setting or mount the file system. Run `trainfeed init` only for a new root,
+        or for one of a version that made no mark.
+    See docs/reference/errors.md#rooterror
+    """
 
 
 class SpecError(ConfigError):
-    """A dataset.yaml is wrong."""
+    """A dataset.yaml is wrong.
+
+    Cause: A field of dataset.yaml is unknown, missing or wrong, or two fields contradict each
+        other.
+    Remedy: Change the line that the message names; docs/reference/dataset.md has every field.
+    See docs/reference/errors.md#specerror
+    """
 
 
 class WindowError(ConfigError):
-    """The asked interval is no tick of the schedule, or lies outside of it."""
+    """The asked interval is no tick of the schedule, or lies outside of it.
+
+    Cause: The start that was asked for is no tick of the schedule, lies outside of it, or is no
+        date.
+    Remedy: Ask for one of the ticks that the message names, or change `start`, `end` or `schedule`.
+    See docs/reference/errors.md#windowerror
+    """
 
 
 class WindowOpenError(TrainFeedError):
@@ -136,6 +167,11 @@ class WindowOpenError(TrainFeedError):
 
     ``ready_at`` is the aware UTC time from which it can, or None when unknown. ``reason`` says what
     is missing, as a part of a sentence; it is empty where the message says it all.
+
+    Cause: The interval has not ended and settled, or its folder of log files is not complete yet.
+    Remedy: Wait: runs of the schedule look again by themselves. A run that was triggered is
+        triggered again after the time that the message names.
+    See docs/reference/errors.md#windowopenerror
     """
 
     outcome = Outcome.RETRY
@@ -149,6 +185,12 @@ class TransactionOpenError(WindowOpenError):
     ``places`` names the partitions, each with its last stable offset and high watermark. ``wait``
     is how long to look again at most, from ``since``, an aware UTC time, on; after that a person
     must look at the producers.
+
+    Cause: A producer has an open transaction, or died in one, and records behind it may belong to
+        the interval.
+    Remedy: Wait, or find the producer with kafka-transactions.sh and abort the transaction when the
+        producer is dead.
+    See docs/reference/errors.md#transactionopenerror
     """
 
     places: tuple[str, ...] = ()
@@ -157,27 +199,58 @@ class TransactionOpenError(WindowOpenError):
 
 
 class CodeChangedError(TrainFeedError):
-    """The running code or a library is not the one that the plan was made with."""
+    """The running code or a library is not the one that the plan was made with.
+
+    Cause: A module of the data set, a lookup, trainfeed or a library changed after the interval was
+        planned.
+    Remedy: Build the interval again; in Airflow, trigger a new run. Landing files are kept.
+    See docs/reference/errors.md#codechangederror
+    """
 
 
 class PreprocessError(TrainFeedError):
-    """A user function raised, or returned what the schema forbids."""
+    """A user function raised, or returned what the schema forbids.
+
+    Cause: The function raised, ended its process, took too long, or returned what the schema does
+        not allow.
+    Remedy: Fix the function at the record that the message shows, or raise `Reject` for records
+        that are broken; then build the interval again.
+    See docs/reference/errors.md#preprocesserror
+    """
 
 
 class EngineError(TrainFeedError):
-    """A process that ran a user function was killed by somebody else."""
+    """A process that ran a user function was killed by somebody else.
+
+    Cause: The kernel ended a worker process for want of memory, or a person or program killed it.
+    Remedy: A scheduler tries again. Where it goes on, give the machine or container more memory, or
+        lower `resources.processes` or `resources.memory_bytes`.
+    See docs/reference/errors.md#engineerror
+    """
 
     outcome = Outcome.RETRY
 
 
 class MemoryLimitError(TrainFeedError):
-    """The work does not fit the configured memory."""
+    """The work does not fit the configured memory.
+
+    Cause: A sample, a lookup, a function, a schema or a buffer takes more memory than the setting
+        allows.
+    Remedy: Raise the setting that the message names, or make what it names smaller.
+    See docs/reference/errors.md#memorylimiterror
+    """
 
 
 class FormatError(TrainFeedError):
     """Bytes on disk are not what their format says.
 
     ``path`` and ``offset_bytes`` say where, as far as it is known.
+
+    Cause: A file is damaged, was cut, has another format than was expected, or was written by a
+        later version.
+    Remedy: Restore the file or write it again; of a version, build the next generation with
+        `--rebuild`. `trainfeed file repair` keeps what is whole of a record file.
+    See docs/reference/errors.md#formaterror
     """
 
     path: str | None = None
@@ -201,19 +274,42 @@ class FormatError(TrainFeedError):
 
 
 class BadMagicError(FormatError):
-    """No chunk starts here."""
+    """No chunk starts here.
+
+    Cause: The file has another format, or its bytes are damaged where a chunk or header should
+        begin.
+    Remedy: Name the right file or format; restore a damaged file.
+    See docs/reference/errors.md#badmagicerror
+    """
 
 
 class ChecksumError(FormatError):
-    """The stored bytes are damaged."""
+    """The stored bytes are damaged.
+
+    Cause: Bytes changed after they were written: a disk, a copy or a program changed them.
+    Remedy: Restore the file, or make it again as the message says; readers never take the damaged
+        bytes for samples.
+    See docs/reference/errors.md#checksumerror
+    """
 
 
 class TruncatedError(FormatError):
-    """The file ends before what it promised."""
+    """The file ends before what it promised.
+
+    Cause: A writer was killed, a copy is not complete, or a disk was full.
+    Remedy: Copy or write the file again.
+    See docs/reference/errors.md#truncatederror
+    """
 
 
 class UnsupportedCodecError(FormatError):
-    """This build has no decoder for a chunk's codec."""
+    """This build has no decoder for a chunk's codec.
+
+    Cause: The file was compressed with a codec that this version of trainfeed does not have.
+    Remedy: Read it with the version that wrote it, or write it again with one of the codecs of
+        docs/reference/formats.md.
+    See docs/reference/errors.md#unsupportedcodecerror
+    """
 
 
 class StorageError(TrainFeedError):
@@ -221,6 +317,10 @@ class StorageError(TrainFeedError):
 
     ``is_outage`` says that a server did not answer, or not as one that is well does: it may be
     back soon.
+
+    Cause: The file system did not answer, or an operation failed in a way that may pass.
+    Remedy: A scheduler tries again; where it goes on, look at the file system, then clear the task.
+    See docs/reference/errors.md#storageerror
     """
 
     outcome = Outcome.RETRY
@@ -228,85 +328,168 @@ class StorageError(TrainFeedError):
 
 
 class NotFoundError(StorageError):
-    """A file or folder is not there."""
+    """A file or folder is not there.
+
+    Cause: A name is misspelt, or the file was never made, was removed, or lies below another root.
+    Remedy: Correct the name, or make the file as the message says.
+    See docs/reference/errors.md#notfounderror
+    """
 
     outcome = Outcome.FAIL
 
 
 class AccessDeniedError(StorageError):
-    """The file system denies the operation to this user."""
+    """The file system denies the operation to this user.
+
+    Cause: The account that runs the process may not read or write the path.
+    Remedy: Give the account the right, or run as the account that has it.
+    See docs/reference/errors.md#accessdeniederror
+    """
 
     outcome = Outcome.FAIL
 
 
 class QuotaExceededError(StorageError):
-    """A quota or the disk is full."""
+    """A quota or the disk is full.
+
+    Cause: The disk or a quota is full, or a build would not fit, going by the newest version.
+    Remedy: Make room, then run the build again: what was kept is not made twice.
+    See docs/reference/errors.md#quotaexceedederror
+    """
 
     outcome = Outcome.FAIL
 
 
 class ConflictError(StorageError):
-    """Another version, or another content, has the name."""
+    """Another version, or another content, has the name.
+
+    Cause: The interval is published from other code, specification or sources, or a name is taken.
+    Remedy: Keep what is there, or build the next generation with `--rebuild WHY`, as the message
+        shows.
+    See docs/reference/errors.md#conflicterror
+    """
 
     outcome = Outcome.FAIL
 
 
 class NonDeterminismError(StorageError):
-    """Equal fingerprints gave other bytes."""
+    """Equal fingerprints gave other bytes.
+
+    Cause: The function depends on time, random numbers, the order of a set, or on anything but
+        record and lookups; or a package that it uses gives other results.
+    Remedy: Make the function pure, then build the interval again with `--rebuild WHY`.
+    See docs/reference/errors.md#nondeterminismerror
+    """
 
     outcome = Outcome.FAIL
 
 
 class CommitUnknownError(StorageError):
-    """Nobody can tell whether the commit took place; a retry looks before it acts."""
+    """Nobody can tell whether the commit took place; a retry looks before it acts.
+
+    Cause: The file system did not confirm the rename that publishes a version.
+    Remedy: Run the task again: it looks first whether the version is there. Never rename or remove
+        anything by hand.
+    See docs/reference/errors.md#commitunknownerror
+    """
 
     outcome = Outcome.RETRY
 
 
 class UnsuitableStoreError(StorageError):
-    """The file system lacks what publication needs."""
+    """The file system lacks what publication needs.
+
+    Cause: The root lies on a file system without exclusive rename of folders, or a quota border
+        lies inside it.
+    Remedy: Choose a root on CephFS or on another POSIX file system that passes the probe.
+    See docs/reference/errors.md#unsuitablestoreerror
+    """
 
     outcome = Outcome.FAIL
 
 
 class IngestError(TrainFeedError):
-    """The source refused or failed an operation."""
+    """The source refused or failed an operation.
+
+    Cause: A broker, or the file system of log files, refused or failed a request in a way that may
+        pass.
+    Remedy: A scheduler tries again; where it goes on, look at the source, then clear the task.
+    See docs/reference/errors.md#ingesterror
+    """
 
     outcome = Outcome.RETRY
 
 
 class SourceUnreachableError(IngestError):
-    """The source gave no answer in time, or could not be connected to."""
+    """The source gave no answer in time, or could not be connected to.
+
+    Cause: Brokers or file system are down, or the address or port of the connection is wrong.
+    Remedy: Start the source or correct the connection, then clear the task; no record was lost.
+    See docs/reference/errors.md#sourceunreachableerror
+    """
 
     outcome = Outcome.RETRY
 
 
 class TopicNotFoundError(IngestError):
-    """The topic, or a recorded one's folder, is not there."""
+    """The topic, or a recorded one's folder, is not there.
+
+    Cause: The name of the topic is misspelt, or the topic was never made or was deleted.
+    Remedy: Create the topic, or correct its name in dataset.yaml.
+    See docs/reference/errors.md#topicnotfounderror
+    """
 
     outcome = Outcome.FAIL
 
 
 class LogsMissingError(IngestError):
-    """The folder of log files of an interval was not complete when the wait for it ended."""
+    """The folder of log files of an interval was not complete when the wait for it ended.
+
+    Cause: The logs were not written in `wait`, or `source.logs.path` names another folder than they
+        lie in.
+    Remedy: Have the logs written, or correct the path; `source.logs.missing` says what becomes of
+        an interval without logs.
+    See docs/reference/errors.md#logsmissingerror
+    """
 
     outcome = Outcome.FAIL
 
 
 class SourceReplacedError(IngestError):
-    """A topic or file is not the one that was planned."""
+    """A topic or file is not the one that was planned.
+
+    Cause: The topic was deleted and created again, or log files changed, became shorter or went
+        away after the plan.
+    Remedy: Restore the source, or accept what is there now with `--rebuild WHY` or `--allow-gap
+        WHY`, as the message says.
+    See docs/reference/errors.md#sourcereplacederror
+    """
 
     outcome = Outcome.FAIL
 
 
 class OffsetOutOfRangeError(IngestError):
-    """Records of the range were deleted, or nobody can prove that none was."""
+    """Records of the range were deleted, or nobody can prove that none was.
+
+    Cause: Retention deleted records of the interval before they were read, or the topic was created
+        again.
+    Remedy: Restore the records, or accept the loss with `--allow-gap WHY`: the manifest records it.
+        Look at `settle`, the schedule and the retention of the topic.
+    See docs/reference/errors.md#offsetoutofrangeerror
+    """
 
     outcome = Outcome.FAIL
 
 
 class EmptyUnprovenError(IngestError):
-    """An interval would be empty, and nothing shows that no record belongs to it."""
+    """An interval would be empty, and nothing shows that no record belongs to it.
+
+    Cause: Both boundaries of the interval are one offset, and no record or index entry shows that
+        the interval has none.
+    Remedy: Run `trainfeed boundaries check NAME`, or publish the interval empty with `--allow-gap
+        WHY`.
+    See docs/reference/errors.md#emptyunprovenerror
+    """
 
     outcome = Outcome.FAIL
 
@@ -316,6 +499,12 @@ class GateError(TrainFeedError):
 
     ``report`` is small JSON for pages: counts, reasons with examples, gates; None when no gate of
     the spec is concerned.
+
+    Cause: A count, a ratio or a range of `quality` does not hold, a metric is below `train.min`, or
+        records were lost or doubled on the way.
+    Remedy: Look at the reasons in the message and at `trainfeed quarantine show NAME/INTERVAL`; fix
+        the source, the function or the gate, then build again.
+    See docs/reference/errors.md#gateerror
     """
 
     report: Mapping[str, Any] | None = None
@@ -326,17 +515,32 @@ class GateError(TrainFeedError):
 
 
 class LoaderError(TrainFeedError):
-    """A reader or loader cannot go on."""
+    """A reader or loader cannot go on.
+
+    Cause: A reader or loader is used in a way that it cannot serve, or what it reads fails.
+    Remedy: Do as the message says; a state that was saved before the error is good.
+    See docs/reference/errors.md#loadererror
+    """
 
 
 class PassEndedError(LoaderError):
-    """A pass that was started by hand has no more batches; the next one has to be started."""
+    """A pass that was started by hand has no more batches; the next one has to be started.
+
+    Cause: `read_next()` was called after the last batch of a pass that `start()` began.
+    Remedy: Call `reset()`, then `start()` for the next pass.
+    See docs/reference/errors.md#passendederror
+    """
 
 
 class ReaderEndedError(LoaderError):
     """A reader ends before the position where a pass should begin.
 
     ``num_samples`` is how many samples it has; batches, if it gives batches.
+
+    Cause: A state belongs to another reader, or the reader has fewer samples than when the state
+        was saved.
+    Remedy: Restore the state into the reader that it was saved from.
+    See docs/reference/errors.md#readerendederror
     """
 
     num_samples: int = 0
@@ -347,17 +551,34 @@ class ReaderEndedError(LoaderError):
 
 
 class SampleShapeError(LoaderError, ValueError):
-    """A sample and the schema disagree; a ValueError too, because that is what users catch."""
+    """A sample and the schema disagree; a ValueError too, because that is what users catch.
+
+    Cause: A field is missing, is not in the schema, or has another shape or dtype than the schema
+        says.
+    Remedy: Change the sample or the schema at the field that the message names.
+    See docs/reference/errors.md#sampleshapeerror
+    """
 
 
 class WorkerDiedError(LoaderError):
-    """A worker process was killed, stopped, or has exited without a word."""
+    """A worker process was killed, stopped, or has exited without a word.
+
+    Cause: A worker process was killed, mostly for want of memory, was stopped, or ended itself.
+    Remedy: Restore the last state in a new loader; give the machine more memory or use fewer
+        workers if it happens again.
+    See docs/reference/errors.md#workerdiederror
+    """
 
     outcome = Outcome.RETRY
 
 
 class LaunchError(TrainFeedError):
-    """The launcher refused or failed an operation."""
+    """The launcher refused or failed an operation.
+
+    Cause: The process of a training could not be started or watched.
+    Remedy: A scheduler tries again; where it goes on, do as the message says.
+    See docs/reference/errors.md#launcherror
+    """
 
     outcome = Outcome.RETRY
 
@@ -366,6 +587,11 @@ class WindowIncompleteError(LaunchError):
     """Intervals of a range, of a rolling window or of a training are not published yet.
 
     ``missing`` has their names.
+
+    Cause: Intervals of the range or training window are not published yet, or were never built.
+    Remedy: Build the intervals that the message names, wait for them, or read what is there with
+        `missing="skip"`.
+    See docs/reference/errors.md#windowincompleteerror
     """
 
     outcome = Outcome.RETRY
@@ -373,18 +599,35 @@ class WindowIncompleteError(LaunchError):
 
 
 class JobRejectedError(LaunchError):
-    """The job specification is invalid."""
+    """The job specification is invalid.
+
+    Cause: `train.entry` names no function, or a setting of the training is invalid.
+    Remedy: Correct `train` in dataset.yaml or the module that it names; nothing was run.
+    See docs/reference/errors.md#jobrejectederror
+    """
 
     outcome = Outcome.FAIL
 
 
 class JobFailedError(LaunchError):
-    """The job ran, and its own code made it fail."""
+    """The job ran, and its own code made it fail.
+
+    Cause: `train.py` raised, ended with a status other than 0, or crashed.
+    Remedy: Read the log that the message names, fix the function, then run the training again. The
+        versions are untouched.
+    See docs/reference/errors.md#jobfailederror
+    """
 
     outcome = Outcome.FAIL
 
 
 class JobKilledError(LaunchError):
-    """A rank of the job was killed from outside, or met an error that another try may not meet."""
+    """A rank of the job was killed from outside, or met an error that another try may not meet.
+
+    Cause: A rank was killed, mostly for want of memory or by a restart of the machine, or met an
+        error that may pass.
+    Remedy: A scheduler tries again; where it goes on, give it more memory or fewer ranks.
+    See docs/reference/errors.md#jobkillederror
+    """
 
     outcome = Outcome.RETRY

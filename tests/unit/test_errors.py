@@ -2,11 +2,14 @@
 
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
 from trainfeed import errors
 from trainfeed.errors import FormatError, Outcome, TrainFeedError
+
+ROOT = Path(__file__).parents[2]
 
 
 def classes():
@@ -61,3 +64,15 @@ def test_a_subclass_has_an_outcome_of_its_own():
 def test_samples_of_another_shape_are_a_value_error_too():
     assert issubclass(errors.SampleShapeError, ValueError)
     assert issubclass(errors.SampleShapeError, errors.LoaderError)
+
+
+@pytest.mark.parametrize("cls", classes())
+def test_every_error_says_its_cause_its_remedy_and_the_page_that_has_it(cls):
+    page = (ROOT / "docs/reference/errors.md").read_text()
+    said = re.search(
+        r"\n +Cause: \S.*\n +Remedy: \S.*\n +See (\S+)#(\S+)\n", cls.__doc__, re.DOTALL
+    )
+    assert said, cls.__doc__
+    assert said[1] == "docs/reference/errors.md"
+    assert said[2] == cls.__name__.lower()
+    assert f"\n## {cls.__name__}\n" in page

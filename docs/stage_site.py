@@ -1,0 +1,108 @@
+"""Put what the site is made of into one folder: ``python docs/stage_site.py FOLDER``.
+
+A generator of sites reads one folder of pages. Here that is a copy of docs/ in which the pages at
+the root of the repository have a place, a link to any other file outside docs/ is its text (a site
+stands alone and has no such file), drawings stand in their pages, so that they take their colours,
+and the decisions have a list. The generator knows nothing of this and can be another one.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+DOCS: Final = Path(__file__).resolve().parent
+ROOT: Final = DOCS.parent
+# Page at the root of the repository → page of the site.
+ROOT_PAGES: Final = {
+    "ARCHITECTURE.md": "authors/architecture.md",
+    "CHANGELOG.md": "authors/changelog.md",
+    "CONTRIBUTING.md": "authors/contributing.md",
+}
+# The README is the front page of the repository; the site has one of its own.
+PAGE_OF: Final = {**ROOT_PAGES, "README.md": "index.md"}
+NO_PAGES: Final = (".py", ".pyc", "mkdocs.yml")
+DECISIONS: Final = "authors/adr"
+FENCES: Final = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
+LINK: Final = re.compile(r"(?<!!)\[((?:`[^`]*`|[^\[\]`])*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+DRAWING: Final = re.compile(r"^!\[([^\]]*)\]\(([^)\s]+\.svg)\)$", re.MULTILINE)
+
+
+def main(folder: Path) -> None:
+    """Make the folder again from nothing."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for path in DOCS.rglob("*"):
+        name = path.relative_to(DOCS).as_posix()
+        if path.is_file() and not name.endswith(NO_PAGES):
+            write(folder / name, page(f"docs/{name}") if path.suffix == ".md" else path)
+    for source, name in ROOT_PAGES.items():
+        write(folder / name, page(source))
+    write(folder / DECISIONS / "README.md", "\n".join(decisions()))
+
+
+def write(target: Path, content: str | Path) -> None:
+    """Write a text, or copy a file."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, Path):
+        shutil.copyfile(content, target)
+    else:
+        target.write_text(content, encoding="utf-8")
+
+
+def page(source: str) -> str:
+    """Return the text of a page as the site has it; ``source`` is its path in the repository."""
+    text = (ROOT / source).read_text(encoding="utf-8")
+    parts = (
+        part if part.startswith("```") else changed(part, source) for part in FENCES.split(text)
+    )
+    return "".join(parts)
+
+
+def changed(text: str, source: str) -> str:
+    """Return text outside of code with its links and drawings as the site has them."""
+    here = (ROOT / source).parent
+
+    def draw(image: re.Match[str]) -> str:
+        drawing = (here / image[2]).read_text(encoding="utf-8")
+        label = f'<svg role="img" aria-label="{html.escape(image[1])}" '
+        return f'<div class="drawing">\n{drawing.replace("<svg ", label, 1)}</div>'
+
+    return LINK.sub(lambda link: led(link, source), DRAWING.sub(draw, text))
+
+
+def led(link: re.Match[str], source: str) -> str:
+    """Return a link that leads to the page of the site, or its text if there is none."""
+    path = os.path.normpath(Path(source).parent / link[2])
+    here, there = place(source), place(path)
+    if there is None or here is None:
+        return link[1]
+    return f"[{link[1]}]({os.path.relpath(there, Path(here).parent)}{link[3] or ''})"
+
+
+def place(path: str) -> str | None:
+    """Return where the site has a file of the repository, or None."""
+    if path == f"docs/{DECISIONS}":
+        return f"{DECISIONS}/README.md"
+    if path.startswith("docs/") and not (ROOT / path).is_dir():
+        return path.removeprefix("docs/")
+    return PAGE_OF.get(path)
+
+
+def decisions() -> Iterator[str]:
+    """Yield the lines of the list of decisions."""
+    yield "# Decisions\n\nWhat was decided, and why, a page each; one that is replaced says so.\n"
+    for path in sorted((DOCS / DECISIONS).glob("[0-9]*.md")):
+        title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        number, _, words = title.partition(". ")
+        yield f"* [{number}]({path.name}): {words}"
+    yield ""
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
