@@ -73,7 +73,7 @@ def _stages(spec: DatasetSpec) -> None:
     of_plan |= limits
     ingest = KafkaToHdfsOperator.partial(task_id="ingest", pool=source_pool, **of_unit)
     # Log files that are not landed first are read where samples are made.
-    preprocess_pool = "default_pool" if spec.source.lands else source_pool
+    preprocess_pool = "default_pool" if spec.source.kind.lands else source_pool
     preprocess = PreprocessOperator.partial(task_id="preprocess", pool=preprocess_pool, **of_unit)
     convert = SamplesToRecordIOOperator.partial(task_id="convert", **of_unit)
     mapped = [stage.expand(unit=plan.output) for stage in (ingest, preprocess, convert)]
@@ -85,5 +85,5 @@ def _stages(spec: DatasetSpec) -> None:
         **of_plan,
     )
     chain(plan, *mapped, check, publish)
-    if spec.source.logs:
+    if spec.source.kind.folder_wait is not None:
         chain(LogsCompleteSensor(task_id="wait_for_logs", dataset=spec.name), plan)

@@ -31,7 +31,7 @@ def _facts(spec: DatasetSpec) -> Iterator[str]:
     schedule = spec.schedule_model()
     first = schedule.interval_starting(schedule.first).name
     last = "on" if schedule.last is None else f"to {schedule.interval_starting(schedule.last).name}"
-    yield f"- **Source:** {', '.join(_sources(spec))}"
+    yield f"- **Source:** {', '.join(spec.source.kind.described())}"
     yield f"- **Intervals:** `{spec.schedule}` UTC, from {first} {last}; names like `{first}`"
     yield f"- **Function:** `{spec.preprocess.function}`, per {spec.preprocess.input}"
     yield f"- **Splits:** {', '.join(_splits(spec))}"
@@ -43,16 +43,6 @@ def _facts(spec: DatasetSpec) -> Iterator[str]:
         yield f"- **Training:** `{spec.train.entry}` on the last {intervals}{bound}"
     if spec.resources.pool is not None:
         yield f"- **Pool:** `{spec.resources.pool}`, of the tasks that read the source"
-
-
-def _sources(spec: DatasetSpec) -> Iterator[str]:
-    for topic in spec.source.kafka:
-        yield f"Kafka topic `{topic.topic}` (connection `{topic.connection}`)"
-    if spec.source.recorded is not None:
-        yield f"recorded topic `{spec.source.recorded.path}`"
-    if spec.source.logs is not None:
-        logs = spec.source.logs
-        yield f"log files `{logs.path}` (connection `{logs.connection}`)"
 
 
 def _splits(spec: DatasetSpec) -> Iterator[str]:

@@ -30,7 +30,7 @@ def active_runs(spec: DatasetSpec) -> int:
 
 def task_limits(spec: DatasetSpec, *, is_mapped: bool = False) -> dict[str, Any]:
     """Arguments of a task that works: how many of its kind run at once, over all runs."""
-    if spec.source.logs is None:
+    if spec.source.kind.folder_wait is None:
         return {}  # no run waits for long, so the limit of runs is enough
     at_once = spec.resources.max_active_runs
     # The furthest task first: an interval is finished before another one is begun.
@@ -42,9 +42,10 @@ def task_limits(spec: DatasetSpec, *, is_mapped: bool = False) -> dict[str, Any]
 
 def _waiting_runs(spec: DatasetSpec) -> int:
     """How many intervals can wait for their log files at the same time, at most."""
-    if spec.source.logs is None:
+    kind = spec.source.kind
+    if kind.folder_wait is None:
         return 0
-    stretch = spec.source.logs.settle + spec.source.logs.wait
+    stretch = kind.settle + kind.folder_wait
     intervals = islice(spec.schedule_model().intervals(), _SAMPLED)
     starts = [interval.start for interval in intervals]
     shortest = min((after - before for before, after in pairwise(starts)), default=stretch)

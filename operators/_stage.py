@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
 from operators.datasets import datasets_folder
-from trainfeed.specification import KafkaSourceSpec, load_spec
+from trainfeed.specification import load_spec
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -33,9 +33,8 @@ def open_dataset(name: str) -> tuple[DatasetSpec, Environment]:
         ConfigError: A connection is missing or incomplete.
     """
     spec = load_spec(datasets_folder() / name)
-    topics = [topic for topic in spec.source.topics if isinstance(topic, KafkaSourceSpec)]
-    logs = [spec.source.logs.connection] if spec.source.logs else []
-    return spec, environment_from_connections({topic.connection for topic in topics}, logs)
+    kind = spec.source.kind
+    return spec, environment_from_connections(set(kind.clusters), kind.file_systems)
 
 
 def _skip_unplanned(plan: Mapping[str, Any]) -> None:

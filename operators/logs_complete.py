@@ -90,6 +90,7 @@ class LogsCompleteSensor(BaseOperator):
 
     def _wait(self, spec: DatasetSpec, interval: Interval, env: Environment) -> int:
         """Raise what makes Airflow wait."""
+        from trainfeed.pipeline.inputs import logs_of
         from trainfeed.pipeline.planner import folder_of_logs, waits_until
 
         now = datetime.now(UTC)
@@ -97,13 +98,12 @@ class LogsCompleteSensor(BaseOperator):
         logger.info("waiting until %s at most", format_time(until))
         if not self.deferrable:
             raise call_again(now + timedelta(seconds=self.poll_s))
-        logs = spec.source.logs
-        stable = logs.stable if logs else None
+        logs = logs_of(spec)
         self.defer(
             trigger=LogsCompleteTrigger(
                 folder=folder_of_logs(spec, interval, env).uri,
-                marker=logs.marker if logs else None,
-                stable_s=None if stable is None else stable.total_seconds(),
+                marker=logs.marker,
+                stable_s=None if logs.stable is None else logs.stable.total_seconds(),
                 poll_s=self.poll_s,
                 longest_s=min(max((until - now).total_seconds(), 1.0), _LONGEST_WAIT_S),
             ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
@@ -13,9 +12,8 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from services._home import default_home, remembered_ports
-from services._java import JavaProgram
-from services._process import Daemon, run_tool, stop_daemons, wait_until
+from services._java_service import JavaService
+from services._process import run_tool
 
 __all__ = ["Hdfs"]
 
@@ -28,13 +26,8 @@ _ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
 _LOGGING = (f"-Dlog4j.configuration=file:{_CONFIG / 'log4j.properties'}",)
 
 
-class Hdfs:
-    """An HDFS with simple authentication; permissions are on, the superuser is ``hdfs``.
-
-    Args:
-        home: State directory of the services; that of HDFS is ``<home>/hdfs``.
-        ports: All of :attr:`PORTS`; chosen and remembered when missing.
-    """
+class Hdfs(JavaService):
+    """An HDFS with simple authentication; permissions are on, the superuser is ``hdfs``."""
 
     name = "hdfs"
     PORTS: Mapping[str, int] = MappingProxyType(
@@ -46,56 +39,8 @@ class Hdfs:
             "datanode_http": 19864,
         }
     )
-
-    def __init__(self, home: Path | None = None, *, ports: Mapping[str, int] | None = None) -> None:
-        self.home = (home or default_home()).resolve() / self.name
-        self._ports = ports
-        self._java = JavaProgram(self.name, _CONFIG / "pom.xml", resources=self.home / "resources")
-        self._namenode = Daemon("namenode", self.home)
-        self._datanode = Daemon("datanode", self.home)
-
-    @property
-    def ports(self) -> Mapping[str, int]:
-        """Port by name, the same at every start of this home."""
-        return self._ports or remembered_ports(self.home, self.PORTS)
-
-    def unavailable(self) -> str | None:
-        """Say why HDFS cannot run here, or None."""
-        return self._java.unavailable()
-
-    def install(self) -> None:
-        """Fetch Java, Maven and the jars of HDFS as far as they are missing."""
-        self._java.install()
-
-    def start(self, *, fresh: bool = False) -> None:
-        """Start what does not run; the first start formats the name space."""
-        if fresh:
-            self.stop()
-            shutil.rmtree(self._data, ignore_errors=True)
-        arguments = ["-conf", str(self._write_site())]
-        if not self._formatted.exists():
-            self._format(arguments)
-        for daemon, main in ((self._namenode, _NAMENODE), (self._datanode, _DATANODE)):
-            if daemon.pid() is None:
-                command = self._java.command(main, *arguments, heap_mb=256, flags=_LOGGING)
-                daemon.spawn(command, environ=_environ())
-
-    def wait(self, timeout_s: float = 60.0) -> None:
-        """Wait until the NameNode has left safe mode and has a live DataNode."""
-        daemons = [self._namenode, self._datanode]
-        wait_until(self._usable, daemons, what="hdfs", timeout_s=timeout_s)
-
-    def status(self) -> dict[str, int | None]:
-        """Pid of each node."""
-        return {daemon.name: daemon.pid() for daemon in (self._namenode, self._datanode)}
-
-    def stop(self) -> None:
-        """End both nodes."""
-        stop_daemons([self._datanode, self._namenode])
-
-    def kill(self, daemon: str) -> None:
-        """End ``namenode`` or ``datanode`` with SIGKILL."""
-        {"namenode": self._namenode, "datanode": self._datanode}[daemon].kill()
+    _POM = _CONFIG / "pom.xml"
+    _DAEMONS = ("namenode", "datanode")
 
     def admin(self, *arguments: str) -> str:
         """Run ``hdfs dfsadmin`` as the superuser; returns what it printed.
@@ -116,12 +61,17 @@ class Hdfs:
         }
 
     @property
-    def _data(self) -> Path:
-        return self.home / "data"
+    def _resources(self) -> Path:
+        return self.home / "resources"
 
-    @property
-    def _formatted(self) -> Path:
-        return self._data / ".formatted"
+    def _spawn(self) -> None:
+        arguments = ["-conf", str(self._write_site())]
+        if not self._formatted.exists():
+            self._format(arguments)
+        for daemon, main in zip(self._daemons.values(), (_NAMENODE, _DATANODE), strict=True):
+            if daemon.pid() is None:
+                command = self._java.command(main, *arguments, heap_mb=256, flags=_LOGGING)
+                daemon.spawn(command, environ=_environ())
 
     def _usable(self) -> bool:
         try:
@@ -162,16 +112,14 @@ class Hdfs:
         site = self.home / "site.xml"
         # The jars hold no web pages, and both nodes refuse to start without these folders.
         for folder in ("hdfs", "datanode", "static"):
-            (self.home / "resources" / "webapps" / folder).mkdir(parents=True, exist_ok=True)
+            (self._resources / "webapps" / folder).mkdir(parents=True, exist_ok=True)
         site.write_text(template.substitute(self.ports, data=self._data))
         return site
 
     def _format(self, arguments: list[str]) -> None:
-        shutil.rmtree(self._data, ignore_errors=True)  # what an interrupted try left
         arguments = [*arguments, "-format", "-nonInteractive"]
         command = self._java.command(_NAMENODE, *arguments, heap_mb=128, flags=_LOGGING)
-        run_tool(command, what="formatting hdfs", environ=_environ())
-        self._formatted.touch()
+        self._format_with(command, what="formatting hdfs", environ=_environ())
 
 
 def _ask(address: str, method: str, target: str, body: bytes = b"") -> tuple[int, str]:

@@ -22,6 +22,7 @@ from trainfeed.dataset import canonical
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.memory_group import KillCount
 from trainfeed.paths import write_all
+from trainfeed.process_ties import start_ticks
 from trainfeed.storage import Location
 
 __all__ = ["ATTEMPTS", "attempt"]
@@ -33,8 +34,6 @@ logger = logging.getLogger(__name__)
 
 _MAX_BYTES: Final = 64 << 10
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
-# Of /proc/<pid>/stat, behind the name: when the process started, in ticks since the boot.
-_START_FIELD: Final = 19
 
 
 @contextmanager
@@ -80,7 +79,7 @@ class _Mark:
     def of_this_process(cls) -> _Mark:
         pid = os.getpid()
         began = datetime.now(UTC).isoformat(timespec="seconds")
-        return cls(began, _host(), pid, _started(pid), KillCount().counts)
+        return cls(began, _host(), pid, start_ticks(pid), KillCount().counts)
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> _Mark:
@@ -89,7 +88,7 @@ class _Mark:
         return mark
 
     def is_at_work(self) -> bool:
-        return self.started is not None and _started(self.pid) == self.started
+        return self.started is not None and start_ticks(self.pid) == self.started
 
 
 def _tell_of_last(mark: Location, what: str, remedy: str) -> None:
@@ -151,12 +150,3 @@ def _host() -> str:
     except OSError:
         boot = "unknown boot"
     return f"{socket.gethostname()} ({boot})"
-
-
-def _started(pid: int) -> int | None:
-    """Return when a process started; None when there is none."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[_START_FIELD])

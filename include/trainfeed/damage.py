@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from trainfeed.errors import ConfigError, FormatError, TruncatedError
 
-__all__ = ["DamageMode", "DamagePolicy", "DamageReport", "DroppedRange", "SearchBudget"]
+__all__ = [
+    "DamageGap",
+    "DamageMode",
+    "DamagePolicy",
+    "DamageReport",
+    "DroppedRange",
+    "SearchBudget",
+]
 
 # What looking for whole pieces may cost above reading an intact file: this multiple of it, and this
 # much for small files. A place that looks like a piece costs more than its bytes.
@@ -107,6 +114,21 @@ class DamagePolicy:
             raise error
 
 
+class DamageGap(NamedTuple):
+    """What is known about a damaged place.
+
+    Attributes:
+        end_bytes: Where the next piece starts, or the file ends.
+        num_records: How many records the piece has, None if nothing that says so can be believed.
+        is_whole: Of a chunk: the payload is all there and fits its checksum, so another word of the
+            header is damaged.
+    """
+
+    end_bytes: int
+    num_records: int | None = None
+    is_whole: bool = False
+
+
 @dataclass(frozen=True)
 class DroppedRange:
     """Bytes of a file whose records were not given out.
@@ -139,6 +161,11 @@ class DamageReport:
     """
 
     dropped: list[DroppedRange] = field(default_factory=list)
+
+    def drop(self, path: str | None, start_bytes: int, gap: DamageGap, error: FormatError) -> None:
+        """Account for a damaged place of a file, and for what was wrong with it."""
+        reason = str(error.args[0])
+        self.dropped.append(DroppedRange(path, start_bytes, gap.end_bytes, gap.num_records, reason))
 
     @property
     def num_chunks(self) -> int:

@@ -7,31 +7,72 @@ from typing import SupportsIndex
 
 from trainfeed.errors import ConfigError
 
-__all__ = ["whole", "whole_value"]
+__all__ = ["rank_of", "whole", "whole_value"]
 
 
-def whole(name: str, value: object, least: int, most: int | None = None) -> int:
+def whole(name: str, value: object, least: int | None = None, most: int | None = None) -> int:
     """Return a whole number, of whatever type it is, as an ``int``.
+
+    Args:
+        name: What the message calls it.
+        value: The number; True and False are none.
+        least: The smallest one allowed; there is no bound when None.
+        most: The largest one allowed, where there is a smallest; there is no bound when None.
 
     Raises:
         ConfigError: It is none, or below ``least``, or above ``most``.
     """
-    number = least - 1
-    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
-        number = operator.index(value)
-    if number < least or (most is not None and number > most):
-        upto = "on" if most is None else f"to {most}"
-        raise ConfigError(f"expected {name} as a whole number from {least} {upto}, got {value!r}")
+    number = _as_int(value)
+    if number is None or (least is not None and not _is_within(number, least, most)):
+        raise ConfigError(f"expected {name} as a whole number{_bounds(least, most)}, got {value!r}")
     return number
 
 
-def whole_value(name: str, value: object, least: int) -> int:
+def whole_value(name: str, value: object, least: int | None = None, most: int | None = None) -> int:
     """Return a whole number as ``whole`` does, for what stands in for another library's class.
 
     Raises:
-        ValueError: It is none, or below ``least``: what users of the original catch.
+        ValueError: It is none, or out of bounds: what users of the original catch.
     """
     try:
-        return whole(name, value, least)
+        return whole(name, value, least, most)
     except ConfigError as error:
         raise ValueError(str(error)) from None
+
+
+def rank_of(rank: object, world_size: object) -> tuple[int, int]:
+    """Return a rank and the number of ranks that there are, each as an ``int``.
+
+    Args:
+        rank: A number from 0 to ``world_size - 1``.
+        world_size: A number from 1 on.
+
+    Raises:
+        ConfigError: One of them is no such number.
+    """
+    size = whole("world_size", world_size, 1)
+    number = _as_int(rank)
+    if number is None or not 0 <= number < size:
+        raise ConfigError(
+            f"expected a rank from 0 to {size - 1}, because world_size is {size}, got {rank!r}"
+        )
+    return number, size
+
+
+def _as_int(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:  # an array that is no single number
+        return None
+
+
+def _is_within(number: int, least: int, most: int | None) -> bool:
+    return number >= least and (most is None or number <= most)
+
+
+def _bounds(least: int | None, most: int | None) -> str:
+    if least is None:
+        return ""
+    return f" from {least} on" if most is None else f" from {least} to {most}"

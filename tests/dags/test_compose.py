@@ -412,11 +412,10 @@ def test_packages_of_functions_are_hashed_and_get_into_image_and_environment():
 
 def test_the_connections_are_all_that_the_data_sets_ask_for():
     asked = {
-        topic.connection
+        connection
         for spec in load_specs(ROOT / "include/datasets")
         if isinstance(spec, DatasetSpec)
-        for topic in spec.source.topics
-        if hasattr(topic, "connection")
+        for connection in spec.source.kind.clusters
     }
     have = {name.removeprefix("AIRFLOW_CONN_").lower() for name in ENVIRONMENT}
     assert asked <= have

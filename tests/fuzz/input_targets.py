@@ -37,7 +37,7 @@ from trainfeed.conversion import (
     write_json_lines,
     write_parquet,
 )
-from trainfeed.dataset.sealed import seal
+from trainfeed.dataset.canonical import seal
 from trainfeed.errors import TrainFeedError
 from trainfeed.samples import Field, Schema
 from trainfeed.sources import LineRange, iter_lines

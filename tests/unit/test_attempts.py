@@ -8,8 +8,10 @@ import signal
 import pytest
 
 from tests.unit.forks import in_a_fork
-from trainfeed import attempts, memory_group
+from tests.unit.processes import oddly_named
+from trainfeed import memory_group
 from trainfeed.attempts import attempt
+from trainfeed.process_ties import start_ticks
 from trainfeed.storage import Location
 
 WANT = "the kernel has ended a process of this control group for want of memory"
@@ -124,6 +126,13 @@ def test_a_mark_that_cannot_be_written_stops_nothing_and_is_logged(tmp_path, cap
 
 def test_the_number_of_a_process_that_ended_may_be_given_to_another(path, counter, caplog):
     mark = be_killed(path)
-    mine = {"pid": os.getpid(), "started": attempts._started(os.getpid()) - 1}
+    mine = {"pid": os.getpid(), "started": start_ticks(os.getpid()) - 1}
     path.write_text(json.dumps({**mark, **mine}))
     assert "was killed" in said(caplog, path)
+
+
+def test_a_process_whose_name_is_not_text_is_none_that_was_killed_earlier(path, counter, caplog):
+    mark = be_killed(path)
+    with oddly_named() as pid:
+        path.write_text(json.dumps({**mark, "pid": pid}))
+        assert "was killed" in said(caplog, path)

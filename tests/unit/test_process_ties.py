@@ -1,6 +1,7 @@
 """What one process has to do with another, asked of real ones."""
 
 import os
+import pickle
 import select
 import signal
 import subprocess
@@ -8,7 +9,17 @@ import sys
 
 import pytest
 
-from trainfeed.process_ties import is_stopped, signal_name
+from tests.unit.processes import oddly_named
+from trainfeed.errors import FormatError, LoaderError
+from trainfeed.process_ties import (
+    ending,
+    has_ended,
+    is_stopped,
+    portable,
+    program,
+    signal_name,
+    start_ticks,
+)
 
 # A child that is tied to its parent, says so, and would sleep for a minute.
 TIED = """
@@ -63,3 +74,89 @@ def test_a_stopped_process_is_told_from_a_running_and_an_ended_one():
         process.kill()
         process.wait()
     assert not is_stopped(process.pid)
+
+
+def test_the_name_of_a_process_is_any_bytes():
+    with oddly_named() as pid:
+        assert not has_ended(pid)
+        assert not is_stopped(pid)
+        assert start_ticks(pid) >= start_ticks(os.getpid())
+
+
+def test_a_process_has_ended_before_it_is_reaped_and_when_it_is_gone():
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert has_ended(process.pid)
+        assert start_ticks(process.pid) is None
+    assert has_ended(process.pid)
+    assert start_ticks(process.pid) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "want", "text"),
+    [
+        (0, None, "exited with status 0"),
+        (3, True, "exited with status 3"),
+        (-15, True, "was killed by SIGTERM"),
+        (-9, False, "was killed by SIGKILL"),
+        (-9, None, "was killed by SIGKILL, perhaps for want of memory"),
+        (-9, True, "was killed by SIGKILL, for want of memory in its control group"),
+    ],
+)
+def test_an_ending_says_no_more_than_is_known(status, want, text):
+    assert ending(status, want) == text
+
+
+def caught(error):
+    with pytest.raises(type(error)) as found:
+        raise error
+    return found.value
+
+
+def test_an_error_arrives_as_it_was_with_where_it_happened():
+    error = caught(FormatError("torn", path="a/b", offset_bytes=7))
+    error.add_note("of the set")
+    found = portable(error, "raised in process")
+    arrived = pickle.loads(pickle.dumps(found))
+    assert type(arrived) is FormatError
+    assert (arrived.path, arrived.offset_bytes) == ("a/b", 7)
+    first, where = arrived.__notes__
+    assert first == "of the set"
+    assert where.startswith(f"raised in process {os.getpid()}:\nTraceback")
+    assert "in caught" in where
+
+
+class OddError(Exception):
+    def __init__(self, one, two):
+        super().__init__(one)
+        self.two = two
+
+
+class TurncoatError(Exception):
+    def __reduce__(self):
+        return ValueError, self.args
+
+
+@pytest.mark.parametrize("error", [OddError("so", 2), OddError("so", print), TurncoatError("so")])
+def test_an_error_that_would_not_arrive_as_it_was_is_told_with_its_name(error):
+    arrived = pickle.loads(pickle.dumps(portable(caught(error), "in here")))
+    assert type(arrived) is LoaderError
+    assert str(arrived) == f"{__name__}.{type(error).__name__}: so"
+    assert "in caught" in arrived.__notes__[0]
+
+
+def test_an_error_that_is_sent_twice_says_once_where_it_happened():
+    error = caught(ValueError("of every window"))
+    for _ in range(2):
+        assert len(portable(error, "in here").__notes__) == 1
+
+
+def test_a_new_interpreter_finds_modules_where_this_process_finds_them(tmp_path, monkeypatch):
+    # A folder whose name is no text, and one that is no string: both stand in paths of users.
+    named = tmp_path / os.fsdecode(b"\xff folder")
+    named.mkdir()
+    (named / "told.py").write_text("import told_too\ndef main(*args):\n    told_too.tell(args)\n")
+    (tmp_path / "told_too.py").write_text("tell = print\n")
+    monkeypatch.setattr(sys, "path", [str(named), tmp_path, *sys.path])
+    done = subprocess.run(program("told", [1, "two"]), capture_output=True, text=True, check=True)
+    assert done.stdout == "(1, 'two')\n"

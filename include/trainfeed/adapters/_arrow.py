@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, marks_padding, named, rows_present, schema_of
-from trainfeed.samples import Field, Schema
+from trainfeed.adapters._batches import Batches, marks_padding, named, schema_of
+from trainfeed.samples import Field, Schema, absent_rows
 
 __all__ = ["record_batches"]
 
@@ -60,7 +60,7 @@ def _column(field: Field, values: NDArray[Any]) -> pa.Array:
 def _fixed(field: Field, values: NDArray[Any]) -> pa.Array:
     if not isinstance(values, np.ma.MaskedArray):
         return _lists(field, values)
-    absent = np.logical_not(rows_present(values))
+    absent = absent_rows(values)
     if not field.item_shape:
         return pa.array(values.data, mask=absent)
     flat = pa.array(values.data.reshape(-1))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError, SampleShapeError
-from trainfeed.samples import Schema
+from trainfeed.samples import Schema, absent_rows
 
 __all__ = [
     "Batch",
@@ -21,7 +21,6 @@ __all__ = [
     "framework",
     "marks_padding",
     "named",
-    "rows_present",
     "schema_of",
 ]
 
@@ -113,7 +112,7 @@ def columns_of(batch: Any, *, marks: bool) -> Iterator[tuple[str, NDArray[Any]]]
             yield name, values
             continue
         yield name, values.data
-        yield _free(f"{name}_present", batch), rows_present(values)
+        yield _free(f"{name}_present", batch), np.logical_not(absent_rows(values))
     if marks:
         yield _free("valid", batch), batch.valid
 
@@ -138,12 +137,6 @@ def _free(name: str, batch: Batch) -> str:
     if name in batch:
         raise SampleShapeError(f"field {name!r} has the name of a column that an adapter adds")
     return name
-
-
-def rows_present(values: np.ma.MaskedArray[Any, Any]) -> NDArray[np.bool_]:
-    """Return which rows of a masked array of shape ``(n, *S)`` are there."""
-    absent = np.ma.getmaskarray(values).any(axis=tuple(range(1, values.ndim)))
-    return np.logical_not(absent)
 
 
 def dense(values: NDArray[Any]) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """Samples from anywhere → shards of record files, and between the formats that others use."""
 
 from trainfeed.conversion._concatenate import merge_files
-from trainfeed.conversion._conversion_options import ConvertOptions, FileFormat
+from trainfeed.conversion._conversion_options import ConvertOptions
 from trainfeed.conversion._convert import convert, convert_arrays
 from trainfeed.conversion._convert_files import convert_files
 from trainfeed.conversion._repair import RepairReport, repair_file, repair_in_place
@@ -51,15 +51,7 @@ from trainfeed.conversion.samplefiles import (
     paths_of,
     transcode,
 )
-from trainfeed.conversion.shardset import (
-    MAX_SHARDS,
-    Encoding,
-    ShardInfo,
-    ShardManifest,
-    ShardName,
-    finish_publication,
-    shard_name,
-)
+from trainfeed.conversion.shardset import finish_publication
 from trainfeed.conversion.steps import (
     ConversionRequest,
     Roots,
@@ -68,6 +60,8 @@ from trainfeed.conversion.steps import (
     publish_conversion,
     scatter_files,
 )
+from trainfeed.dataset.shards import Encoding, FileFormat, ShardInfo, ShardManifest
+from trainfeed.paths import MAX_SHARDS, ShardName, shard_name
 
 __all__ = [
     "MAX_SHARDS",

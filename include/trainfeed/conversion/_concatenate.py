@@ -10,7 +10,7 @@ from trainfeed.conversion._conversion_options import OnProgress
 from trainfeed.conversion._convert_files import open_inputs
 from trainfeed.conversion._foreign_input import open_input
 from trainfeed.conversion.samplefiles import Format, SampleFile, SourceOptions, write_sidecar
-from trainfeed.conversion.shardset import Encoding
+from trainfeed.dataset.shards import Encoding
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import FilePath, NewFile, write_all
 from trainfeed.recordio import verify_shard

@@ -9,10 +9,11 @@ from typing import Any, Final, TypeAlias
 
 from numpy.typing import NDArray
 
-from trainfeed.conversion._conversion_options import AnyCodec, ConvertOptions, ShardFormat
+from trainfeed.conversion._conversion_options import AnyCodec, ConvertOptions
 from trainfeed.conversion.samplefiles import ArrayEncoder, record_encoder
-from trainfeed.conversion.shardset import ConversionTarget, Encoding, ShardManifest
+from trainfeed.conversion.shardset import ConversionTarget
 from trainfeed.conversion.sorting import RunBuilder
+from trainfeed.dataset.shards import Encoding, ShardManifest
 from trainfeed.readers import BlockReader, open_reader
 from trainfeed.recordio import Codec
 from trainfeed.samples import Schema
@@ -76,7 +77,7 @@ def convert(  # noqa: PLR0913 (four say what, three how; the rest is in options)
         seed,
         Encoding.VALUE if schema is None else Encoding.TYPED,
         schema,
-        ShardFormat.of(codec, options),
+        options.shard_format(codec),
     )
     encode = record_encoder(target.encoding, schema, target.shard_format.file_format)
 
@@ -130,7 +131,7 @@ def convert_arrays(  # noqa: PLR0913 (as for convert)
         seed,
         Encoding.TYPED,
         schema,
-        ShardFormat.of(codec, options),
+        options.shard_format(codec),
     )
     encoder = ArrayEncoder(schema, target.shard_format.file_format)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from trainfeed.conversion._conversion_options import AnyCodec, ConvertOptions, ShardFormat
+from trainfeed.conversion._conversion_options import AnyCodec, ConvertOptions
 from trainfeed.conversion.samplefiles import (
     ArrayEncoder,
     SampleFile,
@@ -17,8 +17,9 @@ from trainfeed.conversion.samplefiles import (
     paths_of,
     record_encoder,
 )
-from trainfeed.conversion.shardset import ConversionTarget, Encoding, ShardManifest
+from trainfeed.conversion.shardset import ConversionTarget
 from trainfeed.conversion.sorting import RunBuilder
+from trainfeed.dataset.shards import Encoding, ShardManifest
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.paths import SetWatch
 from trainfeed.recordio import Codec
@@ -111,7 +112,7 @@ def convert_files(  # noqa: PLR0913 (as for convert)
         seed,
         opened.encoding,
         opened.schema,
-        ShardFormat.of(codec, options),
+        options.shard_format(codec),
     )
 
     def read(runs: RunBuilder) -> None:

@@ -11,12 +11,11 @@ from typing import BinaryIO, Final
 from trainfeed.conversion._conversion_options import OnProgress
 from trainfeed.conversion._foreign_input import open_input
 from trainfeed.conversion.samplefiles import Format, known_encoding, write_sidecar
-from trainfeed.conversion.shardset import Encoding
 from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
+from trainfeed.dataset.shards import Encoding
 from trainfeed.errors import ConfigError
-from trainfeed.paths import FilePath, NewFile, write_all
+from trainfeed.paths import FilePath, NewFile, UnfinishedFile, write_all
 from trainfeed.recordio import ChunkBuffers, iter_chunks
-from trainfeed.storage.posix import map_errors, sync_dir
 from trainfeed.tfrecord import TFRecordWriter, iter_records
 
 __all__ = ["RepairReport", "repair_file", "repair_in_place"]
@@ -76,20 +75,15 @@ def repair_in_place(
 ) -> RepairReport:
     """Let what is whole of a file take its place; see ``repair_file``.
 
-    What is beside the file stays as it is. The new file is ``<file>.repaired`` until it is whole.
+    What is beside the file stays as it is. The new file is ``<file>.<hex>.tmp`` until it is whole.
 
     Raises:
-        ConflictError: There is such a file.
         ConfigError: The format is neither of the two.
         FormatError: As for ``repair_file``.
     """
-    path = Path(path)
-    new = path.with_name(f"{path.name}.repaired")
-    with NewFile(new) as unfinished:
-        report = _repair(path, unfinished.file, file_format, on_progress)
-    with map_errors(path):
-        new.replace(path)
-    sync_dir(path.absolute().parent)
+    with UnfinishedFile(path) as unfinished:
+        report = _repair(Path(path), unfinished.file, file_format, on_progress)
+        unfinished.replace()
     return report
 
 

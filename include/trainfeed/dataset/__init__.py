@@ -1,20 +1,27 @@
 """A published data set: identity, order, ledger, manifest, version. The two halves meet here."""
 
-from trainfeed.dataset.coverage import Coverage, cover, cover_named, published_in
-from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
-from trainfeed.dataset.manifest import Manifest, content_digest
-from trainfeed.dataset.root import (
-    RootMark,
-    init_root,
-    published_root,
-    require_readable_root,
-    require_root,
-)
-from trainfeed.dataset.schedules import read_schedule, record_schedule
-from trainfeed.dataset.skips import Skip, lift_skip, read_skip, write_skip
-from trainfeed.dataset.trainings import TrainingMarks, Untrained
-from trainfeed.dataset.version import Version
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.dataset.coverage import Coverage, cover, cover_named, published_in
+    from trainfeed.dataset.layout import DatasetFolder
+    from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
+    from trainfeed.dataset.manifest import Manifest, content_digest
+    from trainfeed.dataset.root import (
+        RootMark,
+        init_root,
+        published_root,
+        require_readable_root,
+        require_root,
+    )
+    from trainfeed.dataset.schedules import read_schedule, record_schedule
+    from trainfeed.dataset.skips import Skip, lift_skip, read_skip, write_skip
+    from trainfeed.dataset.trainings import TrainingMarks, Untrained
+    from trainfeed.dataset.version import Version
 
 __all__ = [
     "Coverage",
@@ -43,3 +50,34 @@ __all__ = [
     "require_root",
     "write_skip",
 ]
+
+# Workers of a loader import ``dataset.chunks``, and none of these with their Arrow and pydantic.
+_HOMES: Final = {
+    "Coverage": ".coverage",
+    "DatasetFolder": ".layout",
+    "Leaf": ".ledger",
+    "Ledger": ".ledger",
+    "Manifest": ".manifest",
+    "RootMark": ".root",
+    "Skip": ".skips",
+    "SourceLedger": ".ledger",
+    "TrainingMarks": ".trainings",
+    "Untrained": ".trainings",
+    "ValidLeaf": ".ledger",
+    "Version": ".version",
+    "content_digest": ".manifest",
+    "cover": ".coverage",
+    "cover_named": ".coverage",
+    "init_root": ".root",
+    "lift_skip": ".skips",
+    "published_in": ".coverage",
+    "published_root": ".root",
+    "read_schedule": ".schedules",
+    "read_skip": ".skips",
+    "record_schedule": ".schedules",
+    "require_readable_root": ".root",
+    "require_root": ".root",
+    "write_skip": ".skips",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

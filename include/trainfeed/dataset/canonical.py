@@ -1,7 +1,13 @@
-"""Canonical JSON: one byte sequence for one value, because fingerprints are hashes of it.
+r"""Canonical JSON: one byte sequence for one value, because fingerprints are hashes of it.
 
 UTF-8, keys sorted by code point, separators ``,`` and ``:``, no escapes beyond what JSON demands,
 floats as Python's ``repr``, no NaN or infinity, no final newline.
+
+A sealed object is JSON of any form that ends with a digest of itself, so that no changed byte is
+believed::
+
+    sealed := text digest       text   := a JSON object without its last brace
+                                digest := ``,\n "digest": "<SHA-256 of text in hex>"\n}\n``
 """
 
 from __future__ import annotations
@@ -10,12 +16,13 @@ import hashlib
 import json
 from typing import Any, Final
 
-from trainfeed.errors import FormatError
+from trainfeed.errors import ChecksumError, FormatError
 
-__all__ = ["MAX_BYTES", "dumps", "loads", "sha256_of"]
+__all__ = ["MAX_BYTES", "dumps", "loads", "require_intact", "seal", "sha256_of"]
 
 # A manifest of 100,000 shards has about 30 MB; anything above is not ours.
 MAX_BYTES: Final = 64 << 20
+_END: Final = b"\n}\n"
 
 
 def dumps(value: Any) -> bytes:
@@ -57,6 +64,23 @@ def sha256_of(value: Any) -> str:
     return hashlib.sha256(dumps(value)).hexdigest()
 
 
+def seal(text: bytes) -> bytes:
+    """Return an object that ends in a line of its own with its digest as last member."""
+    body = text.removesuffix(_END)
+    return body + _digest(body)
+
+
+def require_intact(data: bytes, *, path: str) -> None:
+    """Compare an object with its digest.
+
+    Raises:
+        ChecksumError: It is not the one that was written, or was written without.
+    """
+    end = len(data) - len(_digest(b""))
+    if end < 0 or data[end:] != _digest(data[:end]):
+        raise ChecksumError("expected its own SHA-256 at its end, got another one", path=path)
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
@@ -66,3 +90,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not allowed")
+
+
+def _digest(body: bytes) -> bytes:
+    return b',\n "digest": "%s"' % hashlib.sha256(body).hexdigest().encode() + _END

@@ -16,6 +16,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from trainfeed import paths
 from trainfeed.dataset import canonical
 from trainfeed.dataset.identity import Uint64s
 from trainfeed.errors import ConfigError
@@ -28,14 +29,12 @@ __all__ = [
     "key_order",
     "num_shards",
     "shard_name",
-    "shard_of",
     "shard_starts",
     "split_seed",
 ]
 
 MILLION: Final = 1_000_000
 LATE_SPLIT: Final = "late"
-_MAX_SHARDS: Final = 100_000
 # Of a manifest: what its shards may take, so that everything else has room beside them.
 _MAX_ENTRIES_BYTES: Final = canonical.MAX_BYTES * 7 // 8
 _SHARD_NAME: Final = re.compile(r"[a-z][a-z0-9_]*-[a-z][a-z0-9_]*-[0-9]{5}-of-[0-9]{5}")
@@ -85,10 +84,10 @@ def num_shards(planned: int, millionths: int, samples_per_shard: int) -> int:
         samples_per_shard: The size to aim at.
     """
     count = max(1, -(-planned * millionths // (MILLION * samples_per_shard)))
-    if count > _MAX_SHARDS:
+    if count > paths.MAX_SHARDS:
         raise ConfigError(
-            f"{planned} planned records give {count} shards, at most {_MAX_SHARDS} have a name;"
-            " raise output.samples_per_shard"
+            f"{planned} planned records give {count} shards, at most {paths.MAX_SHARDS} have a"
+            " name; raise output.samples_per_shard"
         )
     return count
 
@@ -123,15 +122,6 @@ def _entry_bytes(name: str) -> int:
     return len(canonical.dumps({**entry, **digests})) + 1
 
 
-def shard_of(keys: Uint64s, shards: int) -> NDArray[np.int64]:
-    """Return ``(key * shards) >> 64`` per key, shape (n,): shards are equal ranges of keys."""
-    n = np.uint64(shards)
-    half = np.uint64(32)
-    low = (keys & np.uint64(0xFFFFFFFF)) * n
-    # 128-bit product in two halves; no intermediate exceeds 64 bits while shards < 2^32.
-    return (((keys >> half) * n + (low >> half)) >> half).astype(np.int64)
-
-
 def key_order(
     keys: Uint64s, source_hashes: Uint64s, offsets: NDArray[Any], ordinals: NDArray[Any]
 ) -> NDArray[np.intp]:
@@ -141,7 +131,7 @@ def key_order(
 
 def shard_name(dataset: str, split: str, index: int, shards: int) -> str:
     """Return ``<dataset>-<split>-aaaaa-of-bbbbb``; bbbbb is the largest index."""
-    name = f"{dataset}-{split}-{index:05d}-of-{shards - 1:05d}"
+    name = paths.shard_name(f"{dataset}-{split}", index, shards)
     if not _SHARD_NAME.fullmatch(name) or not 0 <= index < shards:
         raise ConfigError(f"{name!r} is no shard name")
     return name

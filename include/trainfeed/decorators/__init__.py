@@ -6,7 +6,7 @@ from trainfeed.decorators._fake import Fake
 from trainfeed.decorators._feed import collate, feed
 from trainfeed.decorators._pipe import PipeReader
 from trainfeed.decorators._processes import multiprocess_reader
-from trainfeed.decorators._reader_stage import set_epoch
+from trainfeed.decorators._reader_stage import before_fork, set_epoch
 from trainfeed.decorators._resume import BlockResumable, Resumable, resumable
 from trainfeed.decorators._sample_batches import (
     as_batches,
@@ -17,7 +17,7 @@ from trainfeed.decorators._sample_batches import (
 )
 from trainfeed.decorators._samples_ahead import buffered
 from trainfeed.decorators._select import firstn, shuffle
-from trainfeed.decorators._xmap import xmap_readers
+from trainfeed.decorators._xmap import iter_mapped, xmap_readers
 from trainfeed.decorators.caching import cache
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Resumable",
     "as_batches",
     "batch",
+    "before_fork",
     "buffered",
     "cache",
     "chain",
@@ -37,6 +38,7 @@ __all__ = [
     "feed",
     "firstn",
     "is_batch",
+    "iter_mapped",
     "map_blocks",
     "map_readers",
     "multiprocess_reader",

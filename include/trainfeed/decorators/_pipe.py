@@ -11,6 +11,7 @@ from typing import Final
 
 from trainfeed.errors import FormatError, LoaderError, TruncatedError
 from trainfeed.paths import os_errors
+from trainfeed.process_ties import ending
 from trainfeed.readers import open_reader
 
 __all__ = ["PipeReader"]
@@ -103,9 +104,9 @@ class PipeReader:
                 f"{shlex.join(self.command)} has closed its output and does not exit"
             ) from None
         if status:
-            how = f"exited with status {status}" if status > 0 else f"was killed by {-status}"
             raise LoaderError(
-                f"{shlex.join(self.command)} {how}; lines that it had written were delivered"
+                f"{shlex.join(self.command)} {ending(status)}; lines that it had written were"
+                " delivered"
             )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -22,6 +21,7 @@ from trainfeed.readers import (
     open_reader,
     rows,
 )
+from trainfeed.whole_numbers import whole_value
 
 __all__ = [
     "BlockStage",
@@ -219,15 +219,9 @@ def count(name: str, value: Any, *, at_least: int) -> int:
     Raises:
         ValueError: It is not whole, or below ``at_least``.
     """
-    try:
-        # A float that is whole is what a division gives; 2.7 and "3" are mistakes.
-        number = int(value) if isinstance(value, float) and value == int(value) else value
-        number = operator.index(number)
-    except (TypeError, ValueError, OverflowError):
-        number = None
-    if number is None or isinstance(value, bool) or number < at_least:
-        raise ValueError(f"expected {name} to be an integer of {at_least} or more, got {value!r}")
-    return int(number)
+    # A float that is whole is what a division gives; 2.7 and "3" are mistakes.
+    is_quotient = isinstance(value, float) and value.is_integer()
+    return whole_value(name, int(value) if is_quotient else value, at_least)
 
 
 def _begun(items: Iterator[T], start: Start) -> Iterator[T]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterable, Iterator
 
 from trainfeed.errors import SampleShapeError
 from trainfeed.readers import Block, num_rows
+from trainfeed.samples import joined_columns
 
 __all__ = ["concatenated", "rechunked"]
 
@@ -59,10 +56,7 @@ def concatenated(pieces: list[Block]) -> Block:
                 f"expected blocks of one shape and type in field {name!r}, got"
                 f" {sorted({f'{part.dtype} {part.shape[1:]}' for part in parts})}"
             )
-        masked = any(isinstance(part, np.ma.MaskedArray) for part in parts)
-        join: Callable[[list[NDArray[Any]]], NDArray[Any]]
-        join = np.ma.concatenate if masked else np.concatenate
-        columns[name] = join(parts)
+        columns[name] = joined_columns(parts)
     return columns
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,7 @@ from trainfeed.readers import (
     num_rows,
     open_reader,
 )
+from trainfeed.whole_numbers import whole_value
 
 __all__ = ["firstn", "shuffle"]
 
@@ -108,9 +108,7 @@ def shuffle(reader: ReaderLike, buf_size: int, *, seed: int = 0) -> Reader:
         ValueError: ``buf_size`` is negative, or ``seed`` is no whole number.
     """
     size = count("buf_size", buf_size, at_least=0)
-    if not isinstance(seed, SupportsIndex):
-        raise ValueError(f"expected seed to be an integer, got {seed!r}")  # noqa: TRY004
-    seed = operator.index(seed)
+    seed = whole_value("seed", seed)
     epochs = Epochs()
     batched = getattr(reader, "batched", False)
     if source := block_reader(reader):

@@ -21,14 +21,13 @@ from trainfeed.processes import (
     MessageKind,
     end_threads,
     late,
-    new_lock,
     receive_any,
     receive_message,
-    require_owner,
     send_message,
     start_thread,
 )
 from trainfeed.readers import Reader, ReaderLike, Sample
+from trainfeed.thread_ties import new_lock, require_owner
 
 __all__ = ["iter_mapped", "xmap_readers"]
 

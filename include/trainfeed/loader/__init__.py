@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
     from trainfeed.loader._intervals import IntervalWindow, open_intervals
@@ -31,25 +32,21 @@ __all__ = [
 ]
 
 # Worker processes import this package and need none of these, nor the Arrow that comes with them.
-_HOMES = {
-    "Batch": "state",
-    "DataLoader": "_loader",
-    "IntervalWindow": "_intervals",
-    "LoaderReport": "state",
-    "LoaderState": "state",
-    "Mixture": "order",
-    "ReadMeasure": "_measure",
-    "RecordFiles": "sources",
-    "TFRecordFiles": "sources",
-    "Tail": "order",
-    "Verify": "sources",
-    "measure_read": "_measure",
-    "mix": "order",
-    "open_intervals": "_intervals",
+_HOMES: Final = {
+    "Batch": ".state",
+    "DataLoader": "._loader",
+    "IntervalWindow": "._intervals",
+    "LoaderReport": ".state",
+    "LoaderState": ".state",
+    "Mixture": ".order",
+    "ReadMeasure": "._measure",
+    "RecordFiles": ".sources",
+    "TFRecordFiles": ".sources",
+    "Tail": ".order",
+    "Verify": ".sources",
+    "measure_read": "._measure",
+    "mix": ".order",
+    "open_intervals": "._intervals",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = on_demand(__name__, _HOMES)

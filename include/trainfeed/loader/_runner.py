@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final, Protocol
 
-from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import ConfigError
 from trainfeed.loader._open import OpenedSets
 from trainfeed.loader._options import LoaderOptions
@@ -25,6 +24,7 @@ from trainfeed.loader.windows import (
     ThreadPlan,
 )
 from trainfeed.loader.workers import LoaderJob, RingFeed, WorkerPool, slot_plan
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["Runner", "SetsRunner"]
 

@@ -1,21 +1,41 @@
 """Paths of files: which are meant, how plain ones are opened, and how one appears when whole."""
 
+from trainfeed.paths._digested_file import DigestedFile
 from trainfeed.paths._errors import ERRNO_KINDS, kind_of_errno, os_errors, storage_error
 from trainfeed.paths._expand import expand_paths
-from trainfeed.paths._file_modes import make_folders, new_file
-from trainfeed.paths._file_names import FilePath, path_of
+from trainfeed.paths._file_modes import make_folders, open_emptied
+from trainfeed.paths._file_names import FilePath, is_unfinished, path_of, unfinished_name
 from trainfeed.paths._listing import is_there, listed, matching, walk
-from trainfeed.paths._new_file import NewFile, claim_name, is_unfinished, unfinished_name, write_all
+from trainfeed.paths._new_file import NewFile, UnfinishedFile, claim_name
 from trainfeed.paths._plain_files import open_plain, plain_fd, plain_size, read_plain
-from trainfeed.paths._shard_sets import SetWatch, commit_name, manifest_name
+from trainfeed.paths._shard_names import (
+    MAX_SHARDS,
+    ShardName,
+    check_prefix,
+    commit_name,
+    manifest_name,
+    num_shards_of,
+    shard_name,
+)
+from trainfeed.paths._shard_sets import SetWatch
+from trainfeed.paths._target_writer import TargetWriter
+from trainfeed.paths._written import TargetFile, durable_file, sync_folder, write_all
 
 __all__ = [
     "ERRNO_KINDS",
+    "MAX_SHARDS",
+    "DigestedFile",
     "FilePath",
     "NewFile",
     "SetWatch",
+    "ShardName",
+    "TargetFile",
+    "TargetWriter",
+    "UnfinishedFile",
+    "check_prefix",
     "claim_name",
     "commit_name",
+    "durable_file",
     "expand_paths",
     "is_there",
     "is_unfinished",
@@ -24,14 +44,17 @@ __all__ = [
     "make_folders",
     "manifest_name",
     "matching",
-    "new_file",
+    "num_shards_of",
+    "open_emptied",
     "open_plain",
     "os_errors",
     "path_of",
     "plain_fd",
     "plain_size",
     "read_plain",
+    "shard_name",
     "storage_error",
+    "sync_folder",
     "unfinished_name",
     "walk",
     "write_all",

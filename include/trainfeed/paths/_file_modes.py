@@ -8,10 +8,10 @@ from typing import BinaryIO, Final
 
 from trainfeed.paths._file_names import FilePath
 
-__all__ = ["make_folders", "new_file"]
+__all__ = ["FILE_MODE", "make_folders", "open_emptied"]
 
 _FOLDER_MODE: Final = 0o755
-_FILE_MODE: Final = 0o644
+FILE_MODE: Final = 0o644
 
 
 def make_folders(path: FilePath, mode: int = _FOLDER_MODE) -> None:
@@ -35,19 +35,13 @@ def make_folders(path: FilePath, mode: int = _FOLDER_MODE) -> None:
         folder.mkdir(mode, exist_ok=True)
 
 
-def new_file(path: FilePath, mode: str = "xb", *, buffering: int = -1) -> BinaryIO:
-    """Open a file for writing that only its account may write.
+def open_emptied(path: FilePath) -> BinaryIO:
+    """Open a file for writing that only its account may write; what it held is gone.
 
     Args:
-        path: The file.
-        mode: ``xb``, or ``wb`` for one that may be there.
-        buffering: As for ``open``.
+        path: The file; one that is there keeps its mode.
 
     Raises:
-        OSError: It cannot be made, or with ``xb`` is there.
+        OSError: It cannot be made or opened.
     """
-    return open(path, mode, buffering, opener=_opened)  # type: ignore[return-value]
-
-
-def _opened(name: str, flags: int) -> int:
-    return os.open(name, flags, _FILE_MODE)
+    return open(path, "wb", opener=lambda name, flags: os.open(name, flags, FILE_MODE))

@@ -1,68 +1,117 @@
-"""A file that appears when it is whole, and what it is called before."""
+"""A file that appears when it is whole: the one way to give a file of this machine its name.
+
+It is written under a name that no other try has, synced, named by a link or a rename, and its
+folder is synced. Whatever fails on the way, the name holds what it held before.
+"""
 
 from __future__ import annotations
 
+import io
 import os
-import re
-import uuid
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Self, cast
 
-from trainfeed.errors import ConflictError, StorageError
+from trainfeed.errors import ConflictError
 from trainfeed.paths._errors import os_errors
-from trainfeed.paths._file_modes import new_file
-from trainfeed.paths._file_names import FilePath, path_of
+from trainfeed.paths._file_modes import FILE_MODE
+from trainfeed.paths._file_names import FilePath, unfinished_name
+from trainfeed.paths._written import TargetFile, sync_folder
 
-__all__ = ["NewFile", "claim_name", "is_unfinished", "unfinished_name", "write_all"]
-
-# With hyphens it was written by earlier versions.
-_UNFINISHED: Final = re.compile(r".+\.[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\.tmp")
+__all__ = ["NewFile", "UnfinishedFile", "claim_name"]
 
 
-class NewFile:
-    """A file that gets its name when it is complete, and only if nobody has the name.
+class UnfinishedFile:
+    """A file under a name of its own, which gets another one once it is whole.
 
-    What is dropped without either of ``commit`` and ``abandon`` is abandoned, at the latest when
-    the interpreter ends; only a process that is killed leaves ``<name>.<hex>.tmp``.
+    What is dropped without either of ``claim`` and ``replace`` is removed, at the latest when the
+    interpreter ends; only a process that is killed leaves it. As a context manager it removes what
+    has no name by then.
 
-    As a context manager it commits, or abandons after an exception.
+    Args:
+        path: The name that it is meant to get; errors show it.
+        unfinished: What it is called before, on the same file system; None for
+            ``<path>.<hex>.tmp``.
+        mode: Of the file; the umask takes away from it.
+        buffer_bytes: What ``file`` collects before the system is asked to take it.
 
     Attributes:
-        file: Where to write, until ``commit`` or ``abandon``; unbuffered.
+        file: Where to write, until the file has its name; it need not be closed.
 
     Raises:
-        ConflictError: Somebody has the name.
+        StorageError: It cannot be made.
     """
 
-    def __init__(self, path: FilePath) -> None:
+    def __init__(
+        self,
+        path: FilePath,
+        *,
+        unfinished: FilePath | None = None,
+        mode: int = FILE_MODE,
+        buffer_bytes: int = 0,
+    ) -> None:
         self._path = Path(path)
-        self._partial = self._path.with_name(unfinished_name(self._path.name))
-        if self._path.exists():
-            raise ConflictError(f"{self._path} exists; choose another name, or delete it first")
-        with os_errors(str(self._partial)):
-            self.file: BinaryIO = new_file(self._partial, buffering=0)
-        self._drop = weakref.finalize(self, _drop, self.file, self._partial, os.getpid())
+        self._unfinished = (
+            self._path.with_name(unfinished_name(self._path.name))
+            if unfinished is None
+            else Path(unfinished)
+        )
+        raw = TargetFile(self._unfinished, place=self._path, mode=mode)
+        file = io.BufferedWriter(raw, buffer_bytes) if buffer_bytes else raw
+        self.file: BinaryIO = cast("BinaryIO", file)
+        self._drop = weakref.finalize(self, _drop, raw, self._unfinished, os.getpid())
+        self._is_synced = False
 
-    def commit(self) -> None:
-        """Make the bytes durable and give them their name; that lasts when the folder is synced.
+    def set_mode(self, mode: int) -> None:
+        """Give the file this mode, whatever the umask is; before it has its name."""
+        with os_errors(self._path):
+            os.fchmod(self.file.fileno(), mode)
+
+    def sync(self) -> None:
+        """Make the bytes durable; nothing may be written after it.
 
         Raises:
-            ConflictError: The name was taken meanwhile; the bytes are dropped.
-            StorageError: Nobody knows whether they are durable; they are dropped.
+            QuotaExceededError: The disk is full.
+            StorageError: Nobody knows whether they are durable. Not to be tried again: a second
+                call to the system would succeed and lie.
         """
-        try:
-            with os_errors(str(self._path)):
-                os.fsync(self.file.fileno())
-                is_ours = claim_name(self._partial, self._path)
-        finally:
-            self.abandon()
-        if not is_ours:
-            raise ConflictError(
-                f"{self._path} exists by now; the new bytes were dropped; choose another name, or"
-                " delete it first"
-            )
+        with os_errors(self._path):
+            self.file.flush()
+            os.fsync(self.file.fileno())
+        self._is_synced = True
+
+    def claim(self) -> bool:
+        """Give the file its name durably, unless the name is taken; then the bytes are dropped.
+
+        Returns:
+            Whether it has the name; False if something had it, whatever that is.
+
+        Raises:
+            StorageError: As for ``sync``, or the system refused. The name is as it was, or has the
+                whole file; the bytes are dropped otherwise.
+        """
+        with self._naming():
+            is_ours = claim_name(self._unfinished, self._path)
+        sync_folder(self._path.parent)
+        return is_ours
+
+    def replace(self, *, is_folder_synced: bool = True) -> None:
+        """Give the file its name durably, and take it from the file that has it, if any.
+
+        Args:
+            is_folder_synced: False where the caller syncs the folder, once for many files.
+
+        Raises:
+            ConflictError: A folder has the name.
+            StorageError: As for ``claim``.
+        """
+        with self._naming():
+            self._unfinished.replace(self._path)
+        if is_folder_synced:
+            sync_folder(self._path.parent)
 
     def abandon(self) -> None:
         """Drop what has no name yet; safe to call twice."""
@@ -77,20 +126,60 @@ class NewFile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.abandon()
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            if not self._is_synced:
+                self.sync()
+            with os_errors(self._path):
+                yield
+        finally:
+            self.abandon()
+
+
+class NewFile(UnfinishedFile):
+    """A file that gets its name when it is complete, and only if nothing has the name.
+
+    As a context manager it commits, or abandons after an exception. Arguments are those of
+    ``UnfinishedFile``.
+
+    Raises:
+        ConflictError: The name is taken.
+        StorageError: The file cannot be made.
+    """
+
+    def __init__(self, path: FilePath, *, buffer_bytes: int = 0) -> None:
+        with os_errors(path):
+            is_taken = Path(path).exists()
+        if is_taken:
+            raise ConflictError(f"{path} exists; choose another name, or delete it first")
+        super().__init__(path, buffer_bytes=buffer_bytes)
+
+    def commit(self) -> None:
+        """Make the bytes and their name durable.
+
+        Raises:
+            ConflictError: The name was taken meanwhile; the bytes are dropped.
+            StorageError: As for ``claim``.
+        """
+        if not self.claim():
+            raise ConflictError(
+                f"{self._path} exists by now; the new bytes were dropped; choose another name, or"
+                " delete it first"
+            )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         if error is None:
             self.commit()
         else:
             self.abandon()
-
-
-def unfinished_name(name: str) -> str:
-    """Return what to call a file until it is whole and gets ``name``; no other try has it."""
-    return f"{name}.{uuid.uuid4().hex}.tmp"
-
-
-def is_unfinished(name: str) -> bool:
-    """Return whether a file that has this name never became whole, or is still being written."""
-    return _UNFINISHED.fullmatch(name) is not None
 
 
 def claim_name(unfinished: FilePath, path: FilePath) -> bool:
@@ -113,27 +202,12 @@ def claim_name(unfinished: FilePath, path: FilePath) -> bool:
     return True
 
 
-def _drop(file: BinaryIO, partial: Path, pid: int) -> None:
-    try:
-        file.close()
-    finally:
-        # A forked child drops its copies of what its parent still writes.
-        if os.getpid() == pid:
-            partial.unlink(missing_ok=True)
-
-
-def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
-    """Write all of ``data``, also to a raw file, which may take less at once.
-
-    Raises:
-        QuotaExceededError: The disk is full.
-        StorageError: The file refused the bytes.
-    """
-    rest = memoryview(data)
-    path = path_of(file)
-    with os_errors(path):
-        while rest:
-            num_bytes = file.write(rest)
-            if not num_bytes:
-                raise StorageError(f"{path or 'an unnamed file'} takes no more bytes")
-            rest = rest[num_bytes:]
+def _drop(raw: io.FileIO, unfinished: Path, pid: int) -> None:
+    # Gone already after a rename; else the error on its way out says more than this one. What is
+    # left has a name that housekeeping knows.
+    with suppress(OSError):
+        raw.close()
+    # A forked child drops its copies of what its parent still writes.
+    if os.getpid() == pid:
+        with suppress(OSError):
+            unfinished.unlink()

@@ -107,15 +107,18 @@ def open_plain(path: FilePath, *, follow: bool, buffering: int = -1) -> Iterator
 def read_plain(path: FilePath, *, follow: bool, max_bytes: int) -> bytes:
     """Return what a file of at most ``max_bytes`` holds; raises as ``open_plain`` does.
 
-    The size is looked at before a byte is read, and a file that grows meanwhile is not followed:
-    a file of any size costs ``max_bytes`` of memory at most.
+    The size is looked at before a byte is read, and a file that grows meanwhile is followed to
+    ``max_bytes``: a file of any size costs that much memory at most, and a small one little.
 
     Raises:
         FormatError: The file is larger.
     """
     with open_plain(path, follow=follow) as file:
         num_bytes = os.fstat(file.fileno()).st_size
-        data = file.read(max_bytes + 1) if num_bytes <= max_bytes else b""
+        # Memory is taken for what is there, and not for what might be.
+        data = file.read(num_bytes + 1) if num_bytes <= max_bytes else b""
+        if len(data) > num_bytes:
+            data += file.read(max_bytes + 1 - len(data))
     if len(data) > max_bytes or num_bytes > max_bytes:
         raise FormatError(
             f"expected at most {max_bytes} bytes, got {max(num_bytes, len(data))}; nothing was"

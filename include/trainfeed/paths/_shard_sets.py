@@ -10,7 +10,6 @@ opened a shard has a shard of that set; a reader that finds another manifest mus
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,10 +19,10 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from trainfeed.errors import ConflictError, NotFoundError, TrainFeedError
 from trainfeed.paths._errors import os_errors
+from trainfeed.paths._shard_names import ShardName, commit_name, manifest_name, shard_name
 
-__all__ = ["SetWatch", "commit_name", "manifest_name", "require_whole_sets"]
+__all__ = ["SetWatch", "require_whole_sets"]
 
-_SHARD: Final = re.compile(r"(?P<prefix>.+)-(?P<index>[0-9]{5})-of-(?P<last>[0-9]{5})")
 _VERSION: Final = "MANIFEST.json"
 _SHOWN: Final = 3
 _Item = TypeVar("_Item")
@@ -37,25 +36,15 @@ class _Set(NamedTuple):
     Attributes:
         folder: Where it is.
         prefix: Start of the names.
-        last: The second number.
+        num_shards: How many files the second number stands for.
     """
 
     folder: str
     prefix: str
-    last: int
+    num_shards: int
 
     def name(self, index: int) -> str:
-        return f"{self.prefix}-{index:05d}-of-{self.last:05d}"
-
-
-def manifest_name(prefix: str) -> str:
-    """Return the file name of a set's manifest; no glob ``<prefix>-*`` matches it."""
-    return f"{prefix}.shards.json"
-
-
-def commit_name(prefix: str) -> str:
-    """Return the name of the folder that is there while a set is replaced."""
-    return f".{prefix}.commit"
+        return shard_name(self.prefix, index, self.num_shards)
 
 
 def require_whole_sets(matches: Sequence[str], pattern: str, *, counts: bool) -> None:
@@ -85,15 +74,14 @@ def require_whole_sets(matches: Sequence[str], pattern: str, *, counts: bool) ->
 
 def _parse(path: str) -> tuple[_Set, int] | None:
     folder, name = os.path.split(path)
-    if (match := _SHARD.fullmatch(name)) is None or int(match["index"]) > int(match["last"]):
-        return None
-    return _Set(folder, match["prefix"], int(match["last"])), int(match["index"])
+    shard = ShardName.parse(name)
+    return None if shard is None else (_Set(folder, shard.prefix, shard.num_shards), shard.number)
 
 
 def _refuse_missing(one: _Set, indices: set[int], pattern: str, *, counts: bool) -> None:
-    wanted = one.last + 1
-    if counts and one.last not in indices and not _is_ours(one):
-        wanted = one.last
+    wanted = one.num_shards
+    if counts and wanted - 1 not in indices and not _is_ours(one):
+        wanted -= 1
     mask = os.path.basename(pattern)  # noqa: PTH119 (a pattern is no path)
     missing = [
         name

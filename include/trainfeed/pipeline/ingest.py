@@ -1,4 +1,4 @@
-"""Stage ``ingest``: copy planned ranges of topics into landing files; verify log files.
+"""Stage ``ingest``: copy planned ranges into landing files; verify a source that does not land.
 
 A landing file is named by its range. A complete file is adopted without a read of the source,
 so a retry and a rebuild read no record of the broker twice.
@@ -16,19 +16,11 @@ from trainfeed import faults
 from trainfeed.config import Environment
 from trainfeed.dataset import Leaf, canonical
 from trainfeed.dataset.identity import source_hash
-from trainfeed.errors import SourceReplacedError
 from trainfeed.pipeline._ref import PlanRef
-from trainfeed.pipeline.inputs import check_folder, iter_log, open_source
-from trainfeed.pipeline.plans import (
-    PlannedFile,
-    PlannedInput,
-    PlannedRange,
-    landed_leaf,
-    landing_file,
-    leaf_of,
-)
+from trainfeed.pipeline.inputs import reader_of
+from trainfeed.pipeline.plans import PlannedRange, landed_leaf, landing_file, leaf_of
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
-from trainfeed.sources import LandingWriter, Topic
+from trainfeed.sources import LandingWriter
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
@@ -58,7 +50,7 @@ def ingest(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict
 
 def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
     pieces = [stage.plan.ranges[index] for index in unit_of(stage.plan.ingest, unit)]
-    if not stage.spec.source.lands:
+    if not stage.spec.source.kind.lands:
         return _verify(stage, unit, pieces)
     adopted, landed = Leaf(), Leaf()
     missing = []
@@ -69,8 +61,8 @@ def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
             adopted += leaf
         else:
             missing.append((piece, location))
-    if stage.spec.source.logs is not None and missing:
-        check_folder(stage, {piece.source for piece, _ in missing})
+    if missing:
+        reader_of(stage.spec).check(stage, {piece.source for piece, _ in missing})
     for piece, location in missing:
         landed += _land(stage, piece, location)
     total = adopted + landed
@@ -84,8 +76,8 @@ def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
 
 
 def _verify(stage: Stage, unit: int, pieces: list[PlannedRange]) -> dict[str, Any]:
-    """Log files that later stages read themselves: make sure that they are the planned ones."""
-    check_folder(stage, {piece.source for piece in pieces})
+    """Make sure that what preprocess will read is what was planned."""
+    reader_of(stage.spec).check(stage, {piece.source for piece in pieces})
     num_bytes = sum(piece.end - piece.start for piece in pieces)
     return {"verdict": "verified", "unit": unit, "records": 0, "bytes": num_bytes}
 
@@ -99,13 +91,7 @@ def _land(stage: Stage, piece: PlannedRange, location: Location) -> Leaf:
 
 
 def _batches(stage: Stage, piece: PlannedRange) -> Generator[pa.RecordBatch]:
-    planned = stage.plan.inputs[piece.source]
-    if isinstance(planned, PlannedFile):
-        yield from iter_log(stage, piece)
-        return
-    with closing(open_source(stage.env, planned.connection, planned.topic)) as topic:
-        _check_identity(topic, planned)
-        yield from topic.iter_batches(planned.partition, piece.start, piece.end)
+    yield from reader_of(stage.spec).batches(stage, piece)
 
 
 def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch], piece: PlannedRange) -> Leaf:
@@ -119,14 +105,3 @@ def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch], piece: PlannedRang
     writer.close({"ledger": canonical.dumps(leaf.to_json()).decode()})
     faults.point("ingest.before_rename")
     return leaf
-
-
-def _check_identity(topic: Topic, planned: PlannedInput) -> None:
-    found = topic.identity
-    if (found.uuid, found.cluster) != (planned.topic_uuid, planned.cluster):
-        raise SourceReplacedError(
-            f"topic {planned.topic!r} was replaced since the plan was made: planned"
-            f" {planned.topic_uuid} in cluster {planned.cluster}, found {found.uuid} in cluster"
-            f" {found.cluster}; landed ranges and published versions are kept; run the build again"
-            " to build from the new topic"
-        )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from trainfeed.config import Environment
 from trainfeed.pipeline._parallel import at_once, in_worker, run_units, share_of
@@ -23,9 +23,7 @@ from trainfeed.pipeline.workers import start_workers
 from trainfeed.specification import DatasetSpec
 from trainfeed.window import Interval
 
-__all__ = ["STAGES", "BuildRequest", "build"]
-
-STAGES: Final = ("plan", "ingest", "preprocess", "convert", "check", "publish")
+__all__ = ["BuildRequest", "build"]
 
 
 @dataclass(frozen=True)
@@ -121,5 +119,5 @@ def _stages(
 
 def _is_recorded(spec: DatasetSpec, env: Environment) -> bool:
     """Return whether no cluster is read."""
-    settings = [env.kafka.get(source.connection) for source in spec.source.kafka]
+    settings = [env.kafka.get(connection) for connection in spec.source.kind.clusters]
     return all(each is not None and each.recorded is not None for each in settings)

@@ -21,7 +21,7 @@ from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.paths import make_folders
 from trainfeed.pipeline.functions import require_room_for_fields
-from trainfeed.pipeline.inputs import Inputs, PublishedInputs, is_away, open_inputs
+from trainfeed.pipeline.inputs import Inputs, PublishedInputs, is_away, reader_of
 from trainfeed.pipeline.planner import Planner, require_closed
 from trainfeed.pipeline.plans import Plan, first_few, keep_code
 from trainfeed.pipeline.stage import require_space
@@ -124,7 +124,7 @@ def _find(
 ) -> _FoundPlan:
     """Ask the source; when it is away, the published version speaks for itself."""
     try:
-        with open_inputs(spec, env, folder, interval) as source:
+        with reader_of(spec).open(spec, env, folder, interval) as source:
             return _decide(Planner(spec, interval, env, folder), source, asked)
     except TrainFeedError as error:
         if asked.rebuild is not None or not is_away(error):

@@ -84,7 +84,7 @@ def _preprocess(stage: Stage, unit: int) -> dict[str, Any]:
     return {
         "verdict": "built",
         "unit": unit,
-        "source_reads": 0 if stage.spec.source.lands else records,
+        "source_reads": 0 if stage.spec.source.kind.lands else records,
         "records": records,
         "samples": sum(part.valid.samples for part in ledger.values()),
         "quarantined": sum(part.quarantined.records for part in ledger.values()),

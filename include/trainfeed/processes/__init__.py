@@ -2,11 +2,9 @@
 
 from trainfeed.processes._channel import Channel
 from trainfeed.processes._child import Child, late, receive_any
-from trainfeed.processes._lock import new_lock
 from trainfeed.processes._message import MessageKind, receive_message, send_message
-from trainfeed.processes._owner import require_owner
 from trainfeed.processes._stream import iter_in_process, iter_in_processes, iter_in_turn
-from trainfeed.processes._thread import end_threads, iter_ahead, patience_s, start_thread
+from trainfeed.processes._thread import end_threads, iter_ahead, start_thread
 
 __all__ = [
     "Channel",
@@ -18,11 +16,8 @@ __all__ = [
     "iter_in_processes",
     "iter_in_turn",
     "late",
-    "new_lock",
-    "patience_s",
     "receive_any",
     "receive_message",
-    "require_owner",
     "send_message",
     "start_thread",
 ]

@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
-from trainfeed.processes._lock import new_lock
-from trainfeed.processes._owner import require_owner
+from trainfeed.thread_ties import new_lock, require_owner
 
 __all__ = ["Channel"]
 

@@ -7,7 +7,6 @@ import math
 import multiprocessing
 import os
 import random
-import signal
 import socket
 import threading
 import time
@@ -17,10 +16,11 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
 from trainfeed.errors import LoaderError, WorkerDiedError
-from trainfeed.process_ties import is_stopped, signal_name
+from trainfeed.memory_group import KillCount
+from trainfeed.process_ties import ending, is_stopped
 from trainfeed.processes._forked import CREDIT, Service, global_numbers, poll, run
 from trainfeed.processes._message import Message, MessageKind, receive_message, send_message
-from trainfeed.processes._owner import require_owner
+from trainfeed.thread_ties import require_owner
 
 __all__ = ["Child", "late", "receive_any"]
 
@@ -53,6 +53,7 @@ class Child:
 
     def __init__(self, service: Service, *, number: int = 0, epoch: int = 0) -> None:
         self.number = number
+        self._kills = KillCount()
         self.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with contextlib.closing(other):
             self._process = multiprocessing.get_context("fork").Process(
@@ -166,12 +167,7 @@ class Child:
         while code is None and num_looks < _MAX_LOOKS:
             threading.Event().wait(_LOOK_S)
             code, num_looks = self._process.exitcode, num_looks + 1
-        if code is not None and code < 0:
-            how = f"was killed by {signal_name(-code)}"
-            if code == -signal.SIGKILL:
-                how += ", perhaps for want of memory"
-        else:
-            how = f"has exited with status {code}"
+        how = ending(code, self._kills.has_grown())
         return WorkerDiedError(
             f"worker {self.number} (process {self.pid}) {how} before the end of its pass; samples"
             " before that were delivered"

@@ -5,20 +5,18 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import pickle  # noqa: TID251 (only to find out whether an exception can travel)
 import random
 import select
 import signal
 import socket
 import struct
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from trainfeed.errors import LoaderError
+from trainfeed.process_ties import portable
 from trainfeed.processes._message import MessageKind, send_message
 
 __all__ = ["CREDIT", "Service", "global_numbers", "poll", "run", "send_error", "take_credits"]
@@ -66,7 +64,7 @@ def take_credits(connection: socket.socket, release: Callable[[int], None]) -> N
 def send_error(connection: socket.socket, error: BaseException) -> None:
     """Send an exception with its traceback to the parent, unless that is gone."""
     with contextlib.suppress(OSError):
-        send_message(connection, MessageKind.ERROR, _portable(error))
+        send_message(connection, MessageKind.ERROR, portable(error, "raised in process"))
 
 
 def poll(fds: Sequence[int], timeout_ms: int) -> list[tuple[int, int]]:
@@ -91,18 +89,3 @@ def _seed(key: tuple[int, int], random_state: tuple[Any, ...]) -> None:
     if any(key):
         random.seed(f"{random.getrandbits(64)} {key}")
         np.random.seed([np.random.randint(1 << 31), *key])  # noqa: NPY002 (what users' code draws from)
-
-
-def _portable(error: BaseException) -> BaseException:
-    """Return the exception if it survives the way to the parent, or one that says the same."""
-    text = "".join(traceback.format_exception(error))
-    try:
-        copy = pickle.loads(pickle.dumps(error))  # noqa: S301
-        is_portable = type(copy) is type(error)
-    except Exception:  # noqa: BLE001 (pickling calls any code of theirs)
-        is_portable = False
-    if not is_portable:
-        name = f"{type(error).__module__}.{type(error).__qualname__}"
-        error = LoaderError(f"{name}: {error}")
-    error.add_note(f"raised in process {os.getpid()}:\n{text}")
-    return error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -10,15 +9,14 @@ from typing import Final, TypeVar
 
 from trainfeed.processes._channel import Channel
 from trainfeed.readers import open_reader
+from trainfeed.thread_ties import patience_s
 
-__all__ = ["end_threads", "fill", "iter_ahead", "patience_s", "start_thread"]
+__all__ = ["end_threads", "fill", "iter_ahead", "start_thread"]
 
 T = TypeVar("T")
 
 # A reader that hangs cannot be interrupted; whoever leaves it does not hang with it.
 _JOIN_S: Final = 5.0
-# An error of one thread reaches the consumer within a second, whatever the others are doing.
-_ERROR_JOIN_S: Final = 0.8
 _MAX_TAKEN: Final = 64
 
 
@@ -67,15 +65,6 @@ def end_threads(threads: Iterable[threading.Thread]) -> None:
         # The garbage collector may close an iterator in the very thread that fills it.
         if thread is not threading.current_thread():
             thread.join(max(0, deadline_s - time.monotonic()))
-
-
-def patience_s(most_s: float) -> float:
-    """Return how long to wait for threads: ``most_s``, and less while an error is on its way."""
-    error = sys.exc_info()[1]
-    if isinstance(error, GeneratorExit):
-        # What made somebody close this iterator.
-        error = error.__context__
-    return most_s if error is None else min(most_s, _ERROR_JOIN_S)
 
 
 def fill(

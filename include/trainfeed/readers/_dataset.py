@@ -29,6 +29,7 @@ from trainfeed.readers._position import ended
 from trainfeed.readers._types import Block, Reader, Sample
 from trainfeed.recordio import split_records
 from trainfeed.samples import Schema, TypedCodec
+from trainfeed.whole_numbers import rank_of
 
 __all__ = ["DatasetReader", "open_dataset"]
 
@@ -177,7 +178,7 @@ class DatasetReader:
         Samples hold arrays of their own, valid as long as they are held, and None where an
         optional field is absent. The reader gives blocks where no field varies in size.
         """
-        _check_rank(rank, world_size)
+        rank, world_size = rank_of(rank, world_size)
         if not self.schema.is_fixed:
             return SampleSource(functools.partial(self._samples, rank, world_size))
         blocks_from = functools.partial(self._blocks, rank, world_size)
@@ -197,7 +198,7 @@ class DatasetReader:
             FormatError: A shard is not the published one.
             NotFoundError: A shard is missing.
         """
-        _check_rank(rank, world_size)
+        rank, world_size = rank_of(rank, world_size)
         if not self.schema.is_fixed:
             raise ConfigError("fields of variable size do not stack; use reader()")
         yield from self._blocks(rank, world_size, 0)
@@ -247,11 +248,6 @@ def _framing(span: _Span) -> memoryview:
         except FormatError as error:
             error.path = error.path or str(span.path)
             raise
-
-
-def _check_rank(rank: int, world_size: int) -> None:
-    if not 0 <= rank < world_size:
-        raise ConfigError(f"expected a rank from 0 to {world_size - 1}, got {rank}")
 
 
 def _combine(digests: Sequence[str]) -> str:

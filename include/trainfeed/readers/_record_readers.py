@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from trainfeed.dataset.shards import Encoding, manifests_of
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import FilePath, SetWatch, expand_paths, open_plain
 from trainfeed.readers._blocks import BlockSource, SampleSource
-from trainfeed.readers._encoding import Decoder, decoder_of
 from trainfeed.readers._position import ended
 from trainfeed.readers._types import Block, Reader, Sample
 from trainfeed.recordio import (
@@ -22,12 +23,16 @@ from trainfeed.recordio import (
     read_chunk,
     split_records,
 )
-from trainfeed.samples import Schema, TypedCodec
+from trainfeed.samples import Schema, TypedCodec, ValueCodec
+from trainfeed.whole_numbers import rank_of
 
 if TYPE_CHECKING:
     from trainfeed.tfrecord import Compression, TFRecordReader
 
 __all__ = ["recordio", "tfrecord"]
+
+# What makes a sample of a record.
+Decoder: TypeAlias = Callable[[bytes], Any]
 
 _ROWS_PER_BLOCK: Final = 1024
 
@@ -56,18 +61,32 @@ def recordio(
         NotFoundError: A part of the paths matches no file; names it.
         ConfigError: There is no such rank, or the files' manifests differ; raised by a pass: there
             are fewer chunks than ranks.
-        FormatError: A file is damaged; raised by a pass.
+        FormatError: A manifest is damaged, or a file, which is raised by a pass.
     """
-    if not 0 <= rank < world_size:
-        raise ConfigError(f"expected a rank from 0 to {world_size - 1}, got {rank}")
+    rank, world_size = rank_of(rank, world_size)
     files = expand_paths(paths)
     chunks = _Chunks(files, rank, world_size)
-    how = decoder_of(files) if decode is None else decode
+    how = _decoder_of(files) if decode is None else decode
     if isinstance(how, Schema) and how.is_fixed:
         blocks_from = functools.partial(_blocks, chunks, TypedCodec(how))
         return BlockSource(lambda: blocks_from(0), blocks_from=blocks_from)
     make = TypedCodec(how).decode if isinstance(how, Schema) else how or bytes
     return SampleSource(functools.partial(_samples, chunks, make))
+
+
+def _decoder_of(files: Sequence[str]) -> Schema | Decoder | None:
+    """Return the schema or the decoder of the files' records; None where no manifest says it."""
+    kinds = {
+        (Encoding.BYTES, None) if manifest is None else (manifest.encoding, manifest.schema)
+        for manifest in manifests_of(map(Path, files))
+    }
+    if len(kinds) != 1:
+        raise ConfigError(
+            f"expected files whose records are of one kind, got {len(kinds)} kinds; read them one"
+            " by one, or say how to decode them"
+        )
+    encoding, schema = kinds.pop()
+    return ValueCodec().decode if encoding is Encoding.VALUE else schema
 
 
 def tfrecord(

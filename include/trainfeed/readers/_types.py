@@ -8,8 +8,9 @@ from enum import Enum
 from types import GeneratorType
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
 from numpy.typing import NDArray
+
+from trainfeed.samples import rows_or_none
 
 __all__ = [
     "Block",
@@ -73,7 +74,7 @@ def num_rows(block: Block) -> int:
 
 def rows(block: Block, form: RowForm) -> Iterator[Sample]:
     """Yield the samples of a block; arrays in them are views, absent values are None."""
-    columns = [_values(column) for column in block.values()]
+    columns = [rows_or_none(column) for column in block.values()]
     if form is RowForm.VALUE:
         (column,) = columns
         return iter(column)
@@ -98,12 +99,3 @@ def open_reader(read: ReaderLike) -> Iterator[Iterator[Sample]]:
         # Only what a pass owns: an open file that a reader hands out belongs to its maker.
         if isinstance(iterator, GeneratorType):
             iterator.close()
-
-
-def _values(column: NDArray[Any]) -> Iterable[Any]:
-    if not isinstance(column, np.ma.MaskedArray):
-        return column
-    mask = np.ma.getmaskarray(column)
-    absent = np.asarray(mask.any(axis=tuple(range(1, column.ndim))))
-    pairs = zip(column.data, absent, strict=True)
-    return (None if is_absent else value for value, is_absent in pairs)

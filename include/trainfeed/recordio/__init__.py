@@ -4,9 +4,9 @@ from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
 from trainfeed.recordio._access import RandomAccess
 from trainfeed.recordio._append import RecordAppender
 from trainfeed.recordio._byte_source import MappedFile, ReadableFile
-from trainfeed.recordio._chunk import ChunkBuffers, decode_payload, read_chunk
+from trainfeed.recordio._chunk import ChunkBuffers, ReusedMemory, decode_payload, read_chunk
 from trainfeed.recordio._chunk_index import RangeScanner, RecordIndex
-from trainfeed.recordio._chunk_walk import iter_chunks
+from trainfeed.recordio._chunk_walk import iter_chunks, verify_shard
 from trainfeed.recordio._chunks_ahead import BufferPool, ChunkPlace, decode_chunks, read_chunks
 from trainfeed.recordio._filling import ChunkFraming, ChunkLimits
 from trainfeed.recordio._fluid import FluidScanner
@@ -14,7 +14,6 @@ from trainfeed.recordio._framing import record_bounds, split_records
 from trainfeed.recordio._record_writer import RecordWriter
 from trainfeed.recordio._recordio_format import MAX_RAW_BYTES, ChunkInfo, Codec
 from trainfeed.recordio._scanner import RecordScanner
-from trainfeed.recordio._verify import verify_shard
 
 __all__ = [
     "MAX_RAW_BYTES",
@@ -37,6 +36,7 @@ __all__ = [
     "RecordIndex",
     "RecordScanner",
     "RecordWriter",
+    "ReusedMemory",
     "decode_chunks",
     "decode_payload",
     "iter_chunks",

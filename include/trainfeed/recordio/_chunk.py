@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from isal import isal_zlib
+from numpy.typing import NDArray
 
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError, UnsupportedCodecError
 from trainfeed.recordio._byte_source import ByteSource, ReadableFile, open_source
@@ -31,6 +32,7 @@ __all__ = [
     "ChunkBuffers",
     "ChunkReader",
     "EncodedChunk",
+    "ReusedMemory",
     "check_left",
     "decode_payload",
     "encode_chunk",
@@ -43,27 +45,36 @@ _MAX_GROWTH: Final = 4
 _MAX_OVERHEAD_BYTES: Final = 1024
 
 
-class ChunkBuffers:
-    """Memory for one chunk, used again for the next one.
+class ReusedMemory:
+    """Memory that is used again, and grows to the most that was asked for.
 
     Fresh memory for every chunk costs more than decompressing it, in page faults. Not for two
     threads at once.
     """
 
     def __init__(self) -> None:
-        self._stored = self._raw = np.empty(0, dtype=np.uint8)
+        self._bytes: NDArray[np.uint8] = np.empty(0, np.uint8)
+
+    def of(self, num_bytes: int) -> memoryview:
+        """Return memory for bytes; what was asked for before is overwritten."""
+        if self._bytes.nbytes < num_bytes:
+            self._bytes = np.empty(num_bytes + num_bytes // 8, np.uint8)
+        return self._bytes.data[:num_bytes]
+
+
+class ChunkBuffers:
+    """Memory for one chunk, used again for the next one; see ``ReusedMemory``."""
+
+    def __init__(self) -> None:
+        self._stored, self._raw = ReusedMemory(), ReusedMemory()
 
     def stored(self, num_bytes: int) -> memoryview:
         """Return memory for a chunk as stored."""
-        if self._stored.nbytes < num_bytes:
-            self._stored = np.empty(num_bytes + num_bytes // 8, dtype=np.uint8)
-        return self._stored.data[:num_bytes]
+        return self._stored.of(num_bytes)
 
     def raw(self, num_bytes: int) -> memoryview:
         """Return memory for a chunk after decompression."""
-        if self._raw.nbytes < num_bytes:
-            self._raw = np.empty(num_bytes + num_bytes // 8, dtype=np.uint8)
-        return self._raw.data[:num_bytes]
+        return self._raw.of(num_bytes)
 
 
 class EncodedChunk(NamedTuple):

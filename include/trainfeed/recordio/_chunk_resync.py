@@ -12,33 +12,18 @@ from typing import Final, NamedTuple
 
 from isal import isal_zlib
 
-from trainfeed.damage import SearchBudget
+from trainfeed.damage import DamageGap, SearchBudget
 from trainfeed.errors import FormatError
 from trainfeed.recordio._byte_source import ByteSource
 from trainfeed.recordio._chunk import ChunkReader
 from trainfeed.recordio._framing import record_bounds
 from trainfeed.recordio._recordio_format import HEADER_BYTES, LENGTH, MAGIC, MAX_RAW_BYTES, Codec
 
-__all__ = ["ChunkGap", "ChunkResync"]
+__all__ = ["ChunkResync"]
 
 _MAGIC_BYTES: Final = LENGTH.pack(MAGIC)
 _WORDS: Final = Struct("<5I")
 _WINDOW_BYTES: Final = 1 << 20
-
-
-class ChunkGap(NamedTuple):
-    """What is known about a damaged place.
-
-    Attributes:
-        end_bytes: Where the next chunk starts, or the file ends.
-        num_records: How many records the chunk's header states, None if there is none to believe.
-        is_whole: The payload is all there and fits its checksum, so another word of the header is
-            damaged.
-    """
-
-    end_bytes: int
-    num_records: int | None = None
-    is_whole: bool = False
 
 
 class _Words(NamedTuple):
@@ -72,13 +57,13 @@ class ChunkResync:
         left_bytes = min(len(_MAGIC_BYTES), self.end_bytes - offset_bytes)
         return self._read(offset_bytes, left_bytes) == _MAGIC_BYTES[:left_bytes]
 
-    def is_torn(self, offset_bytes: int, gap: ChunkGap) -> bool:
+    def is_torn(self, offset_bytes: int, gap: DamageGap) -> bool:
         """Return whether the start of a chunk is here, and nothing whole in or behind it."""
         return (
             self.starts_chunk(offset_bytes) and gap.end_bytes == self.end_bytes and not gap.is_whole
         )
 
-    def gap_at(self, offset_bytes: int) -> ChunkGap:
+    def gap_at(self, offset_bytes: int) -> DamageGap:
         """Find the end of the damaged place that starts at ``offset_bytes``.
 
         Raises:
@@ -86,7 +71,7 @@ class ChunkResync:
         """
         words = self._words(offset_bytes)
         if words is None:
-            return ChunkGap(self.next_chunk(offset_bytes))
+            return DamageGap(self.next_chunk(offset_bytes))
         num_records: int | None = words.num_records
         if words.num_records * LENGTH.size > max(MAX_RAW_BYTES, self._reader.max_stored_bytes):
             num_records = None
@@ -95,16 +80,16 @@ class ChunkResync:
         is_here = words.magic == MAGIC
         # Zeros are a payload of no bytes and its checksum, at every place of a hole.
         if (is_here or words.stored_bytes) and self._fits(start_bytes, stated_bytes, words.crc32):
-            return ChunkGap(stated_bytes, num_records, is_whole=True)
+            return DamageGap(stated_bytes, num_records, is_whole=True)
         if is_here:
             found = self._end_by_checksum(start_bytes, words.crc32)
             if found is not None:
-                return ChunkGap(found, num_records, is_whole=True)
+                return DamageGap(found, num_records, is_whole=True)
             if self._is_boundary(stated_bytes):
-                return ChunkGap(stated_bytes, num_records)
+                return DamageGap(stated_bytes, num_records)
         end_bytes = self.next_chunk(offset_bytes)
         is_tail = is_here and stated_bytes > self.end_bytes == end_bytes
-        return ChunkGap(end_bytes, num_records if is_tail else None)
+        return DamageGap(end_bytes, num_records if is_tail else None)
 
     def next_chunk(self, offset_bytes: int) -> int:
         """Return the first chunk behind ``offset_bytes`` that can be read to its last record.

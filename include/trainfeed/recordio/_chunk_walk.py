@@ -1,20 +1,22 @@
-"""Chunk by chunk through a file, under a policy for what is damaged."""
+"""Chunk by chunk through a file, under a policy for what is damaged; or all of it, verified."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from trainfeed.damage import DamageMode, DamagePolicy, DamageReport, DroppedRange
+from trainfeed.damage import DamageMode, DamagePolicy, DamageReport
 from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import path_of
 from trainfeed.recordio._byte_source import ByteSource, ReadableFile, open_source
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader
+from trainfeed.recordio._chunk_index import RecordIndex
 from trainfeed.recordio._chunk_resync import ChunkResync
 from trainfeed.recordio._foreign import foreign_layout
 from trainfeed.recordio._framing import record_bounds
 from trainfeed.recordio._recordio_format import MAX_RAW_BYTES, ChunkInfo, located
 
-__all__ = ["iter_chunks"]
+__all__ = ["iter_chunks", "verify_shard"]
 
 _STRICT: Final = DamagePolicy.strict()
 
@@ -75,6 +77,32 @@ def iter_chunks(
             number += 1
 
 
+def verify_shard(file: ReadableFile, *, max_raw_bytes: int = MAX_RAW_BYTES) -> RecordIndex:
+    """Read a file to its last record, in memory for one chunk.
+
+    Args:
+        file: A path, a descriptor, or a seekable binary file.
+        max_raw_bytes: Refuse a chunk whose framing is longer.
+
+    Returns:
+        Its index; every number in it was verified.
+
+    Raises:
+        TruncatedError: The file ends inside a chunk.
+        BadMagicError: No chunk starts where one should.
+        ChecksumError: A payload is damaged.
+        UnsupportedCodecError: This version has no codec of a chunk.
+        FormatError: A chunk does not hold what it promises, or is larger than allowed.
+    """
+    infos = []
+    chunks = iter_chunks(file, max_raw_bytes=max_raw_bytes, buffers=ChunkBuffers())
+    for number, (info, framing) in enumerate(chunks):
+        with located(path_of(file), info.offset_bytes, number):
+            record_bounds(framing, info.num_records)
+        infos.append(info)
+    return RecordIndex(tuple(infos))
+
+
 class _Drops:
     """Drops what a policy lets pass, and accounts for it."""
 
@@ -99,9 +127,7 @@ class _Drops:
             gap = self._resync.gap_at(offset_bytes)
         if not (self._policy.skips or self._resync.is_torn(offset_bytes, gap)):
             raise error
-        num_records = None if is_unclear else gap.num_records
-        reason = str(error.args[0])
-        self._report.dropped.append(
-            DroppedRange(self._source.path, offset_bytes, gap.end_bytes, num_records, reason)
-        )
+        if is_unclear:
+            gap = gap._replace(num_records=None)
+        self._report.drop(self._source.path, offset_bytes, gap, error)
         return gap.end_bytes

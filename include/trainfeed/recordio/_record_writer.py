@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from types import TracebackType
-from typing import Any, BinaryIO, Final, Self
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError
-from trainfeed.paths import FilePath, NewFile, write_all
+from trainfeed.paths import FilePath, TargetWriter
 from trainfeed.recordio._chunk import encode_chunk
 from trainfeed.recordio._filling import ChunkFraming, ChunkLimits
 from trainfeed.recordio._recordio_format import LENGTH, MAX_RAW_BYTES, ChunkInfo, Codec
@@ -20,10 +18,9 @@ __all__ = ["RecordWriter"]
 
 # Offsets within a chunk fit a signed 32-bit number everywhere, and any payload an unsigned one.
 _LARGEST_RAW_BYTES: Final = (1 << 31) - 1
-_CLOSED: Final = "the writer is closed"
 
 
-class RecordWriter:
+class RecordWriter(TargetWriter):
     """Writes records to a file.
 
     A chunk is closed before the record that would make its records, lengths not counted, exceed
@@ -69,12 +66,8 @@ class RecordWriter:
         limits = _checked_limits(max_chunk_bytes, max_raw_bytes, quantum_records)
         self._pending = ChunkFraming(limits)
         self._num_written = 0
-        self._new_file: NewFile | None = None
-        if isinstance(target, str | os.PathLike):
-            self._new_file = NewFile(target)
-            target = self._new_file.file
-        self._file: BinaryIO | None = target
-        self._offset_bytes: int = target.tell()
+        super().__init__(target)
+        self._offset_bytes: int = self._require_open().tell()
 
     @property
     def num_records(self) -> int:
@@ -129,33 +122,10 @@ class RecordWriter:
             QuotaExceededError: The disk is full.
             StorageError: The file refused the bytes.
         """
-        if self._file is None:
-            return
-        if self._pending.num_records:
-            self._write_chunk(last=True)
-        self._end()
-        if self._new_file is not None:
-            self._new_file.commit()
-
-    def __enter__(self) -> Self:
-        """Return the writer itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close after success, drop the file after an exception."""
-        if kind is None:
-            self.close()
-        else:
-            self._abandon()
+        super().close()
 
     def _write(self, record: bytes | bytearray | memoryview) -> None:
-        if self._file is None:
-            raise ValueError(_CLOSED)
+        self._require_open()
         data = record if type(record) is bytes else bytes(memoryview(record))
         while not self._pending.append(data):
             self._write_chunk()
@@ -163,14 +133,7 @@ class RecordWriter:
     def _write_chunk(self, *, last: bool = False) -> None:
         framing, num_records = self._pending.take(last=last)
         chunk = encode_chunk(framing, num_records, codec=self._codec, level=self._level)
-        file = self._require_open()
-        try:
-            write_all(file, chunk.header.dump())
-            write_all(file, chunk.payload)
-        except BaseException:
-            # Part of a chunk may be in the file: another one behind it would not be found.
-            self._abandon()
-            raise
+        self._put(chunk.header.dump(), chunk.payload)
         info = ChunkInfo(
             offset_bytes=self._offset_bytes,
             stored_bytes=len(chunk.payload),
@@ -183,20 +146,14 @@ class RecordWriter:
         self._offset_bytes = info.end_bytes
         self._num_written += num_records
 
+    def _write_rest(self) -> None:
+        if self._pending.num_records:
+            self._write_chunk(last=True)
+
     def _end(self) -> None:
-        self._file = None
+        super()._end()
         # Nothing more passes without asking whether the writer is open.
         self._pending.settle()
-
-    def _abandon(self) -> None:
-        self._end()
-        if self._new_file is not None:
-            self._new_file.abandon()
-
-    def _require_open(self) -> BinaryIO:
-        if self._file is None:
-            raise ValueError(_CLOSED)
-        return self._file
 
 
 def _checked_limits(max_chunk_bytes: int, max_raw_bytes: int, quantum_records: int) -> ChunkLimits:

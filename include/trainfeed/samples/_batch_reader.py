@@ -7,7 +7,6 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final
 
-import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.damage import DamagePolicy, DamageReport
@@ -26,6 +25,7 @@ from trainfeed.recordio import (
 )
 from trainfeed.samples._codec import TypedCodec
 from trainfeed.samples._column_memory import ColumnMemory
+from trainfeed.samples._presence import joined_columns
 from trainfeed.samples._schema import Schema
 
 __all__ = ["SampleReader"]
@@ -245,11 +245,4 @@ def _rows(columns: _Columns, start: int, end: int) -> _Columns:
 def _joined(parts: list[_Columns]) -> _Columns:
     if len(parts) == 1:
         return parts[0]
-    return {name: _concatenated([part[name] for part in parts]) for name in parts[0]}
-
-
-def _concatenated(columns: list[NDArray[Any]]) -> NDArray[Any]:
-    if isinstance(columns[0], np.ma.MaskedArray):
-        joined: NDArray[Any] = np.ma.concatenate(columns)  # type: ignore[no-untyped-call]
-        return joined
-    return np.concatenate(columns)
+    return {name: joined_columns([part[name] for part in parts]) for name in parts[0]}

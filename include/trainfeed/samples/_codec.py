@@ -12,6 +12,7 @@ from trainfeed.samples._column_memory import ColumnMemory
 from trainfeed.samples._decoder import SampleDecoder, Value
 from trainfeed.samples._encoder import SampleEncoder
 from trainfeed.samples._record_columns import records_of_columns
+from trainfeed.samples._record_layout import RecordLayout
 from trainfeed.samples._schema import Schema
 from trainfeed.samples._variable import VariableDecoder
 
@@ -28,8 +29,9 @@ class TypedCodec:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._encoder = SampleEncoder(schema)
-        self._decoder = SampleDecoder(schema)
-        self._variable = None if schema.is_fixed else VariableDecoder(schema)
+        layout = RecordLayout(schema)
+        self._decoder = SampleDecoder(schema, layout)
+        self._variable = None if schema.is_fixed else VariableDecoder(schema, layout)
 
     def encode(self, sample: Mapping[str, Any]) -> bytes:
         """Return the record of a sample.

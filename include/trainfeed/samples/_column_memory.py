@@ -7,7 +7,6 @@ refers to it: numpy lets every view, however far derived, refer to the array tha
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import deque
 from typing import Any, Final
@@ -36,7 +35,7 @@ class ColumnBlock:
 
     def __init__(self, fields: list[Field], num_samples: int) -> None:
         self.num_samples = num_samples
-        sizes = [num_samples * _item_bytes(field) for field in fields]
+        sizes = [num_samples * field.item_bytes for field in fields]
         room = sum(-(-size // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES for size in sizes)
         self._owner = np.empty(room + _ALIGNMENT_BYTES, np.uint8)
         start = -self._owner.__array_interface__["data"][0] % _ALIGNMENT_BYTES
@@ -46,8 +45,8 @@ class ColumnBlock:
             shape = num_samples, *field.item_shape
             column: NDArray[Any] = np.ndarray(shape, field.values_dtype, self._owner, start)
             self.columns[field.name] = column
-            if _is_large(item_bytes := _item_bytes(field)):
-                column = np.ndarray(num_samples, f"V{item_bytes}", self._owner, start)
+            if _is_large(field.item_bytes):
+                column = np.ndarray(num_samples, f"V{field.item_bytes}", self._owner, start)
             self.items.append(column)
             start += -(-size // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
         self._own_references = self._references()
@@ -74,7 +73,7 @@ class ColumnMemory:
     def __init__(self, fields: list[Field], num_samples: int) -> None:
         self.num_samples = num_samples
         self._fields = fields
-        block_bytes = num_samples * sum(map(_item_bytes, fields))
+        block_bytes = num_samples * sum(field.item_bytes for field in fields)
         self._blocks: deque[ColumnBlock] = deque(maxlen=_KEPT_BYTES // block_bytes)
 
     def take(self) -> ColumnBlock:
@@ -113,7 +112,3 @@ def items_dtype(schema: Schema) -> np.dtype[np.void]:
 def _is_large(item_bytes: int) -> bool:
     """Whether values are copied fastest as items of bytes."""
     return item_bytes >= _FEW_BYTES
-
-
-def _item_bytes(field: Field) -> int:
-    return math.prod(field.item_shape) * field.values_dtype.itemsize

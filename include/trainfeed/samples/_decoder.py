@@ -2,60 +2,43 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
 from trainfeed.samples._column_memory import ColumnMemory, items_dtype
-from trainfeed.samples._schema import PRESENCE, Field, Schema
+from trainfeed.samples._presence import masked_rows
+from trainfeed.samples._record_layout import RecordLayout, require_booleans
+from trainfeed.samples._schema import Field, Schema
 
-__all__ = [
-    "SampleDecoder",
-    "Value",
-    "masked_where_absent",
-    "presence_bits",
-    "require_booleans",
-    "variable_value",
-]
+__all__ = ["SampleDecoder", "Value", "variable_value"]
 
 Value: TypeAlias = NDArray[Any] | bytes | str | None
 
-_LENGTH: Final = "_length"
-_STRAY_BIT: Final = "a presence bit is set beyond those of the optional fields"
-
-
-class _FieldPlace(NamedTuple):
-    """Where a field of fixed size lies in a record."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    offset_bytes: int
-
 
 class SampleDecoder:
-    """Decodes records of one schema."""
+    """Decodes records of one schema.
 
-    def __init__(self, schema: Schema) -> None:
-        fixed_bytes = schema.fixed_dtype.itemsize
+    Args:
+        schema: The schema.
+        layout: The layout of its records.
+    """
+
+    def __init__(self, schema: Schema, layout: RecordLayout) -> None:
+        self._layout = layout
         self._names = schema.names
-        self._optional = schema.optional
-        self._presence_bytes = schema.presence_bytes
-        self._fixed = [field for field in schema if field.is_fixed]
-        self._variable = [field for field in schema if not field.is_fixed]
-        self._places = [_place(field, schema) for field in self._fixed]
-        self._booleans = [place for place in self._places if place.dtype.kind == "b"]
-        self._unaligned = [
-            place.name for place in self._places if place.offset_bytes % place.dtype.itemsize
-        ]
-        self._counts = struct.Struct(f"<{fixed_bytes}x{len(self._variable)}I")
+        self._has_optional = bool(schema.optional)
+        self._variable = layout.variable
+        self._variable_names = [field.name for field in layout.variable]
+        self._booleans = [place for place in layout.places if place.dtype.kind == "b"]
+        self._unaligned = layout.unaligned(0, 0)
+        num_counts = len(layout.variable)
+        self._counts = struct.Struct(f"<{schema.fixed_dtype.itemsize}x{num_counts}I")
         self._items = items_dtype(schema)
-        self._framed = np.dtype([(_LENGTH, "<u4"), ("fixed", schema.fixed_dtype)])
 
     def decode(self, record: bytes | memoryview) -> dict[str, Value]:
         """Return the sample of a record, in memory of its own.
@@ -70,19 +53,22 @@ class SampleDecoder:
         head = bytearray(record[: self._counts.size])
         for place in self._booleans:
             require_booleans(
-                place.name, np.ndarray(place.shape, np.uint8, head, place.offset_bytes)
+                place.name, np.ndarray(place.item_shape, np.uint8, head, place.offset_bytes)
             )
         arrays = {
             name: np.ndarray(shape, dtype, head, offset_bytes)
-            for name, shape, dtype, offset_bytes in self._places
+            for name, offset_bytes, dtype, shape, _ in self._layout.places
         }
         # Records are packed; arrays that are not aligned trip other libraries, and slow all down.
         for name in self._unaligned:
             arrays[name] = arrays[name].copy()
         values: dict[str, Value] = {**arrays}
-        values.update(self._variable_values(record, self._counts.unpack(head)))
-        if self._optional:
-            self._take_out_absent(values, head)
+        counts = self._counts.unpack(head)
+        values.update(self._variable_values(record, counts))
+        if self._has_optional:
+            named = dict(zip(self._variable_names, counts, strict=True))
+            for name in self._layout.presence.absent_in(head, named):
+                values[name] = None
         return {name: values[name] for name in self._names}
 
     def decode_records(self, framing: memoryview, num_records: int) -> dict[str, NDArray[Any]]:
@@ -109,7 +95,7 @@ class SampleDecoder:
         """
         items = records.view(self._items)
         return self._masked(
-            {field.name: _column(items[field.name], field) for field in self._fixed}, records
+            {field.name: _column(items[field.name], field) for field in self._layout.fixed}, records
         )
 
     def iter_batches(
@@ -126,14 +112,14 @@ class SampleDecoder:
             FormatError: A presence bit is set that belongs to no field.
         """
         items = records.view(self._items)
-        fields = [items[field.name] for field in self._fixed]
+        fields = [items[field.name] for field in self._layout.fixed]
         for start, end in _part_bounds(len(records), memory.num_samples, num_missing):
             # A part is as much as stays in the processor's cache until it is copied.
             block, size = memory.take(), end - start
             for target, values in zip(block.items, fields, strict=True):
                 target[:size] = values[start:end]
             columns = block.columns
-            if self._optional:
+            if self._has_optional:
                 # Arrays of their own: the block counts those, and not what a mask wraps.
                 columns = {name: column[:size] for name, column in columns.items()}
                 columns = self._masked(columns, records[start:end])
@@ -154,27 +140,20 @@ class SampleDecoder:
         if self._variable:
             names = [field.name for field in self._variable]
             raise ValueError(f"records have no common size, the fields {names} vary")
-        if len(framing) != num_records * self._framed.itemsize:
-            raise FormatError(
-                f"expected {num_records} records of {self._counts.size} bytes each, got"
-                f" {len(framing)} bytes with the lengths"
-            )
-        # numpy takes no empty buffer.
-        framed = np.frombuffer(framing, self._framed) if num_records else np.empty(0, self._framed)
-        self._check_lengths(framed[_LENGTH])
-        fixed: NDArray[np.void] = framed["fixed"]
-        for place in self._booleans:
-            require_booleans(place.name, fixed[place.name].view(np.uint8))
-        return fixed
+        layout = self._layout
+        layout.require_size(num_records, len(framing))
+        framed = np.frombuffer(framing, layout.framed)
+        layout.require_fixed(framed)
+        records: NDArray[np.void] = framed["record"]
+        return records
 
     def _masked(
         self, columns: dict[str, NDArray[Any]], records: NDArray[np.void]
     ) -> dict[str, NDArray[Any]]:
         """Mask the optional fields where they are absent."""
-        if self._optional:
-            bits = presence_bits(records, len(self._optional))
-            for i, field in enumerate(self._optional):
-                columns[field.name] = masked_where_absent(columns[field.name], bits[:, i])
+        self._layout.presence.require_known(records)
+        for name, absent in self._layout.presence.absent(records).items():
+            columns[name] = masked_rows(columns[name], absent)
         return columns
 
     def _variable_values(
@@ -184,34 +163,15 @@ class SampleDecoder:
         end = self._counts.size
         for field, count in zip(self._variable, counts, strict=True):
             start = end
-            end += count * math.prod(field.item_shape) * field.values_dtype.itemsize
+            end += count * field.item_bytes
             if end > len(record):
                 break
-            values[field.name] = variable_value(field, record[start:end])
+            value = values[field.name] = variable_value(field, record[start:end])
+            if field.dtype == "bool":
+                require_booleans(field.name, np.asarray(value).view(np.uint8))
         if end != len(record):
             raise FormatError(f"expected a record of {end} bytes by its counts, got {len(record)}")
         return values
-
-    def _take_out_absent(self, values: dict[str, Value], head: bytearray) -> None:
-        present = int.from_bytes(head[: self._presence_bytes], "little")
-        if present >> len(self._optional):
-            raise FormatError(_STRAY_BIT)
-        for i, field in enumerate(self._optional):
-            if present >> i & 1:
-                continue
-            value = values[field.name]
-            if not field.is_fixed and value is not None and len(value):
-                raise FormatError(f"field {field.name!r} is absent and holds {len(value)} values")
-            values[field.name] = None
-
-    def _check_lengths(self, lengths: NDArray[np.uint32]) -> None:
-        expected = self._counts.size
-        if (lengths != expected).any():
-            first = int(np.argmax(lengths != expected))
-            raise FormatError(
-                f"record {first} of the chunk has {lengths[first]} bytes, the schema's have"
-                f" {expected}"
-            )
 
 
 def _column(values: NDArray[Any], field: Field) -> NDArray[Any]:
@@ -232,18 +192,11 @@ def _part_bounds(
         start, end = end, end + part_records
 
 
-def _place(field: Field, schema: Schema) -> _FieldPlace:
-    # Of this field alone: there may be ten thousand, and each asks.
-    fields = schema.fixed_dtype.fields
-    assert fields is not None  # noqa: S101 - for the type checker
-    return _FieldPlace(field.name, field.item_shape, field.values_dtype, fields[field.name][1])
-
-
 def variable_value(field: Field, data: bytes | memoryview) -> Value:
     """Return the value of a field of variable size, in memory of its own.
 
     Raises:
-        FormatError: Text is not UTF-8, or a boolean neither true nor false.
+        FormatError: Text is not UTF-8.
     """
     if field.dtype == "bytes":
         return bytes(data)
@@ -252,38 +205,4 @@ def variable_value(field: Field, data: bytes | memoryview) -> Value:
             return str(data, "utf-8")
         except UnicodeDecodeError as error:
             raise FormatError(f"field {field.name!r} holds no UTF-8: {error}") from error
-    values = np.frombuffer(bytearray(data), field.values_dtype)
-    if values.dtype.kind == "b":
-        require_booleans(field.name, values.view(np.uint8))
-    return values.reshape(-1, *field.item_shape)
-
-
-def presence_bits(fixed: NDArray[np.void], num_optional: int) -> NDArray[np.bool_]:
-    """Return which records have which optional field, shape ``(n, num_optional)``.
-
-    Raises:
-        FormatError: A bit beyond those is set.
-    """
-    bits = np.unpackbits(fixed[PRESENCE], axis=1, bitorder="little")
-    if bits[:, num_optional:].any():
-        raise FormatError(_STRAY_BIT)
-    return bits[:, :num_optional].astype(bool)
-
-
-def masked_where_absent(
-    column: NDArray[Any], present: NDArray[np.bool_]
-) -> np.ma.MaskedArray[Any, Any]:
-    """Return a column of an optional field, shape ``(n, *shape)``, masked where it is absent."""
-    absent = np.logical_not(present).reshape(-1, *(1 for _ in column.shape[1:]))
-    return np.ma.MaskedArray(column, np.broadcast_to(absent, column.shape))
-
-
-def require_booleans(name: str, values: NDArray[np.uint8]) -> None:
-    """Refuse what is neither true nor false.
-
-    Raises:
-        FormatError: A byte is.
-    """
-    # A bool of another bit pattern is neither true nor false to numpy.
-    if np.any(values > 1):
-        raise FormatError(f"field {name!r} holds a byte that is neither 0 nor 1")
+    return np.frombuffer(bytearray(data), field.values_dtype).reshape(-1, *field.item_shape)

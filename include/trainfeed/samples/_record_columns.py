@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import SampleShapeError
 from trainfeed.samples._column_memory import items_dtype
-from trainfeed.samples._field_values import as_array, refuse
-from trainfeed.samples._schema import PRESENCE, Field, Schema
+from trainfeed.samples._field_values import as_array
+from trainfeed.samples._presence import present_rows, set_bits
+from trainfeed.samples._schema import PRESENCE, Schema
 
-__all__ = ["common_length", "present_rows", "records_of_columns"]
+__all__ = ["common_length", "records_of_columns"]
 
 
 def records_of_columns(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.void]:
@@ -35,7 +36,7 @@ def records_of_columns(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> N
             target[...] = values
             continue
         rows = present_rows(field, column, num_samples)
-        records[PRESENCE][:, bit // 8] |= rows.astype(np.uint8) << bit % 8
+        set_bits(records[PRESENCE], bit, rows)
         if column is not None:
             values = np.ma.getdata(column)[rows]
             records[field.name][rows] = as_array(field, values, len(values))
@@ -56,19 +57,3 @@ def common_length(names: tuple[str, ...], columns: Mapping[str, NDArray[Any]]) -
     if any(length != num_samples for length in lengths.values()):
         raise SampleShapeError(f"expected columns of one length, got {lengths}")
     return num_samples
-
-
-def present_rows(field: Field, column: NDArray[Any] | None, num_samples: int) -> NDArray[np.bool_]:
-    """Return which samples have an optional field, shape ``(num_samples,)``.
-
-    Raises:
-        SampleShapeError: Part of a row is masked.
-    """
-    if column is None:
-        return np.zeros(num_samples, dtype=bool)
-    # Not by -1: without rows numpy could not tell how long they are.
-    masked = np.ma.getmaskarray(column).reshape(num_samples, int(np.prod(column.shape[1:])))
-    absent = np.asarray(masked.any(axis=1))
-    if np.any(absent != masked.all(axis=1)):
-        refuse(field, column, "part of a row is masked")
-    return np.logical_not(absent)

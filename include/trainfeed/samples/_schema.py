@@ -92,6 +92,11 @@ class Field:
         """Its little-endian dtype; that of single bytes for bytes and str."""
         return np.dtype("u1") if self.is_text else np.dtype(self.dtype).newbyteorder("<")
 
+    @cached_property
+    def item_bytes(self) -> int:
+        """Bytes of its value, of one along the variable length if that varies."""
+        return math.prod(self.item_shape) * self.values_dtype.itemsize
+
     def __str__(self) -> str:
         lengths = ", ".join("n" if length is None else str(length) for length in self.shape)
         return f"{self.dtype} ({lengths})" if self.shape else self.dtype
@@ -115,11 +120,7 @@ class Schema:
             raise ConfigError("expected a schema with at least one field, got none")
         if len(self._by_name) < len(self.fields):
             raise ConfigError(f"expected different field names, got {list(self.names)}")
-        num_bytes = sum(
-            math.prod(field.item_shape) * field.values_dtype.itemsize
-            for field in self.fields
-            if field.is_fixed
-        )
+        num_bytes = sum(field.item_bytes for field in self.fields if field.is_fixed)
         if num_bytes > _MAX_FIXED_BYTES:
             raise ConfigError(f"expected fields of at most 2 GiB together, got {num_bytes} bytes")
 

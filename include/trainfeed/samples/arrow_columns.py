@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import SampleShapeError
 from trainfeed.samples._codec import TypedCodec
+from trainfeed.samples._presence import set_bits
 from trainfeed.samples._schema import Field, Schema
 
 __all__ = ["ColumnEncoder", "binary_rows", "joined"]
@@ -86,7 +87,7 @@ class ColumnEncoder:
         for number, field in enumerate(self._schema.optional):
             column = columns[field.name]
             if column is not None:
-                bits[:, number // 8] |= _valid(column).astype(np.uint8) << number % 8
+                set_bits(bits, number, _valid(column))
         return bits
 
     def _fixed_bytes(self, columns: dict[str, pa.Array | None], length: int) -> _Bytes:

@@ -25,23 +25,37 @@ from trainfeed.specification._load import (
 from trainfeed.specification._logs import LogsSourceSpec, expand_path, logs_root
 from trainfeed.specification._model import DatasetSpec, fingerprint_fields
 from trainfeed.specification._problems import did_you_mean, nearest
+from trainfeed.specification._source_kind import (
+    LateRule,
+    Measure,
+    SourceKind,
+    TopicPart,
+)
 from trainfeed.specification._source_part import (
     FieldSpec,
-    KafkaSourceSpec,
     PreprocessSpec,
-    RecordedSourceSpec,
     SourceSpec,
     SplitSpec,
 )
 from trainfeed.specification._spec_values import check_dataset_name, check_name
+from trainfeed.specification._topics import (
+    RECORDED,
+    KafkaSourceSpec,
+    KafkaTopics,
+    RecordedSourceSpec,
+)
 
 __all__ = [
+    "RECORDED",
     "SPEC_FILE",
     "CountCheck",
     "DatasetSpec",
     "FieldSpec",
     "KafkaSourceSpec",
+    "KafkaTopics",
+    "LateRule",
     "LogsSourceSpec",
+    "Measure",
     "NullRatioCheck",
     "OutputSpec",
     "PreprocessSpec",
@@ -51,8 +65,10 @@ __all__ = [
     "RecordedSourceSpec",
     "ResourceSpec",
     "RetentionSpec",
+    "SourceKind",
     "SourceSpec",
     "SplitSpec",
+    "TopicPart",
     "TrainSpec",
     "check_dataset_name",
     "check_name",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
 from trainfeed.errors import ConfigError, SpecError, WindowError
 from trainfeed.specification._dataset_part import NullRatioCheck, QualityCheck, RangeCheck
-from trainfeed.specification._logs import expand_path
 from trainfeed.specification._model import DatasetSpec
 from trainfeed.specification._problems import Place, did_you_mean
 from trainfeed.specification._source_part import FieldSpec
@@ -34,8 +32,7 @@ def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
     """Everything in ``spec`` that does not fit together."""
     yield from _name(spec)
     yield from _ticks(spec)
-    yield from _topics(spec)
-    yield from _folders(spec)
+    yield from _source(spec)
     yield from _modules(spec)
     yield from _split_names(spec.split.millionths)
     yield from _shares(spec.split.millionths)
@@ -66,32 +63,12 @@ def _ticks(spec: DatasetSpec) -> Iterator[Contradiction]:
         yield Contradiction(("schedule",), str(error))
 
 
-def _topics(spec: DatasetSpec) -> Iterator[Contradiction]:
-    for topic, count in Counter(topic.topic for topic in spec.source.kafka).items():
-        if count > 1:
-            text = (
-                f"expected every topic once, got {topic!r} {count} times; positions are named by"
-                " topic, so one data set cannot have it from two clusters"
-            )
-            yield Contradiction(("source", "kafka"), text)
-
-
-def _folders(spec: DatasetSpec) -> Iterator[Contradiction]:
-    """Whether the first intervals have folders of their own, as far as the schedule is right."""
-    if spec.source.logs is None or next(_ticks(spec), None) is not None:
-        return
-    names: dict[str, str] = {}
-    for interval in islice(spec.schedule_model().intervals(), _LOOKED_AT):
-        folder = expand_path(spec.source.logs.path, interval)
-        other = names.setdefault(folder, interval.name)
-        if other != interval.name:
-            text = (
-                f"expected a folder for every interval, got {folder!r} for {other} and"
-                f" {interval.name}; put what the schedule {spec.schedule!r} counts into the path,"
-                " as in {start:%Y-%m-%dT%H%M}"
-            )
-            yield Contradiction(("source", "logs", "path"), text)
-            return
+def _source(spec: DatasetSpec) -> Iterator[Contradiction]:
+    """What does not fit in the source; asked about intervals only if the schedule is right."""
+    is_wrong = next(_ticks(spec), None) is not None
+    intervals = () if is_wrong else islice(spec.schedule_model().intervals(), _LOOKED_AT)
+    for place, text in spec.source.kind.contradictions(spec.schedule, intervals):
+        yield Contradiction(("source", *place), text)
 
 
 def _modules(spec: DatasetSpec) -> Iterator[Contradiction]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from trainfeed.paths import MAX_SHARDS
 from trainfeed.specification._spec_values import (
     Duration,
     EntryPoint,
@@ -31,7 +32,6 @@ __all__ = [
     "TrainSpec",
 ]
 
-_MAX_SHARDS = 100_000  # shard names have five digits
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
 _DEFAULT_LEVELS = {"zstd": 1, "gzip": 6}
 
@@ -64,7 +64,7 @@ class OutputSpec(Part):
     )
     level: Annotated[int | None, Field(validate_default=True)] = None
     chunk_bytes: Annotated[Size, Field(ge=1, le=32 << 20)] = 1 << 20
-    shards: Annotated[int, Field(ge=1, le=_MAX_SHARDS)] | None = None
+    shards: Annotated[int, Field(ge=1, le=MAX_SHARDS)] | None = None
     samples_per_shard: Annotated[
         Annotated[int, Field(ge=1)] | None, Field(validate_default=True)
     ] = None

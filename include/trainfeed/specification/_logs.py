@@ -14,11 +14,14 @@ the records, so whatever varies from interval to interval has to lie below it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from trainfeed.specification._problems import Place
+from trainfeed.specification._source_kind import LateRule, Measure, TopicPart
 from trainfeed.specification._spec_values import Connection, Duration, Part, Size, WrongValueError
 from trainfeed.window import Interval
 
@@ -118,6 +121,9 @@ class LogsSourceSpec(Part):
     max_line_bytes: Annotated[Size, Field(ge=1, le=256 << 20)] = 1 << 20
     bytes_per_record: Annotated[Size, Field(ge=1)] = 256
 
+    topics: ClassVar[tuple[TopicPart, ...]] = ()
+    clusters: ClassVar[tuple[str, ...]] = ()
+
     @model_validator(mode="after")
     def _has_one_rule(self) -> LogsSourceSpec:
         if self.done is not None and self.stable is not None:
@@ -131,6 +137,54 @@ class LogsSourceSpec(Part):
     def marker(self) -> str | None:
         """Name of the file that marks a complete folder; None when ``stable`` says."""
         return (self.done or _SUCCESS) if self.stable is None else None
+
+    @property
+    def lands(self) -> bool:
+        """Whether ``land`` says so; else preprocess reads the files themselves."""
+        return self.land
+
+    @property
+    def folder_wait(self) -> timedelta:
+        """The time that the folder is waited for."""
+        return self.wait
+
+    @property
+    def file_systems(self) -> tuple[str, ...]:
+        """The connection."""
+        return (self.connection,)
+
+    def measure(self, records_per_task: int) -> Measure:  # noqa: ARG002 - files are cut by bytes
+        """Bytes, as they are stored."""
+        return Measure(self.split_bytes, self.bytes_per_record)
+
+    def late_rule(self, label: str) -> LateRule:  # noqa: ARG002 - all files are alike
+        """A line has no time, so none is late."""
+        return LateRule("keep")
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What a record is; where files are, how they are cut and when complete is no part."""
+        return {"format": self.format, "bytes_per_record": self.bytes_per_record}
+
+    def described(self) -> Iterator[str]:
+        """The folder with its connection."""
+        yield f"log files `{self.path}` (connection `{self.connection}`)"
+
+    def contradictions(
+        self, schedule: str, intervals: Iterable[Interval]
+    ) -> Iterator[tuple[Place, str]]:
+        """Yield the first folder that two intervals share."""
+        names: dict[str, str] = {}
+        for interval in intervals:
+            folder = expand_path(self.path, interval)
+            other = names.setdefault(folder, interval.name)
+            if other != interval.name:
+                text = (
+                    f"expected a folder for every interval, got {folder!r} for {other} and"
+                    f" {interval.name}; put what the schedule {schedule!r} counts into the path,"
+                    " as in {start:%Y-%m-%dT%H%M}"
+                )
+                yield ("logs", "path"), text
+                return
 
 
 def expand_path(template: str, interval: Interval) -> str:

@@ -107,7 +107,7 @@ def fingerprint_fields(spec: DatasetSpec) -> dict[str, Any]:
             "millionths": spec.split.millionths,
         },
         "output": _output(spec.output),
-        "source": _source(spec.source),
+        "source": dict(spec.source.kind.fingerprint()),
         "seed": spec.seed,
     }
 
@@ -122,14 +122,3 @@ def _output(output: OutputSpec) -> dict[str, Any]:
         "samples_per_shard": output.samples_per_shard,
         "positions": output.positions,
     }
-
-
-def _source(source: SourceSpec) -> dict[str, Any]:
-    if source.logs is not None:
-        # Where the files are, how they are cut and when they are complete says nothing of them.
-        return {"format": source.logs.format, "bytes_per_record": source.logs.bytes_per_record}
-    # A recorded topic is a topic: where its files are is no part of what they say.
-    late: Any = {topic.topic: topic.late for topic in source.kafka}
-    if source.recorded is not None:
-        late = source.recorded.late
-    return {"format": "topic", "late": late}

@@ -5,10 +5,7 @@ Fields are checked one by one here; rules across them live in ``_checks``.
 
 from __future__ import annotations
 
-import os
-from datetime import timedelta
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -21,81 +18,19 @@ from pydantic import (
 
 from trainfeed.specification._logs import LogsSourceSpec
 from trainfeed.specification._problems import nearest
+from trainfeed.specification._source_kind import SourceKind
 from trainfeed.specification._spec_values import (
-    Connection,
-    Duration,
     EntryPoint,
     FieldName,
     Millionths,
     Part,
-    Text,
-    Topic,
     WrongValueError,
 )
+from trainfeed.specification._topics import KafkaSourceSpec, KafkaTopics, RecordedSourceSpec
 
-__all__ = [
-    "FieldSpec",
-    "KafkaSourceSpec",
-    "PreprocessSpec",
-    "RecordedSourceSpec",
-    "SourceSpec",
-    "SplitSpec",
-]
+__all__ = ["FieldSpec", "PreprocessSpec", "SourceSpec", "SplitSpec"]
 
 _MAX_VALUES = 1 << 26  # of one field of one sample; a typing mistake, not a sample, has more
-
-Late: TypeAlias = Literal["keep", "separate", "fail"]
-
-
-class KafkaSourceSpec(Part):
-    """One Kafka topic.
-
-    Attributes:
-        connection: Names the Kafka settings of the environment.
-        topic: Name of the topic.
-        settle: How long after its end an interval is planned at the earliest.
-        late: What becomes of records that are older than the interval of their offset; ``fail``
-            refuses those that are stamped later than its end and ``skew`` as well.
-        skew: How far from a boundary's time the records around it are stamped at most; what is
-            stamped later than an interval's end by more is refused by ``late: fail``. In the
-            search for boundaries it is only a guide: the offsets that were found determine the
-            content.
-        transaction_wait: How long runs of the schedule and of backfills look again while a
-            transaction that is open may hide records of the interval; then they fail.
-    """
-
-    connection: Connection = "kafka_default"
-    topic: Topic
-    settle: Duration = timedelta(minutes=10)
-    late: Late = "keep"
-    skew: Duration = timedelta(days=1)
-    transaction_wait: Duration = timedelta(hours=1)
-
-
-class RecordedSourceSpec(Part):
-    """A recorded topic: a folder of landing files, read as if a broker served it.
-
-    Attributes:
-        path: Path or URI of the folder. A path that begins with ``./`` starts in the data set's
-            folder, another relative one in the working directory.
-        settle: How long after its end an interval is planned at the earliest.
-        late: What becomes of records that are older than the interval of their offset; ``fail``
-            refuses those that are stamped later than its end and ``skew`` as well.
-        skew: How far from a boundary's time the records around it are stamped at most; what is
-            stamped later than an interval's end by more is refused by ``late: fail``.
-    """
-
-    path: Text
-    settle: Duration = timedelta(0)
-    late: Late = "keep"
-    skew: Duration = timedelta(days=1)
-
-    def location(self, folder: str | os.PathLike[str]) -> str:
-        """URI or absolute path of the topic, for a data set in ``folder``."""
-        if "://" in self.path:
-            return self.path
-        base = Path(folder) if self.path.startswith("./") else Path()
-        return str((base / self.path).absolute())
 
 
 def _as_list(value: Any) -> Any:
@@ -126,36 +61,26 @@ class SourceSpec(Part):
         if isinstance(value, dict) and (len(value) != 1 or value.keys() - cls.model_fields):
             got = ", ".join(value) or "none"
             raise WrongValueError(
-                f"one of kafka, recorded, logs, got {got}",
+                f"one of {', '.join(cls.model_fields)}, got {got}",
                 nearest(got, cls.model_fields) if len(value) == 1 else "",
                 shows_got=False,
             )
         return value
 
-    @property
-    def topics(self) -> tuple[KafkaSourceSpec | RecordedSourceSpec, ...]:
-        """All topics, whichever kind they are; none when the source is log files."""
-        return self.kafka if self.recorded is None else (self.recorded,)
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_given(cls, value: Any) -> Any:
+        """Refuse a kind with nothing below it; the kinds that are not named are None."""
+        if value is None:
+            raise WrongValueError("a mapping of fields")
+        return value
 
     @property
-    def settle(self) -> timedelta:
-        """The longest ``settle`` of all sources: what the interval as a whole waits for."""
-        if self.logs is not None:
-            return self.logs.settle
-        return max(topic.settle for topic in self.topics)
-
-    @property
-    def lands(self) -> bool:
-        """Whether ingest copies the records into landing files, which preprocess then reads.
-
-        Topics always land. Log files land if ``logs.land`` says so; else preprocess reads them.
-        """
-        return self.logs is None or self.logs.land
-
-    @property
-    def transaction_wait(self) -> timedelta:
-        """The longest ``transaction_wait`` of all topics; none when no broker serves them."""
-        return max((topic.transaction_wait for topic in self.kafka), default=timedelta(0))
+    def kind(self) -> SourceKind:
+        """The source that was given: what every kind of source is asked through."""
+        (row,) = self.model_fields_set
+        given: SourceKind | tuple[KafkaSourceSpec, ...] = getattr(self, row)
+        return KafkaTopics(given) if isinstance(given, tuple) else given
 
 
 class PreprocessSpec(Part):

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, made of the plain operations of a file system."""
+"""Files of a cluster that appear whole or not at all: a file system's own operations, no links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainfeed.errors import (
 from trainfeed.paths import unfinished_name
 from trainfeed.storage._base import FileSystem
 
-__all__ = ["claim_by_rename", "temporary_path", "write_atomic"]
+__all__ = ["claim_by_rename", "replace_by_rename", "temporary_path"]
 
 
 def temporary_path(path: str) -> str:
@@ -24,8 +24,8 @@ def temporary_path(path: str) -> str:
     return f"{folder}/.{unfinished_name(name)}"
 
 
-def write_atomic(fs: FileSystem, path: str, write: Callable[[BinaryIO], None]) -> None:
-    """Write a temporary file and let it take the place of ``path`` once it is durable."""
+def replace_by_rename(fs: FileSystem, path: str, write: Callable[[BinaryIO], None]) -> None:
+    """``write_atomic`` for a file system whose rename can take a name from a file."""
     with _temporary(fs, path) as temporary:
         with fs.open_write(temporary) as file:
             write(file)

@@ -18,12 +18,21 @@ belongs to one thread at a time and must be closed before the process forks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, Protocol, TypeAlias
 
-from trainfeed.errors import ConfigError
+from trainfeed.errors import ConfigError, NotFoundError
 
-__all__ = ["FILE_MODE", "FOLDER_MODE", "FileInfo", "FileInfos", "FileSystem", "refuse_root"]
+__all__ = [
+    "FILE_MODE",
+    "FOLDER_MODE",
+    "FileInfo",
+    "FileInfos",
+    "FileSystem",
+    "has_file",
+    "refuse_root",
+]
 
 # Work files hold raw records: the owner's group may read them, nobody else.
 FILE_MODE: Final = 0o640
@@ -172,6 +181,21 @@ class FileSystem(Protocol):
         """
         ...
 
+    def write_atomic(self, path: str, write: Callable[[BinaryIO], None]) -> None:
+        """Write a file that appears, or takes its predecessor's place, only when it is whole.
+
+        Missing parent folders are made. After an error, in ``write`` as well, the name holds what
+        it held before, and the temporary file beside it, ``.<name>.<hex>.tmp``, is removed.
+
+        Args:
+            path: The file.
+            write: Gets the open temporary file, buffered, and leaves it open.
+
+        Raises:
+            ConflictError: A folder has the name.
+        """
+        ...
+
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Make a file of this content, unless the name is taken.
 
@@ -190,6 +214,15 @@ class FileSystem(Protocol):
     def free_bytes(self, path: str) -> int | None:
         """How much can still be written below ``path``, which need not exist; None: unknown."""
         ...
+
+
+def has_file(fs: FileSystem, path: str) -> bool:
+    """``FileSystem.exists`` where a file is asked for by ``stat``."""
+    try:
+        fs.stat(path)
+    except NotFoundError:
+        return False
+    return True
 
 
 def refuse_root(path: str) -> None:

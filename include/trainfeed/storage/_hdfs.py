@@ -30,15 +30,12 @@ from typing import Any, BinaryIO, ClassVar, Final, TypeVar
 from trainfeed.errors import (
     AccessDeniedError,
     ConfigError,
-    ConflictError,
-    NotFoundError,
     StorageError,
     UnsuitableStoreError,
 )
 from trainfeed.paths import storage_error
-from trainfeed.storage._atomic import claim_by_rename
-from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
-from trainfeed.storage._hadoop import check_length, hadoop_error, outage
+from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, refuse_root
+from trainfeed.storage._hadoop import HadoopFiles, check_length, hadoop_error, outage
 from trainfeed.storage._storage_streams import BUFFER_BYTES, RangeSource, UploadTarget
 
 __all__ = ["HdfsFileSystem"]
@@ -75,7 +72,7 @@ _TEXT_KINDS: Final[dict[str, type[StorageError]]] = {
 
 
 @dataclass(frozen=True)
-class HdfsFileSystem:
+class HdfsFileSystem(HadoopFiles):
     """One HDFS; see ``FileSystem`` for what the methods promise.
 
     Attributes:
@@ -121,25 +118,6 @@ class HdfsFileSystem:
         with _map_errors(self.uri(path)):
             return _file_info(path, _call(_connect(self.address).get_file_info, path))
 
-    def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
-        try:
-            self.stat(path)
-        except NotFoundError:
-            return False
-        return True
-
-    def list(self, path: str) -> FileInfos:
-        """What a folder holds."""
-        # The client lists a file as if it were a folder that holds itself.
-        if not self.stat(path).is_dir:
-            raise NotFoundError(f"{self.uri(path)}: expected a folder, got a file")
-        with _map_errors(self.uri(path)):
-            client = _connect(self.address)
-            found = _call(lambda: list(client.list_status(path)))
-        infos = (_file_info(status.path, status) for status in found)
-        return sorted(infos, key=lambda info: info.name)
-
     def checksum(self, path: str) -> str | None:
         """None: the client does not ask for it."""
         self.stat(path)
@@ -166,38 +144,19 @@ class HdfsFileSystem:
         with _map_errors(self.uri(path)):
             _call(_connect(self.address).mkdirs, path, FOLDER_MODE, True)
 
-    def rename(self, source: str, target: str) -> None:
-        """Give a file or folder a name that nobody has."""
-        # The server says only "IOException" when one is a file and the other a folder.
-        if self.exists(target):
-            raise ConflictError(f"{self.uri(target)}: the name is taken; nothing was moved")
-        self._rename(source, target, overwrite=False)
-
-    def replace(self, source: str, target: str) -> None:
-        """Give a file a name that a file may have."""
-        try:
-            is_dir = self.stat(target).is_dir
-        except NotFoundError:
-            is_dir = False
-        if is_dir:
-            raise ConflictError(f"{self.uri(target)}: expected a file to replace, got a folder")
-        self._rename(source, target, overwrite=True)
-
     def delete(self, path: str, *, recursive: bool = False) -> None:
         """Delete a file or folder, past the trash."""
         refuse_root(path)
         with _map_errors(self.uri(path)):
             _call(_connect(self.address).delete, path, recursive)
 
-    def create_exclusive(self, path: str, data: bytes) -> bool:
-        """Make a file of this content, unless the name is taken."""
-        return claim_by_rename(self, path, data)
+    def _entries(self, path: str) -> Iterator[FileInfo]:
+        with _map_errors(self.uri(path)):
+            client = _connect(self.address)
+            found = _call(lambda: list(client.list_status(path)))
+        return (_file_info(status.path, status) for status in found)
 
-    def free_bytes(self, path: str) -> int | None:  # noqa: ARG002
-        """Unknown: quotas of all parents and the DataNodes decide."""
-        return None
-
-    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+    def _move(self, source: str, target: str, *, overwrite: bool) -> None:
         with _map_errors(f"{self.uri(source)} -> {target}"):
             _call(_connect(self.address).rename, source, target, overwrite)
 

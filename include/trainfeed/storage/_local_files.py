@@ -5,17 +5,26 @@ from __future__ import annotations
 import io
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import make_folders, os_errors, plain_fd
+from trainfeed.paths import TargetFile, UnfinishedFile, make_folders, os_errors, plain_fd
 from trainfeed.storage import posix
-from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
+from trainfeed.storage._atomic import temporary_path
+from trainfeed.storage._base import (
+    FILE_MODE,
+    FOLDER_MODE,
+    FileInfo,
+    FileInfos,
+    has_file,
+    refuse_root,
+)
 
 if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer, WriteableBuffer
+    from _typeshed import WriteableBuffer
 
 __all__ = ["LocalFileSystem"]
 
@@ -45,12 +54,11 @@ class LocalFileSystem:
 
     def open_write(self, path: str) -> BinaryIO:
         """Create a file; ``close`` syncs it and its folder."""
-        with os_errors(path):
-            try:
-                target = _new_file(path)
-            except FileNotFoundError:
-                self.make_dir(str(Path(path).parent))
-                target = _new_file(path)
+        try:
+            target = _Target(path, mode=FILE_MODE)
+        except NotFoundError:
+            self.make_dir(str(Path(path).parent))
+            target = _Target(path, mode=FILE_MODE)
         return io.BufferedWriter(target, _WRITE_BUFFER_BYTES)
 
     def stat(self, path: str) -> FileInfo:
@@ -60,11 +68,7 @@ class LocalFileSystem:
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or folder."""
-        try:
-            self.stat(path)
-        except NotFoundError:
-            return False
-        return True
+        return has_file(self, path)
 
     def list(self, path: str) -> FileInfos:
         """What a folder holds."""
@@ -123,6 +127,18 @@ class LocalFileSystem:
         except NotFoundError:
             return
 
+    def write_atomic(self, path: str, write: Callable[[BinaryIO], None]) -> None:
+        """Write a file that appears when it is whole."""
+        self.make_dir(str(Path(path).parent))
+        with UnfinishedFile(
+            path,
+            unfinished=temporary_path(path),
+            mode=FILE_MODE,
+            buffer_bytes=_WRITE_BUFFER_BYTES,
+        ) as new:
+            write(new.file)
+            new.replace()
+
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Make a file of this content, unless the name is taken."""
         self.make_dir(str(Path(path).parent))
@@ -150,12 +166,8 @@ class _Source(io.FileIO):
             return super().readall()
 
 
-class _Target(io.FileIO):
-    """A file whose write errors say what and where, and that is on disk once it is closed."""
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        with os_errors(str(self.name)):
-            return super().write(data)
+class _Target(TargetFile):
+    """A file that is on disk once it is closed."""
 
     def close(self) -> None:
         if self.closed:
@@ -169,16 +181,8 @@ class _Target(io.FileIO):
         posix.sync_dir(Path(str(self.name)).parent)
 
 
-def _new_file(path: str) -> _Target:
-    return _Target(path, "xb", opener=_open_new)
-
-
 def _open_old(path: str, _flags: int) -> int:
     return plain_fd(path, follow=True)
-
-
-def _open_new(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
 
 
 def _file_info(path: str, found: os.stat_result) -> FileInfo:

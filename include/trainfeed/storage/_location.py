@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.storage._atomic import write_atomic
 from trainfeed.storage._base import FileInfo, FileInfos, FileSystem
 from trainfeed.storage._hdfs import HdfsFileSystem
 from trainfeed.storage._local_files import LocalFileSystem
@@ -21,6 +20,7 @@ _AUTHORITY: Final = re.compile(
     r"(?P<address>(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\])(?P<port>:[0-9]{1,5})?)"
 )
 _MAX_READ_BYTES: Final = 64 << 20
+_PIECE_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -91,25 +91,20 @@ class Location:
             NotFoundError: There is no such file.
             FormatError: It holds more than ``max_bytes``.
         """
+        pieces, left = [], max_bytes + 1
         with self.open_read() as file:
-            data = file.read(max_bytes + 1)
+            # Memory is taken for what is there, and not for what might be.
+            while left and (piece := file.read(min(left, _PIECE_BYTES))):
+                pieces.append(piece)
+                left -= len(piece)
+        data = b"".join(pieces)
         if len(data) > max_bytes:
             raise FormatError(f"expected at most {max_bytes} bytes, got more", path=self.uri)
         return data
 
     def write_atomic(self, write: Callable[[BinaryIO], None]) -> None:
-        """Write a file that appears, or takes its predecessor's place, only when it is whole.
-
-        Missing parent folders are made. After an error, in ``write`` as well, the name holds what
-        it held before, and the temporary file beside it, ``.<name>.<uuid>.tmp``, is removed.
-
-        Args:
-            write: Gets the open temporary file, which it need not close.
-
-        Raises:
-            ConflictError: A folder has the name.
-        """
-        write_atomic(self.fs, self.path, write)
+        """Write a file that appears when it is whole; see ``FileSystem.write_atomic``."""
+        self.fs.write_atomic(self.path, write)
 
     def create_exclusive(self, data: bytes) -> bool:
         """Make the file unless the name is taken; see ``FileSystem.create_exclusive``."""

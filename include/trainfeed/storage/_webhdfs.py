@@ -9,12 +9,13 @@ those names must be known here; errors show them.
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar
 
 from trainfeed.errors import ConflictError, NotFoundError
-from trainfeed.storage._atomic import claim_by_rename
-from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, FileInfos, refuse_root
+from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, refuse_root
+from trainfeed.storage._hadoop import HadoopFiles
 from trainfeed.storage._storage_streams import BUFFER_BYTES, RangeSource, UploadTarget
 from trainfeed.storage._webhdfs_client import ask, connect, map_errors
 from trainfeed.storage._webhdfs_transfer import Download, Upload
@@ -23,7 +24,7 @@ __all__ = ["WebHdfsFileSystem"]
 
 
 @dataclass(frozen=True)
-class WebHdfsFileSystem:
+class WebHdfsFileSystem(HadoopFiles):
     """One HDFS by HTTP; see ``FileSystem`` for what the methods promise.
 
     Attributes:
@@ -66,23 +67,6 @@ class WebHdfsFileSystem:
         """Look at a file or folder."""
         return _file_info(path, self._status(path))
 
-    def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
-        try:
-            self._status(path)
-        except NotFoundError:
-            return False
-        return True
-
-    def list(self, path: str) -> FileInfos:
-        """What a folder holds."""
-        if not self.stat(path).is_dir:
-            raise NotFoundError(f"{self.uri(path)}: expected a folder, got a file")
-        with map_errors(self.uri(path)):
-            found = self._client().list(path, status=True)
-        infos = (_file_info(f"{path.rstrip('/')}/{name}", status) for name, status in found)
-        return sorted(infos, key=lambda info: info.name)
-
     def checksum(self, path: str) -> str | None:
         """The MD5 of the blocks' CRCs, or what the cluster has in its place."""
         with map_errors(self.uri(path)):
@@ -100,32 +84,23 @@ class WebHdfsFileSystem:
         with map_errors(self.uri(path)):
             self._client().makedirs(path, permission=f"{FOLDER_MODE:o}")
 
-    def rename(self, source: str, target: str) -> None:
-        """Give a file or folder a name that nobody has."""
-        # The server says only "IOException" when one is a file and the other a folder.
-        if self.exists(target):
-            raise ConflictError(f"{self.uri(target)}: the name is taken; nothing was moved")
-        self._rename(source, target, "NONE")
-
-    def replace(self, source: str, target: str) -> None:
-        """Give a file a name that a file may have."""
-        if self.exists(target) and self.stat(target).is_dir:
-            raise ConflictError(f"{self.uri(target)}: expected a file to replace, got a folder")
-        self._rename(source, target, "OVERWRITE")
-
     def delete(self, path: str, *, recursive: bool = False) -> None:
         """Delete a file or folder, past the trash."""
         refuse_root(path)
         with map_errors(self.uri(path)):
             self._client().delete(path, recursive=recursive)
 
-    def create_exclusive(self, path: str, data: bytes) -> bool:
-        """Make a file of this content, unless the name is taken."""
-        return claim_by_rename(self, path, data)
+    def _entries(self, path: str) -> Iterator[FileInfo]:
+        with map_errors(self.uri(path)):
+            found = self._client().list(path, status=True)
+        return (_file_info(f"{path.rstrip('/')}/{name}", status) for name, status in found)
 
-    def free_bytes(self, path: str) -> int | None:  # noqa: ARG002
-        """Unknown: quotas of all parents and the DataNodes decide."""
-        return None
+    def _move(self, source: str, target: str, *, overwrite: bool) -> None:
+        # Any option, NONE too, asks for the rename that raises and that never moves the source
+        # *into* an existing folder. The package's own rename asks for the other one.
+        options = "OVERWRITE" if overwrite else "NONE"
+        with map_errors(f"{self.uri(source)} -> {target}"):
+            self._client()._rename(source, destination=target, renameoptions=options)  # noqa: SLF001
 
     def _client(self) -> Any:
         return connect(self.address, self.user)
@@ -134,12 +109,6 @@ class WebHdfsFileSystem:
         with map_errors(self.uri(path)):
             status: dict[str, Any] = ask(self._client(), "GETFILESTATUS", path)["FileStatus"]
             return status
-
-    def _rename(self, source: str, target: str, options: str) -> None:
-        # Any option, NONE too, asks for the rename that raises and that never moves the source
-        # *into* an existing folder. The package's own rename asks for the other one.
-        with map_errors(f"{self.uri(source)} -> {target}"):
-            self._client()._rename(source, destination=target, renameoptions=options)  # noqa: SLF001
 
 
 def _file_info(path: str, status: dict[str, Any]) -> FileInfo:

@@ -30,7 +30,14 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.paths import claim_name, kind_of_errno, os_errors, storage_error
+from trainfeed.paths import (
+    UnfinishedFile,
+    kind_of_errno,
+    os_errors,
+    storage_error,
+    sync_folder,
+    write_all,
+)
 from trainfeed.storage._atomic import temporary_path
 from trainfeed.storage._probe import probe
 
@@ -50,8 +57,8 @@ __all__ = [
 StrPath: TypeAlias = str | os.PathLike[str]
 
 map_errors = os_errors
+sync_dir = sync_folder
 
-_NEW_FILE: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK_FILE: Final = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _PUBLIC_MODE: Final = 0o644
 _PUBLIC_FOLDER_MODE: Final = 0o755
@@ -59,16 +66,6 @@ _PUBLIC_FOLDER_MODE: Final = 0o755
 # held for a pointer's update, and twice a second in the end, for those that are held for hours.
 _FIRST_LOOK_S: Final = 0.01
 _LAST_LOOK_S: Final = 0.5
-
-
-def sync_dir(path: StrPath) -> None:
-    """Return when the names in a folder are on disk, renames into and out of it included."""
-    with map_errors(path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def make_public_dir(path: StrPath) -> None:
@@ -140,13 +137,8 @@ def create_exclusive(
         True if this call made the file; False if the name was taken, whatever has it. The name is
         durable in both cases.
     """
-    path = Path(path)
-    with map_errors(path), _temporary(path, data, mode) as temporary:
-        if is_public:
-            temporary.chmod(_PUBLIC_MODE)
-        created = claim_name(temporary, path)
-    sync_dir(path.parent)
-    return created
+    with _written(path, data, mode, is_public=is_public) as new:
+        return new.claim()
 
 
 def replace_file(path: StrPath, data: bytes, *, is_public: bool = False) -> None:
@@ -160,12 +152,8 @@ def replace_file(path: StrPath, data: bytes, *, is_public: bool = False) -> None
     Raises:
         ConflictError: The name is a folder's.
     """
-    path = Path(path)
-    with map_errors(path), _temporary(path, data, _PUBLIC_MODE) as temporary:
-        if is_public:
-            temporary.chmod(_PUBLIC_MODE)
-        temporary.replace(path)
-    sync_dir(path.parent)
+    with _written(path, data, _PUBLIC_MODE, is_public=is_public) as new:
+        new.replace()
 
 
 def remove_tree(path: StrPath) -> None:
@@ -253,18 +241,12 @@ def _is_taken(target: Path) -> bool:
 
 
 @contextmanager
-def _temporary(path: Path, data: bytes, mode: int) -> Iterator[Path]:
-    temporary = Path(temporary_path(str(path)))
-    try:
-        with os.fdopen(os.open(temporary, _NEW_FILE, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        yield temporary
-    finally:
-        # Gone already after a rename; else the error on its way out says more than this one.
-        with suppress(OSError):
-            temporary.unlink()
+def _written(path: StrPath, data: bytes, mode: int, *, is_public: bool) -> Iterator[UnfinishedFile]:
+    with UnfinishedFile(path, unfinished=temporary_path(str(path)), mode=mode) as new:
+        write_all(new.file, data)
+        if is_public:
+            new.set_mode(_PUBLIC_MODE)
+        yield new
 
 
 def _lock(descriptor: int, path: StrPath, deadline_s: float) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from trainfeed.damage import SearchBudget
+from trainfeed.damage import DamageGap, SearchBudget
 from trainfeed.paths import os_errors
 from trainfeed.tfrecord._byte_files import read_at
 from trainfeed.tfrecord._tfrecord_format import (
@@ -28,24 +28,12 @@ from trainfeed.tfrecord._tfrecord_format import (
     unmasked,
 )
 
-__all__ = ["RecordGap", "RecordResync"]
+__all__ = ["RecordResync"]
 
 _AROUND_BYTES: Final = HEADER_BYTES + CHECKSUM.size
 # What is read at once: little at first, for damage is mostly small.
 _FIRST_WINDOW_BYTES: Final = 1 << 12
 _WINDOW_BYTES: Final = 1 << 18
-
-
-class RecordGap(NamedTuple):
-    """What is known about a damaged place.
-
-    Attributes:
-        end_bytes: Where the next record starts, or the file ends.
-        num_records: 1 if one record was there, None if that is unknown.
-    """
-
-    end_bytes: int
-    num_records: int | None = None
 
 
 class RecordResync:
@@ -72,7 +60,7 @@ class RecordResync:
             self.end_bytes = file.seek(0, os.SEEK_END) - origin_bytes
         self._budget = SearchBudget(self.end_bytes, "record")
 
-    def gap_at(self, offset_bytes: int) -> RecordGap:
+    def gap_at(self, offset_bytes: int) -> DamageGap:
         """Find the end of the damaged place that starts at ``offset_bytes``.
 
         Raises:
@@ -80,7 +68,7 @@ class RecordResync:
         """
         header = self._read(offset_bytes, HEADER_BYTES)
         if len(header) < HEADER_BYTES:
-            return RecordGap(self.end_bytes)
+            return DamageGap(self.end_bytes)
         stated, checksum = HEADER.unpack(header)
         # Either of the two may be what is damaged.
         by_length, by_checksum = (
@@ -88,12 +76,12 @@ class RecordResync:
         )
         for end_bytes in (by_length, by_checksum):
             if self._ends_record(offset_bytes, end_bytes):
-                return RecordGap(end_bytes, 1)
+                return DamageGap(end_bytes, 1)
         if self._is_boundary(by_checksum):
-            return RecordGap(by_checksum, 1)
+            return DamageGap(by_checksum, 1)
         found = self._next_record(offset_bytes)
         is_torn = found == self.end_bytes < by_length and has_valid_header(header)
-        return RecordGap(found, 1 if is_torn else None)
+        return DamageGap(found, 1 if is_torn else None)
 
     def _next_record(self, offset_bytes: int) -> int:
         """Return the first record behind ``offset_bytes`` that is whole; the end if there is none.

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
+from trainfeed.damage import DamageGap, DamagePolicy, DamageReport
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
 from trainfeed.paths import os_errors
 from trainfeed.tfrecord._inflated_streams import BLOCK_BYTES, Stream, open_stream
-from trainfeed.tfrecord._record_resync import RecordGap, RecordResync
+from trainfeed.tfrecord._record_resync import RecordResync
 from trainfeed.tfrecord._record_runs import next_run
 from trainfeed.tfrecord._tfrecord_format import (
     CHECKSUM,
@@ -154,15 +154,12 @@ class _Walk:
             self._go_to(gap.end_bytes)
         else:
             # What is behind a damaged place of compressed data cannot be told from other bytes.
-            gap = RecordGap(self._block_bytes + len(self._block))
+            gap = DamageGap(self._block_bytes + len(self._block))
             self._stream, self._start = None, len(self._block)
-        reason = str(error.args[0])
-        self._report.dropped.append(
-            DroppedRange(self._path, offset_bytes, gap.end_bytes, gap.num_records, reason)
-        )
+        self._report.drop(self._path, offset_bytes, gap, error)
         self._number += gap.num_records or 1
 
-    def _plain_gap(self, offset_bytes: int, error: FormatError) -> RecordGap:
+    def _plain_gap(self, offset_bytes: int, error: FormatError) -> DamageGap:
         if self._resync is None:
             self._resync = RecordResync(
                 self._file,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import zlib
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final
 
 from crc32c import crc32c
 
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import FilePath, NewFile, write_all
+from trainfeed.paths import FilePath, TargetWriter
 from trainfeed.tfrecord._tfrecord_format import (
     CHECKSUM,
     MAX_RECORD_BYTES,
@@ -26,7 +25,7 @@ _BUFFER_BYTES: Final = 1 << 20
 _WINDOW_BITS: Final = {Compression.GZIP: 31, Compression.ZLIB: 15}
 
 
-class TFRecordWriter:
+class TFRecordWriter(TargetWriter):
     """Writes records to a file.
 
     As a context manager it closes the file, or drops it after an exception. After an error of the
@@ -63,11 +62,7 @@ class TFRecordWriter:
         self._pending_bytes = 0
         self._header = b""
         self._header_num_bytes = -1
-        self._new_file: NewFile | None = None
-        if isinstance(target, str | os.PathLike):
-            self._new_file = NewFile(target)
-            target = self._new_file.file
-        self._file: BinaryIO | None = target
+        super().__init__(target)
 
     def write(self, record: bytes | bytearray | memoryview) -> None:
         """Add a record.
@@ -102,45 +97,17 @@ class TFRecordWriter:
             QuotaExceededError: The disk is full.
             StorageError: The file refused the bytes.
         """
-        if self._file is None:
-            return
+        super().close()
+
+    def _write_rest(self) -> None:
         self._flush(last=True)
-        self._file = None
-        if self._new_file is not None:
-            self._new_file.commit()
-
-    def __enter__(self) -> Self:
-        """Return the writer itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close after success, drop the file after an exception."""
-        if kind is None:
-            self.close()
-        else:
-            self._abandon()
 
     def _flush(self, *, last: bool = False) -> None:
         data = b"".join(self._pending)
         self._pending, self._pending_bytes = [], 0
         if self._deflater is not None:
             data = self._deflater.compress(data) + (self._deflater.flush() if last else b"")
-        try:
-            write_all(self._require_open(), data)
-        except BaseException:
-            # Part of a record may be in the file: another one behind it would not be found.
-            self._abandon()
-            raise
-
-    def _abandon(self) -> None:
-        self._file = None
-        if self._new_file is not None:
-            self._new_file.abandon()
-
-    def _require_open(self) -> BinaryIO:
-        if self._file is None:
-            raise ValueError("the writer is closed")
-        return self._file
+        self._put(data)
 
     def _require_fit(self, num_bytes: int) -> None:
         if num_bytes > self._max_record_bytes:

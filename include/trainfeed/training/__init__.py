@@ -8,8 +8,9 @@ else of trainfeed.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
     from trainfeed.errors import ConfigError
@@ -24,11 +25,7 @@ _HOMES: Final = {
     "ConfigError": "trainfeed.errors",
     "DataLoader": "trainfeed.loader",
     "DatasetReader": "trainfeed.readers",
-    "TrainingJob": "trainfeed.training._job",
+    "TrainingJob": "._job",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = on_demand(__name__, _HOMES)

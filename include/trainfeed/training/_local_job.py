@@ -13,7 +13,7 @@ import trainfeed
 from trainfeed.config import training_environ
 from trainfeed.dataset import canonical
 from trainfeed.errors import FormatError, JobFailedError, NotFoundError
-from trainfeed.paths import new_file, read_plain
+from trainfeed.paths import open_emptied, read_plain
 from trainfeed.training._ended import Ended, ended_error
 from trainfeed.training._job import JobSpec
 from trainfeed.training.runtime import METRICS_FILE
@@ -42,7 +42,7 @@ def run_local(job: JobSpec, home: Path) -> dict[str, Any]:
     """
     (home / METRICS_FILE).unlink(missing_ok=True)
     with ExitStack() as stack:
-        logs = [stack.enter_context(new_file(_log(home, rank), "wb")) for rank in range(job.ranks)]
+        logs = [stack.enter_context(open_emptied(_log(home, rank))) for rank in range(job.ranks)]
         ranks: list[subprocess.Popen[bytes]] = []
         try:
             for rank, log in enumerate(logs):

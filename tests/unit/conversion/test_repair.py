@@ -170,7 +170,11 @@ def test_what_is_known_of_the_records_stays_known(tmp_path, kind):
     assert (tmp_path / "b.schema.json").read_bytes() == sidecar
     opened = open_sample_file(tmp_path / "b", SourceOptions())
     assert (opened.encoding, opened.schema) == (Encoding.TYPED, FIXED)
+    # What an earlier try has left, or anything of that name, does not stand in the way.
+    (tmp_path / f"{path.name}.repaired").write_bytes(b"mine")
     repair_in_place(path, kind)
+    assert (tmp_path / f"{path.name}.repaired").read_bytes() == b"mine"
+    (tmp_path / f"{path.name}.repaired").unlink()
     assert path.with_name(f"{path.name}.schema.json").read_bytes() == sidecar
     names = {each.name for each in tmp_path.iterdir()}
     assert names == {"set", path.name, f"{path.name}.schema.json", "b", "b.schema.json"}

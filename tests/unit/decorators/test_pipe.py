@@ -80,7 +80,7 @@ def test_damage_is_told(tmp_path):
     ("code", "message"),
     [
         ("import sys; print('x'); sys.exit(3)", "status 3"),
-        ("import os; print('x', flush=True); os.kill(os.getpid(), 9)", "killed by 9"),
+        ("import os; print('x', flush=True); os.kill(os.getpid(), 9)", "killed by SIGKILL"),
     ],
 )
 def test_an_exit_status_is_told_after_the_lines(code, message):

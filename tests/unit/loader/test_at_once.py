@@ -11,7 +11,7 @@ from trainfeed.loader._runner import SetsRunner
 from trainfeed.loader.columns._lent_memory import LentPool
 from trainfeed.loader.files import _shard_files as _files
 from trainfeed.loader.files._shard_files import ShardFiles
-from trainfeed.loader.sources._kept_chunks import KeptChunks
+from trainfeed.loader.sources._known_chunks import KeptChunks
 from trainfeed.loader.sources._source import Loaded
 from trainfeed.loader.state._stats import LoaderStats
 from trainfeed.loader.windows import _feeds

@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +14,7 @@ from tests.unit.loader.datasets import Squares
 from tests.unit.refusals import refuse
 from trainfeed.errors import AccessDeniedError, FormatError, StorageError
 from trainfeed.loader import DataLoader, LoaderReport
-from trainfeed.loader.columns._lent_memory import LentMemory, LentPool
+from trainfeed.loader.columns._lent_memory import LentMemory, LentPool, ThreadMemory
 from trainfeed.loader.files import _mapping
 from trainfeed.loader.files import _shard_files as _files
 from trainfeed.loader.files._shard_files import ShardFiles
@@ -174,6 +175,20 @@ def test_lent_memory_comes_back_with_the_last_view():
     del view
     gc.collect()
     assert {pool.lend(900).__array_interface__["data"][0] for _ in range(2)} >= {place}
+
+
+def test_memory_of_a_thread_is_used_again_and_grows_and_no_other_thread_has_it():
+    memory = ThreadMemory()
+
+    def addresses():
+        return {id(memory.of(size).obj) for size in (1000, 10, 1125)}
+
+    mine = addresses()
+    with ThreadPoolExecutor(1) as pool:
+        theirs = pool.submit(addresses).result()
+    assert len(mine) == len(theirs) == 1
+    assert mine.isdisjoint(theirs)
+    assert len(memory.of(2000)) == 2000
 
 
 def test_figures_add_up(tmp_path):

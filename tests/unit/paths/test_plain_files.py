@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,11 @@ def test_a_file_at_the_limit_is_read_and_one_byte_more_is_not(tmp_path):
     path = tmp_path / "some.json"
     path.write_bytes(b"x" * 100)
     assert read_plain(path, follow=False, max_bytes=100) == b"x" * 100
+    tracemalloc.start()
+    read_plain(path, follow=False, max_bytes=64 << 20)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 1 << 20
     with pytest.raises(FormatError, match="at most 99 bytes, got 100"):
         read_plain(path, follow=False, max_bytes=99)
 
@@ -156,6 +162,8 @@ def test_a_file_that_says_less_than_it_holds_is_bounded_too():
     # Files of the kernel say that they are empty, and are not.
     with pytest.raises(FormatError, match="at most 10 bytes"):
         read_plain("/proc/self/status", follow=False, max_bytes=10)
+    whole = Path("/proc/self/cmdline").read_bytes()
+    assert read_plain("/proc/self/cmdline", follow=False, max_bytes=1 << 20) == whole
 
 
 @pytest.mark.parametrize("kind", KINDS)

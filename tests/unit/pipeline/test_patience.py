@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-import trainfeed.pipeline.ingest as ingest_stage
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from trainfeed.errors import NotFoundError, StorageError
 from trainfeed.pipeline import PlanRef
 from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.inputs._log_reader import LogReader
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.stage import _run_stage as _stage
@@ -37,12 +37,12 @@ def fail_first(monkeypatch, error, times):
     """Let the first so many looks at a folder of logs fail."""
     errors = [error] * times
 
-    def check_folder(*arguments, original=ingest_stage.check_folder):
+    def check(*arguments, original=LogReader.check):
         if errors:
             raise errors.pop()
         return original(*arguments)
 
-    monkeypatch.setattr(ingest_stage, "check_folder", check_folder)
+    monkeypatch.setattr(LogReader, "check", check)
 
 
 def test_a_server_that_comes_back_within_seconds_costs_no_try(project, pauses, monkeypatch):

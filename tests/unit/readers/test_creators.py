@@ -434,6 +434,9 @@ def test_more_ranks_than_chunks_are_refused(shards):
         list(recordio(shards, rank=98, world_size=99)())
     with pytest.raises(ConfigError, match="rank from 0 to 1"):
         recordio(shards, rank=2, world_size=2)
+    for rank in (1.0, "1", True):
+        with pytest.raises(ConfigError, match=f"rank from 0 to 1, .* got {rank!r}"):
+            recordio(shards, rank=rank, world_size=2)
 
 
 def test_converted_shards_say_how_they_are_read(tmp_path):

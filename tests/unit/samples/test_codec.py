@@ -10,7 +10,7 @@ import pytest
 
 from trainfeed.errors import FormatError, SampleShapeError
 from trainfeed.samples import Field, Schema, TypedCodec
-from trainfeed.samples._decoder import _place
+from trainfeed.samples._record_layout import _places
 
 # Ten optional fields need two presence bytes; fixed and variable ones take turns.
 LAYOUT = Schema(
@@ -332,7 +332,7 @@ def test_the_place_of_a_field_is_found_without_looking_at_all_fields(monkeypatch
             return super().items()
 
     monkeypatch.setitem(schema.__dict__, "fixed_dtype", _WithFields(schema, Places))
-    assert [_place(field, schema).offset_bytes for field in schema] == list(range(0, 400, 8))
+    assert [place.offset_bytes for place in _places(schema)] == list(range(0, 400, 8))
     assert not looked
 
 

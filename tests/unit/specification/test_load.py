@@ -124,8 +124,8 @@ def test_a_source_may_be_several_topics(changed: Change) -> None:
         "kafka: [{topic: clicks, settle: 2h}, {topic: orders, connection: other}]",
     )
     assert [topic.topic for topic in spec.source.kafka] == ["clicks", "orders"]
-    assert spec.source.topics == spec.source.kafka
-    assert spec.source.settle == timedelta(hours=2)
+    assert spec.source.kind.topics == spec.source.kafka
+    assert spec.source.kind.settle == timedelta(hours=2)
 
 
 def test_a_source_may_be_a_recorded_topic(changed: Change) -> None:
@@ -134,8 +134,10 @@ def test_a_source_may_be_a_recorded_topic(changed: Change) -> None:
         'recorded: {path: "data/recorded/clicks", late: separate}',
     )
     assert spec.source.kafka == ()
-    assert spec.source.topics == (RecordedSourceSpec(path="data/recorded/clicks", late="separate"),)
-    assert spec.source.settle == timedelta(0)
+    assert spec.source.kind.topics == (
+        RecordedSourceSpec(path="data/recorded/clicks", late="separate"),
+    )
+    assert spec.source.kind.settle == timedelta(0)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_a_source_may_be_a_recorded_topic(changed: Change) -> None:
     [("0s", timedelta(0)), ("45s", timedelta(seconds=45)), ("1d", timedelta(days=1))],
 )
 def test_durations_have_a_unit(changed: Change, text: str, duration: timedelta) -> None:
-    assert changed("settle: 30m", f"settle: {text}").source.settle == duration
+    assert changed("settle: 30m", f"settle: {text}").source.kind.settle == duration
 
 
 @pytest.mark.parametrize(

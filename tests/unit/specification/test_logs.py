@@ -40,15 +40,15 @@ def test_a_stable_folder_needs_no_marker(changed: Change) -> None:
 
 
 def test_the_interval_settles_as_long_as_its_logs_do(changed: Change) -> None:
-    assert changed(KAFKA, logs(settle="2h")).source.settle == timedelta(hours=2)
-    assert changed(KAFKA, logs()).source.topics == ()
+    assert changed(KAFKA, logs(settle="2h")).source.kind.settle == timedelta(hours=2)
+    assert changed(KAFKA, logs()).source.kind.topics == ()
 
 
 def test_a_source_says_by_itself_whether_its_records_land(changed: Change) -> None:
-    assert changed(KAFKA, KAFKA).source.lands
-    assert changed(KAFKA, "  recorded: {path: ./topic}\n").source.lands
-    assert changed(KAFKA, logs(land="true")).source.lands
-    assert not changed(KAFKA, logs()).source.lands
+    assert changed(KAFKA, KAFKA).source.kind.lands
+    assert changed(KAFKA, "  recorded: {path: ./topic}\n").source.kind.lands
+    assert changed(KAFKA, logs(land="true")).source.kind.lands
+    assert not changed(KAFKA, logs()).source.kind.lands
 
 
 def test_only_what_is_in_the_files_enters_the_fingerprint(changed: Change) -> None:

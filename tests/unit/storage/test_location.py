@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
+import tracemalloc
+from pathlib import Path
 
 import pytest
 
-from trainfeed.errors import ConfigError
+from trainfeed.errors import ConfigError, FormatError
 from trainfeed.storage import Location
 
 
@@ -103,3 +106,18 @@ def test_importing_and_parsing_loads_no_client() -> None:
     )
     paths = {"PYTHONPATH": ":".join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=paths, check=False).returncode == 0
+
+
+def test_a_small_file_takes_little_memory_and_a_large_one_is_whole(tmp_path: Path) -> None:
+    small, large = (Location.parse(str(tmp_path / name)) for name in ("small", "large"))
+    (tmp_path / "small").write_bytes(b"bytes")
+    content = random.Random(0).randbytes((3 << 20) + 1)
+    (tmp_path / "large").write_bytes(content)
+    tracemalloc.start()
+    assert small.read_bytes() == b"bytes"
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 4 << 20
+    assert large.read_bytes(max_bytes=len(content)) == content
+    with pytest.raises(FormatError, match="at most"):
+        large.read_bytes(max_bytes=len(content) - 1)

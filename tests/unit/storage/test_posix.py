@@ -20,6 +20,7 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
+from trainfeed.paths import TargetFile, os_errors
 from trainfeed.storage import posix
 
 
@@ -175,6 +176,14 @@ def test_an_answer_that_was_lost_does_not_lose_the_claim(
     assert names(tmp_path) == ["plan.json"]
 
 
+def refused_write(number: int) -> Callable[..., None]:
+    def write(self: TargetFile, _data: bytes) -> None:
+        with os_errors(self.place):
+            raise OSError(number, os.strerror(number))
+
+    return write
+
+
 @pytest.mark.parametrize("function", ["fsync", "link", "replace", "write"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.ESHUTDOWN])
 def test_no_error_leaves_a_temporary_file(
@@ -183,7 +192,7 @@ def test_no_error_leaves_a_temporary_file(
     """CE-10."""
     (tmp_path / "old").write_bytes(b"old")
     if function == "write":
-        monkeypatch.setattr(os, "fdopen", fail_with(number))
+        monkeypatch.setattr(TargetFile, "write", refused_write(number))
     else:
         monkeypatch.setattr(os, function, fail_with(number))
     quota = number in {errno.ENOSPC, errno.EDQUOT}

@@ -24,7 +24,6 @@ from trainfeed.cli.file._file_options import (
 )
 from trainfeed.cli.file._file_text import as_json, print_samples
 from trainfeed.errors import ConfigError, ConflictError, FormatError
-from trainfeed.paths import listed
 from trainfeed.printable_text import printable
 
 if TYPE_CHECKING:
@@ -221,15 +220,15 @@ def _verify_sets(
     Returns:
         The shards that agree with them; None unless every name is a folder of sets.
     """
-    from trainfeed.conversion import ShardManifest
+    from trainfeed.dataset.shards import ShardManifest, prefixes_in
 
-    folders = {Path(file): listed(Path(file), "*.shards.json") for file in files}
+    folders = {Path(file): prefixes_in(file) for file in files}
     if not all(folders.values()):
         return None
     paths = []
-    for folder, manifests in folders.items():
-        for path in manifests:
-            manifest = ShardManifest.load(folder, path.name.removesuffix(".shards.json"))
+    for folder, prefixes in folders.items():
+        for prefix in prefixes:
+            manifest = ShardManifest.load(folder, prefix)
             found = manifest.problems(folder, deep=deep)
             if found:
                 problems.setdefault(str(folder), []).extend(found)

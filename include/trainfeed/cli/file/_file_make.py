@@ -25,11 +25,8 @@ from trainfeed.cli.file._file_options import (
     NumFeatures,
     SchemaFile,
     TextEncoding,
-    column_options,
-    csv_options,
     progress,
     source_options,
-    sparse_options,
 )
 from trainfeed.errors import ConfigError
 from trainfeed.printable_text import printable
@@ -120,17 +117,20 @@ def convert(  # noqa: PLR0913 (options of a command)
 
     if to is not None and to not in set(Format):
         raise ConfigError(f"expected a format of {', '.join(Format)}, got {to!r}")
-    sparse = sparse_options(index_base, num_features, [file])
     reading = source_options(
+        [file],
         schema,
         file_format,
+        index_base=index_base,
+        num_features=num_features,
         labels=labels,
-        sparse=sparse,
-        csv=csv_options(delimiter, encoding),
-        columns=column_options(flatten, json_columns),
+        delimiter=delimiter,
+        encoding=encoding,
+        flatten=flatten,
+        json_columns=json_columns,
     )
     source = open_sample_file(file, reading)
-    options = SinkOptions(None if to is None else Format(to), codec, sparse, labels_output)
+    options = SinkOptions(None if to is None else Format(to), codec, reading.sparse, labels_output)
     with progress("converting") as tell:
         count = transcode(_telling(source, tell), output, options)
     report = {"file": str(output), "samples": count, "bytes": output.stat().st_size}
@@ -189,14 +189,17 @@ def reshard(  # noqa: PLR0913 (options of a command)
     if to not in set(FileFormat):
         raise ConfigError(f"expected a format of {', '.join(FileFormat)}, got {to!r}")
     paths = paths_of(files)
-    sparse = sparse_options(index_base, num_features, paths)
     reading = source_options(
+        paths,
         schema,
         file_format,
+        index_base=index_base,
+        num_features=num_features,
         labels=labels,
-        sparse=sparse,
-        csv=csv_options(delimiter, encoding),
-        columns=column_options(flatten, json_columns),
+        delimiter=delimiter,
+        encoding=encoding,
+        flatten=flatten,
+        json_columns=json_columns,
     )
     with progress("converting") as tell:
         manifest = convert_files(

@@ -16,13 +16,7 @@ from trainfeed.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainfeed.conversion import (
-        ColumnOptions,
-        CsvOptions,
-        SampleFile,
-        SourceOptions,
-        SparseOptions,
-    )
+    from trainfeed.conversion import SampleFile, SourceOptions, SparseOptions
 
 __all__ = [
     "AsFormat",
@@ -38,12 +32,9 @@ __all__ = [
     "NumFeatures",
     "SchemaFile",
     "TextEncoding",
-    "column_options",
-    "csv_options",
     "open_file",
     "progress",
     "source_options",
-    "sparse_options",
 ]
 
 File = Annotated[Path, typer.Argument(help="A file.", show_default=False)]
@@ -95,22 +86,31 @@ Flatten = Annotated[
 Labels = Annotated[Path | None, typer.Option("--labels", help="IDX: the file of the labels.")]
 
 
-def source_options(
+def source_options(  # noqa: PLR0913 (options of a command)
+    paths: list[Path],
     schema: Path | None,
     file_format: str | None,
     *,
+    index_base: int | None = None,
+    num_features: int | None = None,
     labels: Path | None = None,
-    sparse: SparseOptions | None = None,
-    csv: CsvOptions | None = None,
-    columns: ColumnOptions | None = None,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    flatten: str | None = None,
+    json_columns: str | None = None,
 ) -> SourceOptions:
     """Return what the options say about the files to read.
 
     Raises:
-        ConfigError: There is no such format, or the file holds no schema.
+        ConfigError: There is no such format, the file holds no schema, the delimiter is no
+            character or the encoding none of text; or it was said how many features lines of libsvm
+            have, but not where they start.
+        FormatError: A line of libsvm cannot be counted.
     """
     from trainfeed.conversion import ColumnOptions, CsvOptions, Format, SourceOptions, load_schema
 
+    sparse = _sparse_options(index_base, num_features, paths)
+    csv = CsvOptions(delimiter, encoding=encoding)
     if file_format is not None and file_format not in set(Format):
         raise ConfigError(f"expected a format of {', '.join(Format)}, got {file_format!r}")
     return SourceOptions(
@@ -118,39 +118,19 @@ def source_options(
         schema=None if schema is None else load_schema(schema),
         labels=labels,
         sparse=sparse,
-        csv=csv or CsvOptions(),
-        columns=columns or ColumnOptions(),
+        csv=csv,
+        columns=ColumnOptions(_between_commas(flatten), _between_commas(json_columns)),
     )
 
 
-def column_options(flatten: str | None, json_columns: str | None) -> ColumnOptions:
-    """Return what to do about columns that no field is like."""
-    from trainfeed.conversion import ColumnOptions
-
-    named = [tuple(filter(None, (names or "").split(","))) for names in (flatten, json_columns)]
-    return ColumnOptions(*named)
+def _between_commas(names: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (names or "").split(",")))
 
 
-def csv_options(delimiter: str | None, encoding: str) -> CsvOptions:
-    """Return how to read the text of CSV files.
-
-    Raises:
-        ConfigError: The delimiter is no character, or the encoding none of text.
-    """
-    from trainfeed.conversion import CsvOptions
-
-    return CsvOptions(delimiter, encoding=encoding)
-
-
-def sparse_options(
+def _sparse_options(
     index_base: int | None, num_features: int | None, paths: list[Path]
 ) -> SparseOptions | None:
-    """Return how to read lines of libsvm; None where nothing was said about them.
-
-    Raises:
-        ConfigError: It was said how many features there are, but not where they start.
-        FormatError: A line cannot be counted.
-    """
+    """Return how to read lines of libsvm; None where nothing was said about them."""
     from trainfeed.conversion import SparseOptions, count_features
 
     if index_base is None:
@@ -168,8 +148,7 @@ def open_file(
     """Return the samples of a file, given the options."""
     from trainfeed.conversion import open_sample_file
 
-    csv = csv_options(delimiter, "utf-8")
-    return open_sample_file(path, source_options(schema, file_format, csv=csv))
+    return open_sample_file(path, source_options([path], schema, file_format, delimiter=delimiter))
 
 
 @contextmanager

@@ -97,7 +97,11 @@ def _number(value: Any) -> str:
 
 
 class _Values:
-    """Some of the values of every field: all of them, then every second, fourth, … sample."""
+    """Some of the values of every field: all of them, then every second, fourth, … sample.
+
+    The histogram of the statistics is not drawn: its bins are fixed before the first number, so all
+    seconds of a day are in one of them, and texts have none.
+    """
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema

@@ -6,7 +6,7 @@ import base64
 import binascii
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from trainfeed.conversion._foreign_input import Line, iter_lines, open_input
 from trainfeed.conversion.base64._base64_rows import BadRow, GoodRow, parse_row
-from trainfeed.conversion.base64._base64_tool import rank_file_name, read_file_list
+from trainfeed.conversion.base64._base64_tool import read_file_list
 from trainfeed.conversion.base64._images import decode_image, require_pillow
-from trainfeed.conversion.sorting import check_seed, sort_keys
+from trainfeed.conversion.base64._rank_files import rank_file_name
+from trainfeed.conversion.sorting import sort_keys
 from trainfeed.errors import ConfigError, FormatError
+from trainfeed.whole_numbers import rank_of, whole
 
 __all__ = ["ImageOptions", "ImageSample", "base64_reader"]
 
@@ -80,11 +82,10 @@ def base64_reader(
     """
     require_pillow()
     if images.flip_seed is not None:
-        check_seed(images.flip_seed)
+        images = replace(images, flip_seed=whole("flip_seed", images.flip_seed))
     folder = Path(data_dir)
     names = read_file_list(folder / file_list)
-    if not 0 <= rank < world_size:
-        raise ConfigError(f"expected a rank from 0 to {world_size - 1}, got {rank}")
+    rank, world_size = rank_of(rank, world_size)
     if names != [rank_file_name(each) for each in range(world_size)]:
         raise ConfigError(
             f"expected {folder / file_list} to list {world_size} files, {rank_file_name(0)} and so"

@@ -3,45 +3,41 @@
 Out of ``file_list`` and the files that it names come ``base64_rank_0`` … ``base64_rank_<n - 1>`` in
 the same folder, and a new ``file_list`` of their names. Inputs are never changed or deleted; the
 list as it was is kept as ``<file_list>.source``, from which a later run starts again. While files
-take their names, the list is the one of the sources, so a crash leaves no list of a half set.
+take their names, the list is the one of the sources, so a crash leaves no list of a half set; the
+next run carries out what was decided by then.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 from trainfeed import faults
 from trainfeed.conversion._conversion_options import ConvertOptions
 from trainfeed.conversion._foreign_input import iter_lines, open_input
 from trainfeed.conversion.base64._base64_rows import BadRow, GoodRow, parse_row
-from trainfeed.conversion.sorting import RunBuilder, Spill, check_seed, iter_sorted, num_samples_of
-from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import new_file
-from trainfeed.storage.posix import file_lock, map_errors, remove_tree, replace_file, sync_dir
+from trainfeed.conversion.base64._rank_files import (
+    MAX_RANKS,
+    QUARANTINE_NAME,
+    SOURCE,
+    RankFiles,
+    is_rank_file,
+    rank_files_journal,
+)
+from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.paths import durable_file
+from trainfeed.storage.posix import map_errors
+from trainfeed.whole_numbers import whole
 
-__all__ = [
-    "QUARANTINE_NAME",
-    "Base64Report",
-    "process_base64",
-    "rank_file_name",
-    "read_file_list",
-]
+__all__ = ["Base64Report", "process_base64", "read_file_list"]
 
-QUARANTINE_NAME: Final = "base64_quarantine.jsonl"
-_MAX_RANKS: Final = 100_000
-
-_RANK_FILE: Final = re.compile(r"base64_rank_[0-9]+")
-_SOURCE: Final = ".source"
-_STAGING: Final = ".base64."
 _WRITE_ROWS: Final = 256
 _DEFAULTS: Final = ConvertOptions()
 
@@ -63,11 +59,6 @@ class Base64Report:
     num_per_rank: int
     num_padded: int
     num_quarantined: int
-
-
-def rank_file_name(rank: int) -> str:
-    """Return the name of a rank's file."""
-    return f"base64_rank_{rank}"
 
 
 def read_file_list(path: Path) -> list[str]:
@@ -127,16 +118,13 @@ def process_base64(
         FormatError: There is no good row at all; nothing was changed.
         StorageError: The file system refused.
     """
-    if type(nranks) is not int or not 1 <= nranks <= _MAX_RANKS:
-        raise ConfigError(f"expected nranks from 1 to {_MAX_RANKS}, got {nranks!r}")
-    check_seed(seed)
-    folder = Path(data_dir)
-    list_path = folder / file_list
+    nranks, seed = whole("nranks", nranks, 1, MAX_RANKS), whole("seed", seed)
+    folder, list_path = _places(data_dir, file_list)
+    journal = rank_files_journal(folder, list_path)
     with map_errors(folder):
-        if not list_path.exists() and Path(file_list).exists():
-            list_path = Path(file_list)
-    with map_errors(folder), file_lock(folder / ".base64.lock"), _staging(folder) as staging:
+        journal.finish()
         source, names = _source_of(list_path)
+    with map_errors(folder), journal.staging() as staging:
         work = staging if options.work_dir is None else Path(options.work_dir)
         with Spill.anonymous(work) as spill:
             num_bad = _read_rows(folder, names, staging, RunBuilder(spill, seed, 0, options))
@@ -149,34 +137,39 @@ def process_base64(
                 )
             per_rank = -(-num_samples // nranks)
             rows = _padded(spill, num_samples, per_rank * nranks, options.memory_bytes)
-            files = tuple(rank_file_name(rank) for rank in range(nranks))
-            for name in files:
+            files = RankFiles(list_path, nranks, has_bad_rows=num_bad > 0, source=source)
+            for name in files.ranks:
                 _write_rows(staging / name, islice(rows, per_rank))
-        _publish(_Publication(folder, staging, list_path, source), files)
+        journal.publish(staging, files)
     padded = per_rank * nranks - num_samples
-    return Base64Report(files, num_samples, per_rank, padded, num_bad)
+    return Base64Report(files.ranks, num_samples, per_rank, padded, num_bad)
 
 
-class _Publication(NamedTuple):
-    folder: Path
-    staging: Path
-    list_path: Path
-    source: bytes
+def _places(data_dir: str | os.PathLike[str], file_list: str) -> tuple[Path, Path]:
+    """Return the folder of the data and the path of the list, in it or from here."""
+    folder = Path(data_dir)
+    list_path = folder / file_list
+    with map_errors(folder):
+        if not list_path.exists() and Path(file_list).exists():
+            list_path = Path(file_list)
+        if not folder.is_dir():
+            raise NotFoundError(f"{folder}: expected the folder of the files, there is none")
+    return folder, list_path
 
 
 def _source_of(list_path: Path) -> tuple[bytes, list[str]]:
     """Return the list of inputs as bytes and as names, also where the list is one of results."""
-    kept = list_path.with_name(list_path.name + _SOURCE)
+    kept = list_path.with_name(list_path.name + SOURCE)
     names = read_file_list(list_path)
     path = list_path
-    if names and all(map(_RANK_FILE.fullmatch, names)):
+    if names and all(map(is_rank_file, names)):
         if not kept.exists():
             raise ConfigError(
                 f"{list_path} lists results of this tool, and {kept} is not there to say what they"
                 " were made of; list the source files"
             )
         path, names = kept, read_file_list(kept)
-    if results := [name for name in names if _RANK_FILE.fullmatch(name)]:
+    if results := [name for name in names if is_rank_file(name)]:
         raise ConfigError(
             f"{path}: {results[0]!r} is the name of a result, which would be replaced"
         )
@@ -193,12 +186,9 @@ def _read_rows(folder: Path, names: Sequence[str], staging: Path, runs: RunBuild
                 runs.add(row.dump())
                 continue
             if quarantine is None:
-                quarantine = closing.enter_context(new_file(staging / QUARANTINE_NAME))
+                quarantine = closing.enter_context(durable_file(staging / QUARANTINE_NAME))
             num_bad += 1
             quarantine.write(row.dump(name, number))
-        if quarantine is not None:
-            quarantine.flush()
-            os.fsync(quarantine.fileno())
     runs.flush()
     return num_bad
 
@@ -225,43 +215,6 @@ def _padded(spill: Spill, num_samples: int, total: int, memory_bytes: int) -> It
 
 
 def _write_rows(path: Path, rows: Iterable[bytes]) -> None:
-    with map_errors(path), new_file(path) as file:
+    with durable_file(path) as file:
         file.writelines(rows)
-        file.flush()
-        os.fsync(file.fileno())
     faults.point("base64.after_file")
-
-
-def _publish(publication: _Publication, files: Sequence[str]) -> None:
-    folder, staging, list_path, source = publication
-    replace_file(list_path.with_name(list_path.name + _SOURCE), source)
-    faults.point("base64.before_rename")
-    # From here on the list is that of the sources, until all results have their names.
-    replace_file(list_path, source)
-    for name in files:
-        (staging / name).replace(folder / name)
-        faults.point("base64.after_rename")
-    with suppress(FileNotFoundError):
-        (folder / QUARANTINE_NAME).unlink()
-    if (staging / QUARANTINE_NAME).exists():
-        (staging / QUARANTINE_NAME).replace(folder / QUARANTINE_NAME)
-    for path in list(folder.iterdir()):
-        if _RANK_FILE.fullmatch(path.name) and path.name not in files and path.is_file():
-            path.unlink()
-    sync_dir(folder)
-    replace_file(list_path, "".join(f"{name}\n" for name in files).encode())
-
-
-@contextmanager
-def _staging(folder: Path) -> Iterator[Path]:
-    # Under the lock, so whatever has such a name is left from a run that was killed.
-    for path in list(folder.iterdir()):
-        if path.name.startswith(_STAGING) and path.name.endswith(".tmp"):
-            remove_tree(path)
-    staging = folder / f"{_STAGING}{uuid.uuid4()}.tmp"
-    staging.mkdir(0o755)
-    try:
-        yield staging
-    finally:
-        with suppress(Exception):
-            remove_tree(staging)

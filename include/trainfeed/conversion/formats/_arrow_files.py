@@ -24,7 +24,7 @@ from trainfeed.conversion.formats._arrow_schema import (
 from trainfeed.conversion.formats._arrow_stream import ArrowStream
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import FilePath
-from trainfeed.samples import Field, Schema
+from trainfeed.samples import Field, Schema, masked_rows
 
 __all__ = [
     "ArrowTable",
@@ -260,10 +260,7 @@ def _column_to_numpy(field: Field, column: Any, path: FilePath) -> Any:
         raise FormatError(f"column {field.name!r}: a list holds a null", path=str(path))
     values = column.to_numpy(zero_copy_only=False)
     values = values.astype(field.dtype, copy=False).reshape(len(missing), *field.item_shape)
-    if not field.optional:
-        return values
-    mask = np.broadcast_to(missing.reshape(-1, *[1] * len(field.shape)), values.shape)
-    return np.ma.MaskedArray(values, mask=mask.copy())
+    return masked_rows(values, missing) if field.optional else values
 
 
 def _values(column: TableColumn, batch: pa.RecordBatch, path: FilePath) -> list[Any]:

@@ -21,7 +21,7 @@ from trainfeed.conversion.formats import (
 )
 from trainfeed.conversion.samplefiles._sample_file import SampleFile, SourceOptions
 from trainfeed.conversion.samplefiles._sniff import Format
-from trainfeed.conversion.shardset import Encoding
+from trainfeed.dataset.shards import Encoding
 from trainfeed.errors import FormatError
 from trainfeed.samples import Schema
 

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.conversion._conversion_options import FileFormat
 from trainfeed.conversion.formats import (
     ArrowTable,
     idx_schema,
@@ -24,7 +23,7 @@ from trainfeed.conversion.samplefiles._record_samples import decode_each, name_f
 from trainfeed.conversion.samplefiles._sample_file import SampleFile, SourceOptions
 from trainfeed.conversion.samplefiles._sidecar import known_encoding
 from trainfeed.conversion.samplefiles._sniff import Format
-from trainfeed.conversion.shardset import Encoding
+from trainfeed.dataset.shards import Encoding, FileFormat
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.recordio import RecordIndex, RecordScanner
 from trainfeed.samples import SampleReader, Schema

@@ -14,10 +14,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.conversion._conversion_options import FileFormat
-from trainfeed.conversion.shardset import Encoding
+from trainfeed.dataset.shards import Encoding, FileFormat
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
-from trainfeed.samples import Schema, TypedCodec, ValueCodec
+from trainfeed.samples import LENGTH_BYTES, Schema, TypedCodec, ValueCodec, frame_records
 from trainfeed.tfrecord import ExampleCodec
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
 Encode: TypeAlias = Callable[[Iterable[Any]], Iterator[bytes]]
 Decode: TypeAlias = Callable[[bytes], Any]
 
-_LENGTH: Final = np.dtype("<u4")
 # Typed records that become Examples together: fewer cost more calls.
 _BATCH_BYTES: Final = 1 << 18
 
@@ -128,9 +126,7 @@ class ArrayEncoder:
         rows = self._rows(block)
         if self._examples is None:
             return rows
-        framed = np.empty(len(rows), [("length", _LENGTH), ("record", rows.dtype)])
-        framed["length"], framed["record"] = rows.itemsize, rows
-        columns = self._typed.decode_records(framed.view(np.uint8).data, len(rows))
+        columns = self._typed.decode_records(frame_records(rows), len(rows))
         return self._examples.encode_columns(columns)
 
     def _rows(self, block: NDArray[Any] | Mapping[str, NDArray[Any]]) -> NDArray[Any]:
@@ -157,21 +153,20 @@ def _encode_each(encode: Callable[[Any], bytes], samples: Iterable[Any]) -> Iter
 def _examples(typed: TypedCodec, records: Iterator[bytes]) -> Iterator[bytes]:
     """Yield typed records as Examples."""
     codec = ExampleCodec(typed.schema)
-    parts: list[bytes] = []
+    batch: list[bytes] = []
     num_bytes = 0
     for record in records:
-        parts += (len(record).to_bytes(_LENGTH.itemsize, "little"), record)
-        num_bytes += len(record) + _LENGTH.itemsize
+        batch.append(record)
+        num_bytes += LENGTH_BYTES + len(record)
         if num_bytes >= _BATCH_BYTES:
-            yield from _examples_of(typed, codec, parts)
-            parts, num_bytes = [], 0
-    yield from _examples_of(typed, codec, parts)
+            yield from _examples_of(typed, codec, batch)
+            batch, num_bytes = [], 0
+    yield from _examples_of(typed, codec, batch)
 
 
-def _examples_of(typed: TypedCodec, codec: ExampleCodec, parts: list[bytes]) -> list[bytes]:
-    """Return typed records, each behind its length, as Examples."""
-    framing = memoryview(b"".join(parts))
-    return codec.encode_columns(typed.decode_columns(framing, len(parts) // 2))
+def _examples_of(typed: TypedCodec, codec: ExampleCodec, records: list[bytes]) -> list[bytes]:
+    """Return typed records as Examples."""
+    return codec.encode_columns(typed.decode_columns(frame_records(records), len(records)))
 
 
 def _as_bytes(record: Any) -> bytes:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.conversion._conversion_options import FileFormat
 from trainfeed.conversion.formats import ColumnOptions, CsvOptions, SparseOptions
 from trainfeed.conversion.samplefiles._sniff import Format
-from trainfeed.conversion.shardset import Encoding
+from trainfeed.dataset.shards import Encoding, FileFormat
 from trainfeed.errors import ConfigError
 from trainfeed.paths import FilePath
 from trainfeed.samples import Schema

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.conversion._foreign_input import read_small
-from trainfeed.conversion.shardset import Encoding, ShardManifest, ShardName
 from trainfeed.dataset import Version, canonical
 from trainfeed.dataset.layout import MANIFEST
+from trainfeed.dataset.shards import Encoding, manifests_of
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.paths import FilePath
 from trainfeed.samples import Schema
@@ -42,7 +42,7 @@ def known_encoding(path: Path) -> tuple[Encoding, Schema | None]:
     Raises:
         FormatError: The manifest, or what is beside it, is damaged.
     """
-    manifest = _manifest_of(path)
+    (manifest,) = manifests_of([path])
     if manifest is not None:
         return manifest.encoding, manifest.schema
     schema = _schema_of_version(path)
@@ -80,18 +80,6 @@ def _parse(data: bytes, path: Path) -> tuple[Encoding, Schema | None]:
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         raise FormatError(f"expected an account of records: {error}", path=str(path)) from error
     return encoding, schema
-
-
-def _manifest_of(path: Path) -> ShardManifest | None:
-    """Return the manifest of the set that a file is a shard of, if there is one."""
-    name = ShardName.parse(path.name)
-    if name is None:
-        return None
-    try:
-        manifest = ShardManifest.load(path.parent, name.prefix)
-    except NotFoundError:
-        return None
-    return manifest if path.name in {shard.name for shard in manifest.shards} else None
 
 
 def _schema_of_version(path: Path) -> Schema | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 
-from trainfeed.conversion._conversion_options import ConvertOptions, FileFormat, ShardFormat
+from trainfeed.conversion._conversion_options import ConvertOptions, open_sink
 from trainfeed.conversion.formats import (
     IdxHeader,
     SparseOptions,
@@ -30,11 +29,10 @@ from trainfeed.conversion.samplefiles._record_samples import record_encoder
 from trainfeed.conversion.samplefiles._sample_file import SampleFile
 from trainfeed.conversion.samplefiles._sidecar import write_sidecar
 from trainfeed.conversion.samplefiles._sniff import Format, format_of_name
-from trainfeed.conversion.shardset import Encoding
+from trainfeed.dataset.shards import Encoding, FileFormat
 from trainfeed.errors import ConfigError
 from trainfeed.paths import FilePath, NewFile
 from trainfeed.samples import Schema, TypedCodec
-from trainfeed.storage.posix import map_errors
 
 __all__ = ["SinkOptions", "transcode"]
 
@@ -97,8 +95,8 @@ def transcode(source: SampleFile, path: FilePath, options: SinkOptions) -> int:
     schema = source.schema
     if schema is None and file_format is not Format.JSON_LINES:
         raise ConfigError(f"{source.path}: {file_format} needs typed samples; give a schema")
-    with _new_file(path) as file:
-        return write(file, _as_decoded(source), schema, options)
+    with NewFile(path, buffer_bytes=_BUFFER_BYTES) as new:
+        return write(new.file, _as_decoded(source), schema, options)
 
 
 def _require_used(options: SinkOptions, file_format: Format) -> None:
@@ -172,7 +170,7 @@ _WRITERS: Final[dict[Format, _Write]] = {
 def _write_records(
     source: SampleFile, path: Path, container: FileFormat, options: SinkOptions
 ) -> int:
-    shard_format = ShardFormat.of(options.codec or "none", ConvertOptions(file_format=container))
+    shard_format = ConvertOptions(file_format=container).shard_format(options.codec or "none")
     records: Iterable[bytes]
     if source.records is not None and source.container is container:
         records = source.records()
@@ -180,8 +178,8 @@ def _write_records(
         encode = record_encoder(source.encoding, source.schema, container)
         records = encode(source.samples())
     count = 0
-    with _new_file(path) as file:
-        with shard_format.open_sink(file) as sink:
+    with NewFile(path, buffer_bytes=_BUFFER_BYTES) as new:
+        with open_sink(shard_format, new.file) as sink:
             for record in records:
                 sink.write(record)
                 count += 1
@@ -196,8 +194,8 @@ def _write_arrays(
     if source.schema is None:
         raise ConfigError(f"{source.path}: arrays of NumPy need typed samples; give a schema")
     count = source.num_samples()
-    with _new_file(path) as file:
-        write(file, partial(_as_decoded, source), source.schema, count)
+    with NewFile(path, buffer_bytes=_BUFFER_BYTES) as new:
+        write(new.file, partial(_as_decoded, source), source.schema, count)
     return count
 
 
@@ -214,8 +212,8 @@ def _write_idx(source: SampleFile, path: Path, options: SinkOptions) -> int:
     for field, target in zip(fields, paths, strict=True):
         header = IdxHeader(count, field.item_shape, np.dtype(field.dtype))
         values = (np.asarray(sample[field.name])[np.newaxis] for sample in _as_decoded(source))
-        with _new_file(target) as file:
-            write_idx(file, values, header)
+        with NewFile(target, buffer_bytes=_BUFFER_BYTES) as new:
+            write_idx(new.file, values, header)
     return count
 
 
@@ -229,14 +227,3 @@ def _as_decoded(source: SampleFile) -> Iterator[Any]:
     if source.container is not None:
         return source.samples()
     return (codec.decode(codec.encode(sample)) for sample in source.samples())
-
-
-@contextmanager
-def _new_file(path: Path) -> Iterator[BinaryIO]:
-    with NewFile(path) as new:
-        buffer = io.BufferedWriter(cast("io.RawIOBase", new.file), _BUFFER_BYTES)
-        with map_errors(path):
-            yield cast("BinaryIO", buffer)
-            buffer.flush()
-        # What is closed with the buffer has no name yet.
-        buffer.detach()

@@ -20,11 +20,11 @@ from trainfeed.conversion.samplefiles._file_openers import (
 )
 from trainfeed.conversion.samplefiles._sample_file import SampleFile, SourceOptions
 from trainfeed.conversion.samplefiles._sniff import Format, format_of
-from trainfeed.conversion.shardset import ShardManifest
 from trainfeed.dataset import Version
 from trainfeed.dataset.layout import MANIFEST
+from trainfeed.dataset.shards import ShardManifest, prefixes_in
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import FilePath, expand_paths, listed, os_errors
+from trainfeed.paths import FilePath, expand_paths, manifest_name, os_errors
 
 __all__ = ["open_sample_file", "paths_of"]
 
@@ -80,14 +80,13 @@ def _shards_of(folder: Path) -> list[Path]:
     if is_version:
         version = Version.open(folder)
         return [path for split in version.manifest.splits for path in version.shard_paths(split)]
-    suffix = ".shards.json"
-    found = listed(folder, f"*{suffix}")
+    found = prefixes_in(folder)
     if len(found) != 1:
         raise ConfigError(
             f"expected {folder} to be a published version, or to hold one set of shards with its"
             f" manifest, got {len(found)}; name the files"
         )
-    manifest = ShardManifest.load(folder, found[0].name.removesuffix(suffix))
+    manifest = ShardManifest.load(folder, found[0])
     if problems := manifest.problems(folder):
-        raise FormatError("; ".join(problems[:3]), path=str(found[0]))
+        raise FormatError("; ".join(problems[:3]), path=str(folder / manifest_name(found[0])))
     return [folder / shard.name for shard in manifest.shards]

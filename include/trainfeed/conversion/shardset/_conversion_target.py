@@ -7,18 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainfeed import faults
-from trainfeed.conversion._conversion_options import ConvertOptions, ShardFormat
-from trainfeed.conversion.shardset._digested_shards import ShardInfo, write_shards
-from trainfeed.conversion.shardset._manifest import Encoding, ShardManifest
+from trainfeed.conversion._conversion_options import ConvertOptions
+from trainfeed.conversion.shardset._digested_shards import write_shards
 from trainfeed.conversion.shardset._publication import open_staging
-from trainfeed.conversion.shardset._shard_names import (
-    check_num_shards,
-    check_prefix,
-    shard_name,
-    shard_sizes,
-)
-from trainfeed.conversion.sorting import RunBuilder, Spill, check_seed, iter_sorted, num_samples_of
+from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
+from trainfeed.dataset.shards import Encoding, ShardFormat, ShardInfo, ShardManifest
+from trainfeed.paths import check_prefix, num_shards_of, shard_name
 from trainfeed.samples import Schema
+from trainfeed.whole_numbers import whole
 
 __all__ = ["ConversionTarget"]
 
@@ -49,16 +45,19 @@ class ConversionTarget:
     shard_format: ShardFormat
 
     def __post_init__(self) -> None:
-        check_num_shards(self.num_shards)
+        object.__setattr__(self, "num_shards", num_shards_of(self.num_shards))
+        object.__setattr__(self, "seed", whole("seed", self.seed))
         check_prefix(self.prefix)
-        check_seed(self.seed)
 
     def shards(self, num_samples: int) -> list[tuple[str, int]]:
-        """Return name and number of samples of every shard."""
-        sizes = shard_sizes(num_samples, self.num_shards)
+        """Return name and number of samples of every shard.
+
+        The first ones get one sample more where it must be.
+        """
+        each, more = divmod(num_samples, self.num_shards)
         return [
-            (shard_name(self.prefix, index, self.num_shards), size)
-            for index, size in enumerate(sizes)
+            (shard_name(self.prefix, index, self.num_shards), each + (index < more))
+            for index in range(self.num_shards)
         ]
 
     def manifest(self, shards: tuple[ShardInfo, ...]) -> ShardManifest:

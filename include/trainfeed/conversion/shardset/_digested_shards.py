@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
+from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from trainfeed import faults
-from trainfeed.conversion._conversion_options import RecordSink, ShardFormat
+from trainfeed.conversion._conversion_options import RecordSink, open_sink
 from trainfeed.conversion.sorting import SortedParts
-from trainfeed.errors import FormatError
-from trainfeed.paths import new_file
+from trainfeed.dataset.shards import ShardFormat, ShardInfo
+from trainfeed.paths import DigestedFile, TargetFile, os_errors
 from trainfeed.recordio import RecordWriter
-from trainfeed.storage.posix import map_errors
 
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
-
-__all__ = ["DigestingFile", "ShardInfo", "write_records", "write_shards"]
+__all__ = ["DigestingFile", "write_records", "write_shards"]
 
 # Records handed to a writer at once: their copy stays in the processor's cache.
 _STEP_BYTES: Final = 1 << 20
@@ -31,79 +26,17 @@ _STEP_BYTES: Final = 1 << 20
 _CACHED_BYTES: Final = 256 << 20
 
 
-class ShardInfo(NamedTuple):
-    """What a manifest says about a shard.
-
-    Attributes:
-        name: Its file name.
-        num_records: How many records it has.
-        num_bytes: Size of the file.
-        digest: XXH3-128 of the file, 32 hex digits.
-    """
-
-    name: str
-    num_records: int
-    num_bytes: int
-    digest: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it for a manifest."""
-        return {
-            "name": self.name,
-            "records": self.num_records,
-            "bytes": self.num_bytes,
-            "xxh3_128": self.digest,
-        }
-
-    @classmethod
-    def from_json(cls, value: Any) -> ShardInfo:
-        """Read what ``to_json`` gives.
-
-        Raises:
-            FormatError: ``value`` is something else.
-        """
-        try:
-            info = cls(value["name"], value["records"], value["bytes"], value["xxh3_128"])
-        except (KeyError, TypeError) as error:
-            raise FormatError(f"expected the account of a shard, got {value!r}") from error
-        texts, numbers = (info.name, info.digest), (info.num_records, info.num_bytes)
-        if not all(type(text) is str for text in texts) or not all(
-            type(number) is int and number >= 0 for number in numbers
-        ):
-            raise FormatError(f"expected the account of a shard, got {value!r}")
-        return info
-
-
-class DigestingFile(io.RawIOBase):
-    """A new file that knows the digest of what was written to it.
+class DigestingFile(DigestedFile):
+    """A new file, in a folder that gets its name later, that knows the digest of its bytes.
 
     Args:
         path: Where; the file must not exist.
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__()
         self.name = str(path)
-        self.num_bytes = 0
-        self._digest = xxhash.xxh3_128()
-        with map_errors(path):
-            self._file: BinaryIO = new_file(path, buffering=0)
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return how many bytes were written."""
-        return self.num_bytes
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        """Write what the file takes and return how much that is."""
-        view = memoryview(data).cast("B")
-        num_bytes = self._file.write(view)
-        self._digest.update(view[:num_bytes])
-        self.num_bytes += num_bytes
-        return num_bytes
+        self._raw = TargetFile(path)
+        super().__init__(cast("BinaryIO", self._raw), xxhash.xxh3_128())
 
     def seal(self, *, keep_cached: bool) -> str:
         """Sync and close the file; return the digest.
@@ -112,17 +45,17 @@ class DigestingFile(io.RawIOBase):
             keep_cached: Leave its pages in the system's cache. Else the next file uses them again,
                 where the kernel would have to look for fresh memory.
         """
-        with map_errors(self.name):
-            os.fsync(self._file.fileno())
+        with os_errors(self.name):
+            os.fsync(self._raw.fileno())
             if not keep_cached:
-                os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                os.posix_fadvise(self._raw.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         self.close()
-        return self._digest.hexdigest()
+        return self.hexdigest
 
     def close(self) -> None:
         """Close the file; safe to call twice."""
         if not self.closed:
-            self._file.close()
+            self._raw.close()
         super().close()
 
 
@@ -154,7 +87,7 @@ def write_shards(
     for name, size in shards:
         file = DigestingFile(folder / name)
         try:
-            with shard_format.open_sink(cast("BinaryIO", file)) as sink:
+            with open_sink(shard_format, cast("BinaryIO", file)) as sink:
                 left = size
                 while left:
                     rest = rest if len(rest) > 0 else next(rows)

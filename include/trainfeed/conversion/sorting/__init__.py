@@ -1,7 +1,6 @@
 """The external sort of a conversion: runs on disk in buckets of keys, read back in order."""
 
-from trainfeed.conversion.sorting._builder import RunBuilder
-from trainfeed.conversion.sorting._conversion_order import check_seed, sort_keys
+from trainfeed.conversion.sorting._builder import RunBuilder, sort_keys
 from trainfeed.conversion.sorting._key_sort import SortedParts, iter_sorted, num_samples_of
 from trainfeed.conversion.sorting._sample_spill import Spill
 
@@ -9,7 +8,6 @@ __all__ = [
     "RunBuilder",
     "SortedParts",
     "Spill",
-    "check_seed",
     "iter_sorted",
     "num_samples_of",
     "sort_keys",

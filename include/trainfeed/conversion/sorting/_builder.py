@@ -1,4 +1,9 @@
-"""Records as they come → runs on disk."""
+"""Records as they come → runs on disk, in the order of a conversion.
+
+The order is a pure function of the seed and of where a sample stood: every sample has a key, the
+hash of the seed and of its ordinal in the input; shards hold the samples by ascending key. Memory,
+blocks, workers and retries therefore change nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +15,15 @@ from numpy.typing import NDArray
 
 from trainfeed import faults
 from trainfeed.conversion._conversion_options import ConvertOptions
-from trainfeed.conversion.sorting._conversion_order import sort_keys
 from trainfeed.conversion.sorting._sample_spill import Spill
+from trainfeed.dataset.identity import Uint64s, position_hash, source_hash
 
-__all__ = ["RunBuilder"]
+__all__ = ["RunBuilder", "sort_keys"]
 
 # What a record takes besides its bytes: as an object of a list, or as a row with its key.
 _OBJECT_BYTES: Final = 64
 _ROW_BYTES: Final = 40
+_SOURCE: Final = source_hash("convert")
 
 
 class RunBuilder:
@@ -87,3 +93,13 @@ class RunBuilder:
         self._records, self._num_rows, self._weight = [], 0, 0
         if self._options.on_progress is not None:
             self._options.on_progress(self._next, 0)
+
+
+def sort_keys(seed: int, ordinals: NDArray[Any]) -> Uint64s:
+    """Return the keys of samples, uint64 of shape ``(n,)``; no two samples of a set share one.
+
+    Args:
+        seed: Any integer; taken modulo 2^64.
+        ordinals: Numbers of the samples in the input, from 0, shape ``(n,)``.
+    """
+    return position_hash(seed, _SOURCE, ordinals)

@@ -27,10 +27,9 @@ class SortedSamples:
 
     def __init__(self, loaded: LoadedBuckets) -> None:
         self._order = np.argsort(loaded.keys)
-        self._lengths = loaded.lengths
+        self._loaded = loaded
         self._payload = loaded.payload
-        same = len(loaded.lengths) > 0 and bool((loaded.lengths == loaded.lengths[0]).all())
-        self._record_bytes = int(loaded.lengths[0]) if same else 0
+        self._record_bytes = loaded.record_bytes
         self._starts: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
@@ -47,11 +46,10 @@ class SortedSamples:
             rows: NDArray[Any] = self._payload.view(f"V{self._record_bytes}").take(chosen)
             return rows
         if self._starts is None:
-            ends = np.cumsum(self._lengths, dtype=np.int64)
-            self._starts = ends - self._lengths
+            self._starts = self._loaded.starts
         view = self._payload.data
         starts = self._starts[chosen].tolist()
-        lengths = self._lengths[chosen].tolist()
+        lengths = self._loaded.lengths[chosen].tolist()
         return [bytes(view[at : at + length]) for at, length in zip(starts, lengths, strict=True)]
 
 
@@ -117,7 +115,7 @@ class _SortMemory:
         keys, lengths, payload = self._whole
         if len(keys) < num_samples or len(payload) < payload_bytes:
             most = max(len(keys), num_samples), max(len(payload), payload_bytes)
-            # The old one goes first, lest both are there.
+            # The old one goes first: there is no room for both.
             del keys, lengths, payload
             self._whole = _allocate(0, 0)
             self._whole = _allocate(*most)
@@ -153,7 +151,16 @@ def _load(
     low = part.first << KEY_SHIFT
     for i in range(part.num_loads):
         bounds = [low + (i + j) * (1 << KEY_SHIFT) // part.num_loads for j in (0, 1)]
-        yield _load_between(spills, part, bounds[0], bounds[1] - 1)
+        loaded = _load_between(spills, part, bounds[0], bounds[1] - 1)
+        if consume and i == part.num_loads - 1:
+            _discard(spills, part)
+        yield loaded
+
+
+def _discard(spills: Sequence[Spill], part: _KeyRange) -> None:
+    for spill in spills:
+        for each in spill.slices(part.first, part.last):
+            spill.discard(each)
 
 
 def _load_whole(
@@ -191,7 +198,7 @@ def _load_between(spills: Sequence[Spill], part: _KeyRange, low: int, high: int)
 def _between(loaded: LoadedBuckets, low: int, high: int) -> LoadedBuckets:
     start = int(np.searchsorted(loaded.keys, np.uint64(low), side="left"))
     stop = int(np.searchsorted(loaded.keys, np.uint64(high), side="right"))
-    starts = np.append(0, np.cumsum(loaded.lengths, dtype=np.int64))
+    starts = loaded.starts
     payload = loaded.payload[starts[start] : starts[stop]]
     return LoadedBuckets(
         loaded.keys[start:stop].copy(), loaded.lengths[start:stop].copy(), payload.copy()

@@ -93,6 +93,16 @@ class Slice(NamedTuple):
     payload_start: int
     payload_stop: int
 
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """Where its keys, its lengths if it has any, and its payload start; and their bytes."""
+        run, num_rows = self.run, self.stop - self.start
+        pieces = [(run.keys_at + 8 * self.start, 8 * num_rows)]
+        if run.record_bytes is None:
+            pieces.append((run.lengths_at + 4 * self.start, 4 * num_rows))
+        num_bytes = self.payload_stop - self.payload_start
+        return [*pieces, (run.payload_at + self.payload_start, num_bytes)]
+
 
 class LoadedBuckets(NamedTuple):
     """Samples of some buckets, in no order.
@@ -106,6 +116,16 @@ class LoadedBuckets(NamedTuple):
     keys: Uint64s
     lengths: NDArray[np.uint32]
     payload: NDArray[np.uint8]
+
+    @property
+    def record_bytes(self) -> int | None:
+        """Bytes of every record; None where they differ or there are none."""
+        return _common_length(self.lengths)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each record starts in the payload, and where the last one ends, shape (n + 1,)."""
+        return _starts(self.lengths)
 
 
 class SortedRun:
@@ -129,12 +149,12 @@ class SortedRun:
         self._records = records
         self.keys = keys[self._order]
         lengths = self._sorted_lengths()
-        record_bytes = _common_length(records, lengths)
+        record_bytes = _record_bytes(records, lengths)
         self.lengths = lengths if record_bytes is None else None
         bounds = np.arange(1, NUM_BUCKETS, dtype=np.uint64) << np.uint64(KEY_SHIFT)
         self.ends = np.append(np.searchsorted(self.keys, bounds), len(keys)).astype(np.int64)
         if self.lengths is not None:
-            self.payload_ends = np.append(0, np.cumsum(self.lengths, dtype=np.int64))[self.ends]
+            self.payload_ends = _starts(self.lengths)[self.ends]
         else:
             self.payload_ends = self.ends * (record_bytes or 0)
         payload_bytes = int(self.payload_ends[-1])
@@ -239,9 +259,18 @@ def _digest(keys: Uint64s, lengths: NDArray[np.uint32] | None, payload: NDArray[
     return state.intdigest()
 
 
-def _common_length(records: Records, lengths: NDArray[np.uint32] | None) -> int | None:
+def _record_bytes(records: Records, lengths: NDArray[np.uint32] | None) -> int | None:
     if isinstance(records, np.ndarray):
         return int(records.itemsize)
     if lengths is None or not len(lengths):
         return 0
-    return int(lengths[0]) if bool((lengths == lengths[0]).all()) else None
+    return _common_length(lengths)
+
+
+def _common_length(lengths: NDArray[np.uint32]) -> int | None:
+    same = len(lengths) > 0 and bool((lengths == lengths[0]).all())
+    return int(lengths[0]) if same else None
+
+
+def _starts(lengths: NDArray[np.uint32]) -> NDArray[np.int64]:
+    return np.append(0, np.cumsum(lengths, dtype=np.int64))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.conversion.sorting._holes import punch_hole
 from trainfeed.conversion.sorting._run_layout import (
     FIXED_BYTES,
     HEAD_BYTES,
@@ -33,6 +34,9 @@ __all__ = ["Spill"]
 
 # Written at once: large enough for the disk, small against the memory of a run.
 _WRITE_BYTES: Final = 4 << 20
+# Of fallocate: free a range, and leave the file as long as it is.
+_KEEP_SIZE: Final = 1
+_PUNCH_HOLE: Final = 2
 
 
 class Spill:
@@ -63,12 +67,6 @@ class Spill:
         with map_errors(folder):
             file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 (closed by close)
         return cls(file, f"a nameless file in {folder}")
-
-    @classmethod
-    def create(cls, path: Path) -> Self:
-        """Make an empty file; the name must be free."""
-        with map_errors(path):
-            return cls(path.open("x+b", buffering=0), str(path))
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -106,11 +104,6 @@ class Spill:
         self._write(run.offset_bytes, np.frombuffer(head, np.uint8))
         self._account(run, block.ends, block.payload_ends)
 
-    def sync(self) -> None:
-        """Return when all runs are on disk."""
-        with map_errors(self._path):
-            os.fsync(self._fd)
-
     def slices(self, first: int, last: int) -> list[Slice]:
         """Return where the buckets ``[first, last)`` are in the runs that have samples of them."""
         found = []
@@ -143,11 +136,11 @@ class Spill:
             raise
 
     def discard(self, part: Slice) -> None:
-        """Free what the payload of a slice takes; it must not be loaded again."""
-        if self._can_discard:
-            size = part.payload_stop - part.payload_start
-            start = part.run.payload_at + part.payload_start
-            self._can_discard = punch_hole(self._fd, start, size)
+        """Free what the samples of a slice take; it must not be loaded again."""
+        for start_bytes, num_bytes in part.pieces:
+            # Records may all be empty, which says nothing about the file system.
+            if self._can_discard and num_bytes:
+                self._can_discard = _punch_hole(self._fd, start_bytes, num_bytes)
 
     def close(self) -> None:
         """Close the file; safe to call twice."""
@@ -231,3 +224,29 @@ class Spill:
 def _bytes_of(array: NDArray[Any]) -> memoryview:
     # A cast of an empty view is refused.
     return array.view(np.uint8).data if array.size else memoryview(b"")
+
+
+def _punch_hole(descriptor: int, start_bytes: int, num_bytes: int) -> bool:
+    """Free a range of an open file, which reads as zeros from then on.
+
+    Memory and disk that it took are free at once, and what was not yet written to disk never is.
+
+    Returns:
+        Whether the file system has done it. Where it cannot, nothing has changed.
+    """
+    fallocate = _fallocate()
+    if fallocate is None or num_bytes <= 0:
+        return False
+    return bool(fallocate(descriptor, _KEEP_SIZE | _PUNCH_HOLE, start_bytes, num_bytes) == 0)
+
+
+@cache
+def _fallocate() -> Any:
+    try:
+        function = ctypes.CDLL(None).fallocate64
+    except (AttributeError, OSError):
+        # A C library without large files has 64-bit offsets anyhow, or no such function at all.
+        return None
+    function.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    function.restype = ctypes.c_int
+    return function

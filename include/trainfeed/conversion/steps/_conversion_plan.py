@@ -8,19 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trainfeed.conversion._conversion_options import (
-    AnyCodec,
-    ConvertOptions,
-    FileFormat,
-    ShardFormat,
-)
+from trainfeed.conversion._conversion_options import AnyCodec, ConvertOptions
 from trainfeed.conversion._convert_files import FileInputs, open_inputs
 from trainfeed.conversion._foreign_input import read_small
 from trainfeed.conversion.formats import ColumnOptions, CsvOptions
 from trainfeed.conversion.samplefiles import SourceOptions
-from trainfeed.conversion.shardset import ConversionTarget, Encoding
+from trainfeed.conversion.shardset import ConversionTarget
 from trainfeed.conversion.steps._roots import Roots
 from trainfeed.dataset import canonical
+from trainfeed.dataset.shards import Encoding, FileFormat, ShardFormat
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import make_folders
 from trainfeed.samples import Schema
@@ -143,7 +139,7 @@ class ConversionPlan:
             request.seed,
             inputs.encoding,
             inputs.schema,
-            ShardFormat.of(request.codec, options),
+            options.shard_format(request.codec),
         )
         units = max(1, min(max_units, max(len(inputs.files), request.shards)))
         plan = cls(folder, target, _planned(inputs), units, not output.exists(), request.source)

@@ -8,7 +8,7 @@ byte.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,19 +18,14 @@ from trainfeed.conversion._conversion_options import ConvertOptions
 from trainfeed.conversion._convert_files import add_file
 from trainfeed.conversion._foreign_input import read_small
 from trainfeed.conversion.samplefiles import open_sample_file
-from trainfeed.conversion.shardset import (
-    ShardInfo,
-    ShardManifest,
-    Staging,
-    finish_publication,
-    write_shards,
-)
+from trainfeed.conversion.shardset import Staging, finish_publication, write_shards
 from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
 from trainfeed.conversion.steps._conversion_plan import ConversionPlan, ConversionRequest
 from trainfeed.conversion.steps._roots import Roots
 from trainfeed.dataset import canonical
+from trainfeed.dataset.shards import ShardInfo, ShardManifest
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import listed, make_folders, unfinished_name
+from trainfeed.paths import UnfinishedFile, listed, make_folders
 from trainfeed.storage import Location
 from trainfeed.storage.posix import (
     create_exclusive,
@@ -94,27 +89,19 @@ def scatter_files(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
         return {"verdict": "idle", **report}
     if path.exists():
         return {"verdict": "adopted", **report}
-    partial = path.with_name(unfinished_name(path.name))
-    try:
-        with _attempt(plan, f"scatter-{unit}"), Spill.create(partial) as spill:
+    with UnfinishedFile(path) as new:
+        with _attempt(plan, f"scatter-{unit}"):
+            spill = Spill(new.file, str(path))
             runs = RunBuilder(spill, plan.target.seed, files[0].start, _OPTIONS)
             for file in files:
-                add_file(
-                    runs,
-                    open_sample_file(file.require_unchanged(), plan.source),
-                    plan.target,
-                )
+                sample_file = open_sample_file(file.require_unchanged(), plan.source)
+                add_file(runs, sample_file, plan.target)
                 file.require_unchanged()
             runs.flush()
             _require_count(num_samples_of([spill]), num_samples, files[0].path)
-            spill.sync()
+            new.sync()
         faults.point("convert.before_spill")
-        with map_errors(path):
-            partial.replace(path)
-        sync_dir(plan.folder)
-    finally:
-        with suppress(OSError):
-            partial.unlink()
+        new.replace()
     return {"verdict": "built", **report}
 
 

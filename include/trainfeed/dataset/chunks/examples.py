@@ -27,14 +27,13 @@ from trainfeed.recordio import (
     decode_payload,
     read_chunk,
 )
-from trainfeed.samples import Schema, TypedCodec
+from trainfeed.samples import Schema, TypedCodec, frame_records, rows_or_none
 from trainfeed.tfrecord import ExampleCodec, TFRecordWriter, iter_records
 
 __all__ = ["ExampleRunDecoder", "ExampleRunWriter"]
 
 # As RecordWriter has it, so that runs hold the records of its chunks.
 _QUANTUM_RECORDS: Final = 256
-_LENGTH: Final = np.dtype("<u4")
 
 
 class ExampleRunWriter:
@@ -211,28 +210,11 @@ class ExampleRunDecoder:
 
     def _typed_framing(self, columns: Mapping[str, NDArray[Any]]) -> memoryview:
         if not self._schema.is_fixed:
-            encode = self._typed.encode
-            parts: list[bytes] = []
-            for sample in _samples(columns):
-                record = encode(sample)
-                parts += (len(record).to_bytes(_LENGTH.itemsize, "little"), record)
-            return memoryview(b"".join(parts))
-        records = self._typed.encode_columns(columns)
-        framed = np.empty(len(records), [("length", _LENGTH), ("record", records.dtype)])
-        framed["length"], framed["record"] = records.itemsize, records
-        return framed.view(np.uint8).data
+            return frame_records([self._typed.encode(sample) for sample in _samples(columns)])
+        return frame_records(self._typed.encode_columns(columns))
 
 
 def _samples(columns: Mapping[str, NDArray[Any]]) -> Iterator[dict[str, Any]]:
     """Yield the samples of columns, None where a field is absent."""
-    values = [_values(column) for column in columns.values()]
-    for sample in zip(*values, strict=True):
+    for sample in zip(*map(rows_or_none, columns.values()), strict=True):
         yield dict(zip(columns, sample, strict=True))
-
-
-def _values(column: NDArray[Any]) -> list[Any]:
-    if not isinstance(column, np.ma.MaskedArray):
-        return list(column)
-    # Rows are masked whole, so the first value tells.
-    absent = np.ma.getmaskarray(column).reshape(len(column), -1)[:, 0]
-    return [None if a else value for a, value in zip(absent.tolist(), column.data, strict=True)]

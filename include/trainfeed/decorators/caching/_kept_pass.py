@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 from trainfeed.decorators._start import Start
 from trainfeed.decorators.caching._store import SpillFile, Store, StoreLimits
 from trainfeed.errors import ReaderEndedError, StorageError
-from trainfeed.processes import new_lock
 from trainfeed.readers import Block, leave_out, leave_out_rows, open_reader
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["Kept"]
 

@@ -7,11 +7,12 @@ from trainfeed.loader.columns._lent_memory import (
     LentMemory,
     LentPool,
     Memory,
+    ThreadMemory,
     carve,
     lend,
 )
 from trainfeed.loader.columns._ragged import Ragged
-from trainfeed.loader.columns._scatter import FieldPlace, SampleLayout, Scattered, addresses_in
+from trainfeed.loader.columns._scatter import SampleLayout, Scattered, addresses_in
 from trainfeed.loader.columns._targets import Targets, joined, targets_for
 
 __all__ = [
@@ -19,7 +20,6 @@ __all__ = [
     "Column",
     "Columns",
     "Dense",
-    "FieldPlace",
     "FreshMemory",
     "LentMemory",
     "LentPool",
@@ -29,6 +29,7 @@ __all__ = [
     "SampleLayout",
     "Scattered",
     "Targets",
+    "ThreadMemory",
     "addresses_in",
     "carve",
     "count_rows",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import SampleShapeError
 from trainfeed.loader.columns._lent_memory import ALIGNMENT_BYTES, Memory
+from trainfeed.samples import masked_rows
 
 __all__ = [
     "Column",
@@ -20,7 +21,6 @@ __all__ = [
     "Rows",
     "Values",
     "count_rows",
-    "masked",
 ]
 
 Rows: TypeAlias = slice | NDArray[np.int64]
@@ -82,7 +82,7 @@ class Dense:
     def array(self, start: int, stop: int) -> Values:
         """Return what users get of some samples: views, masked where the field is absent."""
         values = self.values[start:stop]
-        return values if self.absent is None else masked(values, self.absent[start:stop])
+        return values if self.absent is None else masked_rows(values, self.absent[start:stop])
 
     def num_bytes(self, start: int, stop: int) -> int:
         """Return how many bytes the values of some samples have."""
@@ -141,12 +141,6 @@ class DenseTarget:
 def count_rows(rows: Rows, num_samples: int) -> int:
     """Return how many of ``num_samples`` samples ``rows`` choose."""
     return len(range(*rows.indices(num_samples))) if isinstance(rows, slice) else len(rows)
-
-
-def masked(values: Values, absent: NDArray[np.bool_]) -> Values:
-    """Return values as a masked array; ``absent``, shape ``(n,)``, says which samples are."""
-    mask = absent.reshape(-1, *(1 for _ in values.shape[1:]))
-    return np.ma.MaskedArray(values, np.broadcast_to(mask, values.shape))
 
 
 def _object_bytes(values: Values) -> int:

@@ -9,6 +9,7 @@ more than decoding, is taken only while much is held.
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -17,11 +18,24 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["ALIGNMENT_BYTES", "FreshMemory", "LentMemory", "LentPool", "Memory", "carve", "lend"]
+from trainfeed.recordio import ReusedMemory
+
+__all__ = [
+    "ALIGNMENT_BYTES",
+    "FreshMemory",
+    "LentMemory",
+    "LentPool",
+    "Memory",
+    "ThreadMemory",
+    "carve",
+    "lend",
+]
 
 # An array that starts anywhere works, but slower: vector loads want a cache line.
 ALIGNMENT_BYTES: Final = 64
 _PAGE_BYTES: Final = 4096
+# As many as there are windows open at once, and some that are loaded ahead.
+_MAX_FREE: Final = 64
 
 
 class Memory(Protocol):
@@ -77,7 +91,7 @@ class LentPool:
         max_free: How many unused buffers are kept.
     """
 
-    def __init__(self, max_free: int) -> None:
+    def __init__(self, max_free: int = _MAX_FREE) -> None:
         self._free: deque[NDArray[np.uint8]] = deque(maxlen=max_free)
         self._largest = 0
 
@@ -99,6 +113,10 @@ class LentPool:
         room = np.empty(self._largest + _PAGE_BYTES, np.uint8)
         skip = -room.__array_interface__["data"][0] % _PAGE_BYTES
         return room[skip:]
+
+
+class ThreadMemory(ReusedMemory, threading.local):
+    """Memory of each thread for what is read and not kept; see ``ReusedMemory``."""
 
 
 class LentMemory:

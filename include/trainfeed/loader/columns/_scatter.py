@@ -7,7 +7,6 @@ field, from whatever buffers and mapped files they are in, and copied once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -23,34 +22,11 @@ from trainfeed.loader.columns._field_columns import (
     Values,
 )
 from trainfeed.loader.columns._lent_memory import ALIGNMENT_BYTES, Memory
+from trainfeed.samples import FieldPlace
 
-__all__ = ["FieldPlace", "SampleLayout", "Scattered", "addresses_in"]
-
+__all__ = ["SampleLayout", "Scattered", "addresses_in"]
 
 _PIECE_BYTES: Final = 128 << 10
-
-
-class FieldPlace(NamedTuple):
-    """Where a field is in a sample.
-
-    Attributes:
-        name: The field.
-        offset_bytes: Where it starts in the sample.
-        dtype: Type of its values.
-        item_shape: Their shape.
-        bit: Number of its presence bit; None when it is always there.
-    """
-
-    name: str
-    offset_bytes: int
-    dtype: np.dtype[Any]
-    item_shape: tuple[int, ...]
-    bit: int | None
-
-    @property
-    def num_bytes(self) -> int:
-        """What the field takes in a sample."""
-        return math.prod(self.item_shape) * self.dtype.itemsize
 
 
 class SampleLayout(NamedTuple):

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from trainfeed.decorators.workers import new_lock
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["MappedShards", "file_system_type", "is_network", "object_bytes"]
 

@@ -21,7 +21,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import (
     NotFoundError,
     StorageError,
@@ -31,6 +30,7 @@ from trainfeed.errors import (
 from trainfeed.loader.files._mapping import MappedShards, is_network, object_bytes
 from trainfeed.paths import SetWatch, kind_of_errno, plain_fd
 from trainfeed.storage.posix import map_errors
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["DEFAULT_READ_DEADLINE_S", "ShardFiles"]
 

@@ -164,10 +164,6 @@ class EpochOrder:
         """Return how many samples a lane has."""
         return self.lane_start(lane + 1) - self.lane_start(lane)
 
-    def num_windows(self, lane: int) -> int:
-        """Return in how many windows a lane is cut."""
-        return len(self._window_cuts(lane)) - 1
-
     def window_of(self, lane: int, index: int) -> int:
         """Return the number of the window that yields sample ``index`` of a lane."""
         cuts = self._window_cuts(lane)

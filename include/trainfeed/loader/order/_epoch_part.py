@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from trainfeed.errors import ConfigError
 from trainfeed.loader.order._epoch_order import EpochOrder
 from trainfeed.loader.order._task import Task
+from trainfeed.whole_numbers import rank_of
 
 __all__ = ["BatchCut", "EpochPart", "RankShare", "Tail"]
 
@@ -56,11 +57,7 @@ class RankShare:
     world_size: int
 
     def __post_init__(self) -> None:
-        if self.world_size < 1 or not 0 <= self.rank < self.world_size:
-            raise ConfigError(
-                f"expected a rank from 0 to world_size - 1, got rank {self.rank} of"
-                f" {self.world_size}"
-            )
+        rank_of(self.rank, self.world_size)
 
     def positions(self, start: int, stop: int) -> NDArray[np.int64]:
         """Return its positions in ``[start, stop)``, ascending."""

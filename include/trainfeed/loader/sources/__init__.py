@@ -1,12 +1,19 @@
 """What a loader reads from: shards, record files, TFRecord files, Python objects."""
 
-from trainfeed.loader.sources._chunks import Verify
-from trainfeed.loader.sources._map_source import MapSource, content_of, stack
-from trainfeed.loader.sources._published import published_source
-from trainfeed.loader.sources._record_files import RecordFiles
-from trainfeed.loader.sources._skips import MISSING
-from trainfeed.loader.sources._source import Loaded, Source
-from trainfeed.loader.sources._tfrecord_files import TFRecordFiles
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.loader.sources._known_chunks import Verify
+    from trainfeed.loader.sources._map_source import MapSource, content_of, stack
+    from trainfeed.loader.sources._published import published_source
+    from trainfeed.loader.sources._record_files import RecordFiles
+    from trainfeed.loader.sources._skips import MISSING
+    from trainfeed.loader.sources._source import Loaded, Source
+    from trainfeed.loader.sources._tfrecord_files import TFRecordFiles
 
 __all__ = [
     "MISSING",
@@ -20,3 +27,19 @@ __all__ = [
     "published_source",
     "stack",
 ]
+
+# Worker processes import this package and need little of it.
+_HOMES: Final = {
+    "Loaded": "._source",
+    "MISSING": "._skips",
+    "MapSource": "._map_source",
+    "RecordFiles": "._record_files",
+    "Source": "._source",
+    "TFRecordFiles": "._tfrecord_files",
+    "Verify": "._known_chunks",
+    "content_of": "._map_source",
+    "published_source": "._published",
+    "stack": "._map_source",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -13,26 +11,15 @@ from numpy.typing import NDArray
 
 from trainfeed.dataset.chunks import Chunk, ChunkDecoder
 from trainfeed.errors import FormatError
-from trainfeed.loader.columns import LentPool
+from trainfeed.loader.columns import LentPool, ThreadMemory
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.order import Span
-from trainfeed.loader.sources._chunk_table import ChunkTable
-from trainfeed.loader.sources._kept_chunks import KeptChunks
+from trainfeed.loader.sources._known_chunks import ChunkTable, KeptChunks, Verified, Verify
 from trainfeed.recordio import Codec
 
-__all__ = ["SampleChunks", "ShardAccess", "Verify"]
+__all__ = ["SampleChunks", "ShardAccess"]
 
-# As many as there are windows open at once, and some that are loaded ahead.
-_MAX_FREE_BUFFERS: Final = 64
 _MAX_INFOS: Final = 4096
-
-
-class Verify(StrEnum):
-    """When checksums are compared: always, the first time that a process reads a chunk, never."""
-
-    ALWAYS = "always"
-    FIRST = "first"
-    NEVER = "never"
 
 
 class ShardAccess(NamedTuple):
@@ -47,18 +34,6 @@ class ShardAccess(NamedTuple):
     verify: Verify = Verify.FIRST
     mapped: bool = False
     max_skipped: int = 0
-
-
-class _Scratch(threading.local):
-    """Memory that a thread uses again for every chunk, and nobody else sees."""
-
-    def __init__(self) -> None:
-        self._stored = np.empty(0, np.uint8)
-
-    def stored(self, num_bytes: int) -> memoryview:
-        if self._stored.nbytes < num_bytes:
-            self._stored = np.empty(num_bytes + num_bytes // 8, np.uint8)
-        return self._stored[:num_bytes].data
 
 
 class SampleChunks:
@@ -79,9 +54,9 @@ class SampleChunks:
     ) -> None:
         self._files, self._table, self._access = files, table, access
         self._decoder = decoder
-        self._verified = np.zeros(len(table.shard), bool)
-        self._scratch = _Scratch()
-        self._pool = LentPool(_MAX_FREE_BUFFERS)
+        self._verified = Verified(access.verify, len(table.shard))
+        self._scratch = ThreadMemory()
+        self._pool = LentPool()
         self._kept = KeptChunks()
         self.info: Callable[[int], Chunk] = lru_cache(maxsize=_MAX_INFOS)(table.info)
 
@@ -92,13 +67,7 @@ class SampleChunks:
     @property
     def always_verifies(self) -> bool:
         """Whether nothing that was found in a chunk holds for the next time."""
-        return self._access.verify is Verify.ALWAYS
-
-    def is_unverified(self, chunk: int) -> bool:
-        """Return whether checksum and content of a chunk must be looked at."""
-        if self._access.verify is Verify.FIRST:
-            return not self._verified[chunk]
-        return self._access.verify is Verify.ALWAYS
+        return self._verified.always
 
     def located(self, error: FormatError, chunk: int, info: Chunk) -> FormatError:
         """Return an error with the place of the chunk that it is about."""
@@ -120,7 +89,7 @@ class SampleChunks:
         stored = self._files.view(shard, info.offset_bytes, head_bytes + info.stored_bytes)
         framing = stored[head_bytes:]
         # What is mapped never changes.
-        if self._access.verify is Verify.ALWAYS or not self._verified[chunk]:
+        if self._verified.is_new(chunk):
             self._decode(chunk, info, (stored[:head_bytes], framing, framing), check)
         return np.frombuffer(framing, np.uint8)
 
@@ -149,7 +118,7 @@ class SampleChunks:
             self._files.read(shard, info.offset_bytes, [head, out.data])
             self._decode(chunk, info, (head, out.data, out.data), check)
         else:
-            stored = self._scratch.stored(head_bytes + info.stored_bytes)
+            stored = self._scratch.of(head_bytes + info.stored_bytes)
             self._files.read(shard, info.offset_bytes, [stored])
             parts = stored[:head_bytes], stored[head_bytes:], out.data
             self._decode(chunk, info, parts, check)
@@ -167,7 +136,7 @@ class SampleChunks:
             return
         start = span.start * (out.nbytes // (span.stop - span.start))
         kept = self._kept.find(span)
-        if kept is None and info.codec is Codec.NONE and not self.is_unverified(span.chunk):
+        if kept is None and info.codec is Codec.NONE and not self._verified.is_due(span.chunk):
             first_bytes = info.offset_bytes + info.head_bytes + start
             self._files.read(int(self._table.shard[span.chunk]), first_bytes, [out.data])
             return
@@ -203,12 +172,12 @@ class SampleChunks:
         check: Callable[[NDArray[np.uint8]], None],
     ) -> None:
         """Decode head and payload of a chunk to the framing, which are the parts."""
-        first = self.is_unverified(chunk)
+        is_due = self._verified.is_due(chunk)
         head, payload, framing = parts
         try:
-            self._decoder.decode(info, head, payload, framing, verify=first)
-            if first:
+            self._decoder.decode(info, head, payload, framing, verify=is_due)
+            if is_due:
                 check(np.frombuffer(framing, np.uint8))
         except FormatError as error:
             raise self.located(error, chunk, info) from None
-        self._verified[chunk] = True
+        self._verified.add(chunk)

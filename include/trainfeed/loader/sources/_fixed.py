@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from trainfeed.loader.columns import (
     Memory,
     Rows,
     Scattered,
+    ThreadMemory,
     addresses_in,
     count_rows,
 )
@@ -29,18 +29,6 @@ from trainfeed.loader.sources._source import Loaded, count_spans, rows_before, t
 from trainfeed.samples import Schema
 
 __all__ = ["FixedSamples"]
-
-
-class _RowScratch(threading.local):
-    """Memory for a window that is gathered from; a thread uses it again and again."""
-
-    def __init__(self) -> None:
-        self._framing = np.empty(0, np.uint8)
-
-    def framing(self, num_bytes: int) -> NDArray[np.uint8]:
-        if self._framing.nbytes < num_bytes:
-            self._framing = np.empty(num_bytes + num_bytes // 8, np.uint8)
-        return self._framing[:num_bytes]
 
 
 class _Read(NamedTuple):
@@ -74,7 +62,7 @@ class FixedSamples:
         self._chunks = chunks
         self._skipped = skipped
         self._decoder = RowDecoder(schema)
-        self._scratch = _RowScratch()
+        self._scratch = ThreadMemory()
 
     def output_bytes(self, window_bytes: int) -> int:
         """Return how much memory ``load`` needs for so many bytes of chunks."""
@@ -108,7 +96,8 @@ class FixedSamples:
     def _gathered(self, spans: Sequence[Span], rows: Rows, memory: Memory) -> Loaded:
         """Return any samples as arrays of their own."""
         num_samples = count_spans(spans)
-        framing = self._scratch.framing(num_samples * self._decoder.stride_bytes)
+        scratch = self._scratch.of(num_samples * self._decoder.stride_bytes)
+        framing = np.frombuffer(scratch, np.uint8)
         read = self._read(spans, framing)
         if read.error is not None:
             rows = rows_before(rows, read.num_samples, read.error)
@@ -169,11 +158,8 @@ class FixedSamples:
 
     def _info(self, span: Span) -> Chunk:
         info = self._chunks.info(span.chunk)
-        stride = self._decoder.stride_bytes
-        if info.raw_bytes != info.num_records * stride:
-            error = FormatError(
-                f"expected {info.num_records} records of {stride - 4} bytes each, got"
-                f" {info.raw_bytes} bytes with the lengths"
-            )
-            raise self._chunks.located(error, span.chunk, info)
+        try:
+            self._decoder.require_size(info.num_records, info.raw_bytes)
+        except FormatError as error:
+            raise self._chunks.located(error, span.chunk, info) from None
         return info

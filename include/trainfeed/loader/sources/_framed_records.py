@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.errors import FormatError
 from trainfeed.loader.columns import Columns, Dense, Ragged, Rows
-from trainfeed.loader.sources._rows import check_booleans, check_presence
-from trainfeed.recordio import record_bounds
-from trainfeed.samples import Field, Schema
+from trainfeed.samples import Field, RecordLayout, Schema
 
 __all__ = [
     "RECORD",
@@ -22,16 +18,12 @@ __all__ = [
     "PlainRecords",
     "RecordParser",
     "TypedRecords",
-    "record_places",
 ]
 
 # The only field of records that have no schema.
 RECORD: Final = "record"
 
 _Item = TypeVar("_Item", bound=np.generic)
-
-_LENGTH_BYTES: Final = 4
-_PRESENCE: Final = "_presence"
 
 
 class FoundRecords(NamedTuple):
@@ -94,16 +86,6 @@ class RecordParser(Protocol):
         """Return ``rows`` of the records of all parts, counted from the first part's first."""
 
 
-def record_places(framing: memoryview, num_records: int) -> NDArray[np.int64]:
-    """Return start and end of the records of a framing, shape ``(num_records, 2)``.
-
-    Raises:
-        FormatError: ``num_records`` records do not end exactly where the framing ends.
-    """
-    bounds = np.frombuffer(record_bounds(framing, num_records), np.int64)
-    return np.stack([bounds[:-1] + _LENGTH_BYTES, bounds[1:]], axis=1)
-
-
 class PlainRecords:
     """Records without a schema: one field, their bytes; see ``RecordParser``."""
 
@@ -124,101 +106,35 @@ class TypedRecords:
     """Records of a schema in which the size of some fields varies."""
 
     def __init__(self, schema: Schema) -> None:
-        self._schema = schema
         self._names = schema.names
-        self._fixed = tuple(field for field in schema if field.is_fixed)
-        self._fixed_names = tuple(field.name for field in self._fixed)
-        self._variable = tuple(field for field in schema if not field.is_fixed)
-        self._kinds = {field.name: _kind_of(field) for field in self._variable}
-        self._optional = {field.name: i for i, field in enumerate(schema.optional)}
-        self._head = np.dtype(
-            [("fixed", schema.fixed_dtype), ("counts", "<u4", (len(self._variable),))]
-        )
-        self._item_bytes = np.array(
-            [math.prod(f.item_shape) * f.values_dtype.itemsize for f in self._variable], np.int64
-        )
+        self._layout = RecordLayout(schema)
+        self._kinds = [_kind_of(field) for field in self._layout.variable]
 
     def parse(self, buffer: memoryview, places: NDArray[np.int64]) -> FoundRecords:
         """Find the fields of the records of a buffer; see ``RecordParser``."""
-        heads = self._heads(buffer, places)
-        ends = self._ends(places, heads["counts"], len(buffer))
-        check_booleans(self._fixed, heads["fixed"])
-        for i, field in enumerate(self._variable):
-            if field.dtype == "bool":
-                _check_runs_of_booleans(field, buffer, ends[:, i : i + 2])
-        check_presence(self._schema.optional, heads["fixed"])
+        heads, ends = self._layout.find(buffer, places)
         # As plain bytes, which are joined and picked faster than fields.
-        return FoundRecords(heads.view(f"V{self._head.itemsize}"), ends)
+        return FoundRecords(heads.view(f"V{heads.itemsize}"), ends)
 
     def blank(self, num_records: int) -> FoundRecords:
         """Return what stands for records that are missing."""
-        heads = np.zeros(num_records, self._head).view(f"V{self._head.itemsize}")
-        return FoundRecords(heads, np.zeros((num_records, len(self._variable) + 1), np.int64))
+        heads = np.zeros(num_records, f"V{self._layout.head.itemsize}")
+        return FoundRecords(heads, np.zeros((num_records, len(self._kinds) + 1), np.int64))
 
     def columns(self, parts: Sequence[FramedRecords], rows: Rows) -> Columns:
         """Return the fields of the schema, in its order."""
         heads = _picked(np.concatenate([part.found.heads for part in parts]), rows)
-        records = heads.view(self._head)["fixed"]
+        fixed = heads.view(self._layout.head)["fixed"]
         places = _picked(_places(parts), rows)
-        absent = self._absent(records)
+        absent = self._layout.presence.absent(fixed)
         found: Columns = {
-            name: Dense(np.ascontiguousarray(records[name]), absent.get(name))
-            for name in self._fixed_names
+            field.name: Dense(np.ascontiguousarray(fixed[field.name]), absent.get(field.name))
+            for field in self._layout.fixed
         }
-        for i, (name, kind) in enumerate(self._kinds.items()):
+        for i, (field, kind) in enumerate(zip(self._layout.variable, self._kinds, strict=True)):
             own = places if len(self._kinds) == 1 else places[:, [0, i + 1, i + 2]]
-            missing = absent.get(name)
-            if missing is not None and (own[missing, 1] != own[missing, 2]).any():
-                raise FormatError(f"field {name!r} is absent and holds values")
-            found[name] = _runs(parts, own, kind, missing)
+            found[field.name] = _runs(parts, own, kind, absent.get(field.name))
         return {name: found[name] for name in self._names}
-
-    def _heads(self, buffer: memoryview, places: NDArray[np.int64]) -> NDArray[np.void]:
-        """Return the fixed part and the counts of every record, shape ``(n,)``."""
-        size = self._head.itemsize
-        lengths = places[:, 1] - places[:, 0]
-        if not len(lengths):
-            return np.empty(0, self._head)
-        if lengths.min() < size:
-            raise FormatError(f"expected records of at least {size} bytes, got {lengths.min()}")
-        data = np.frombuffer(buffer, np.uint8)
-        windows = np.lib.stride_tricks.as_strided(data, (len(data) - size + 1, size), (1, 1))
-        return np.ascontiguousarray(windows[places[:, 0]]).view(self._head)[:, 0]
-
-    def _ends(
-        self, places: NDArray[np.int64], counts: NDArray[np.uint32], buffer_bytes: int
-    ) -> NDArray[np.int64]:
-        """Return where the variable fields start, and where the last ends, shape (n, v + 1)."""
-        # Beyond the buffer in any case; the sums below then stay far from 64 bits.
-        if (too_many := counts > buffer_bytes // self._item_bytes).any():
-            raise FormatError(
-                f"record {int(too_many.any(axis=1).argmax())} of the chunk announces more values"
-                " than the chunk can hold"
-            )
-        ends = np.empty((len(counts), len(self._variable) + 1), np.int64)
-        ends[:, 0] = places[:, 0] + self._head.itemsize
-        np.cumsum(counts.astype(np.int64) * self._item_bytes, axis=1, out=ends[:, 1:])
-        ends[:, 1:] += ends[:, :1]
-        if (wrong := ends[:, -1] != places[:, 1]).any():
-            raise FormatError(f"record {int(wrong.argmax())} of the chunk contradicts its counts")
-        return ends
-
-    def _absent(self, records: NDArray[np.void]) -> dict[str, NDArray[np.bool_]]:
-        if not self._optional:
-            return {}
-        bits = np.unpackbits(records[_PRESENCE], axis=1, bitorder="little")
-        return {name: bits[:, i] == 0 for name, i in self._optional.items()}
-
-
-def _check_runs_of_booleans(field: Field, buffer: memoryview, runs: NDArray[np.int64]) -> None:
-    """Refuse runs, shape ``(n, 2)`` and in order, that hold more than zeros and ones."""
-    full = runs[runs[:, 0] < runs[:, 1]].reshape(-1)
-    if not len(full):
-        return
-    # From each start to its end, and from there to the next start; the last ends with the data.
-    data = np.frombuffer(buffer, np.uint8)[: full[-1]]
-    if (np.maximum.reduceat(data, full[:-1])[::2] > 1).any():
-        raise FormatError(f"field {field.name!r} holds a byte that is neither 0 nor 1")
 
 
 def _places(parts: Sequence[FramedRecords]) -> NDArray[np.int64]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from trainfeed.dataset.chunks import Chunk
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S, ShardFiles, is_network
-from trainfeed.loader.sources._chunk_table import ChunkTable
-from trainfeed.loader.sources._chunks import ShardAccess, Verify
+from trainfeed.loader.sources._chunks import ShardAccess
+from trainfeed.loader.sources._known_chunks import ChunkTable, Verify
 from trainfeed.loader.sources._shard_source import ShardSource
 from trainfeed.readers import DatasetReader
 

@@ -9,19 +9,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import FormatError
 from trainfeed.loader.columns import Dense, Memory, Rows
 from trainfeed.loader.order import Span
 from trainfeed.loader.sources._chunks import SampleChunks
-from trainfeed.loader.sources._framed_records import (
-    FoundRecords,
-    FramedRecords,
-    RecordParser,
-    record_places,
-)
+from trainfeed.loader.sources._framed_records import FoundRecords, FramedRecords, RecordParser
 from trainfeed.loader.sources._skips import MISSING, SkippedChunks
 from trainfeed.loader.sources._source import Loaded, rows_before, try_each
+from trainfeed.samples import record_places
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["RaggedSamples"]
 

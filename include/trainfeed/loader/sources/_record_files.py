@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S, ShardFiles, is_network
-from trainfeed.loader.sources._chunk_table import ChunkTable
-from trainfeed.loader.sources._chunks import ShardAccess, Verify
+from trainfeed.loader.sources._chunks import ShardAccess
+from trainfeed.loader.sources._known_chunks import ChunkTable, Verify
 from trainfeed.loader.sources._published import layout_digest
 from trainfeed.loader.sources._shard_source import ShardSource
 from trainfeed.paths import FilePath, SetWatch, expand_paths
 from trainfeed.recordio import MAX_RAW_BYTES, ChunkInfo, RecordIndex
-from trainfeed.samples import Schema
+from trainfeed.samples import LENGTH_BYTES, Schema
 
 __all__ = ["RecordFiles"]
-
-_LENGTH_BYTES: Final = 4
 
 
 class RecordFiles:
@@ -110,7 +107,7 @@ class RecordFiles:
                 f"expected at most {self._max_raw_bytes} bytes in a chunk, it announces"
                 f" {info.raw_bytes}; raise max_raw_bytes if the file can be trusted"
             )
-        elif info.num_records * _LENGTH_BYTES > info.raw_bytes or (
+        elif info.num_records * LENGTH_BYTES > info.raw_bytes or (
             info.raw_bytes and not info.num_records
         ):
             what = f"{info.num_records} records cannot be in {info.raw_bytes} bytes of framing"

@@ -9,10 +9,10 @@ from trainfeed.dataset.chunks import decoder_of
 from trainfeed.loader.columns import Memory, Rows
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.order import Span
-from trainfeed.loader.sources._chunk_table import ChunkTable
 from trainfeed.loader.sources._chunks import SampleChunks, ShardAccess
 from trainfeed.loader.sources._fixed import FixedSamples
 from trainfeed.loader.sources._framed_records import PlainRecords, TypedRecords
+from trainfeed.loader.sources._known_chunks import ChunkTable
 from trainfeed.loader.sources._ragged_samples import RaggedSamples
 from trainfeed.loader.sources._skips import SkippedChunks
 from trainfeed.loader.sources._source import Loaded

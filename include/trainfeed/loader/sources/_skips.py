@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from trainfeed.dataset.chunks import Chunk
-from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import FormatError
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["MISSING", "SkippedChunks"]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -13,7 +12,7 @@ from trainfeed.errors import TrainFeedError
 from trainfeed.loader.columns import Columns, Memory, Rows
 from trainfeed.loader.order import Span
 
-__all__ = ["Loaded", "Source", "count_spans", "noted", "rows_before", "try_each"]
+__all__ = ["Loaded", "Source", "count_spans", "rows_before", "try_each"]
 
 
 class Loaded(NamedTuple):
@@ -84,16 +83,6 @@ class Source(Protocol):
 def count_spans(spans: Sequence[Span]) -> int:
     """Return how many samples spans hold."""
     return sum(span.stop - span.start for span in spans)
-
-
-@contextmanager
-def noted(place: str) -> Iterator[None]:
-    """Add to whatever is raised where it happened."""
-    try:
-        yield
-    except Exception as error:
-        error.add_note(place)
-        raise
 
 
 def try_each(spans: Sequence[Span], read: Callable[[Span], None]) -> TrainFeedError | None:

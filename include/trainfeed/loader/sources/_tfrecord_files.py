@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S, ShardFiles
-from trainfeed.loader.sources._chunks import Verify
+from trainfeed.loader.sources._known_chunks import Verify
 from trainfeed.paths import FilePath, SetWatch, expand_paths
 from trainfeed.samples import Schema
 

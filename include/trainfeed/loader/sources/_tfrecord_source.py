@@ -23,11 +23,11 @@ from trainfeed.loader.columns import (
 )
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.order import Span
-from trainfeed.loader.sources._chunks import Verify
 from trainfeed.loader.sources._framed_records import RECORD
+from trainfeed.loader.sources._known_chunks import Verified, Verify
 from trainfeed.loader.sources._source import Loaded, count_spans, rows_before, try_each
 from trainfeed.loader.sources._tfrecord_places import FOOT_BYTES, HEAD_BYTES, RecordPlaces
-from trainfeed.samples import Schema
+from trainfeed.samples import Schema, absent_rows
 from trainfeed.tfrecord import ExampleCodec, iter_records
 
 __all__ = ["TFRecordSource"]
@@ -55,7 +55,6 @@ class TFRecordSource:
     ) -> None:
         self._files = files
         self._codec = None if fields is None else ExampleCodec(fields)
-        self._verify = verify
         digest = hashlib.sha256(b"tfrecord")
         starts, shards, firsts = [], [], [0]
         for shard, (bounds, checksums) in enumerate(places):
@@ -75,7 +74,7 @@ class TFRecordSource:
         self.natural_window_bytes = 4 * _CHUNK_BYTES
         digest.update(self.num_samples.tobytes())
         self.digest = digest.hexdigest()[:16]
-        self._verified = np.zeros(len(self._shards), bool)
+        self._verified = Verified(verify, len(self._shards))
 
     def load(self, spans: Sequence[Span], rows: Rows, memory: Memory, /) -> Loaded:
         """Read spans and return ``rows`` of their samples; see ``Source``."""
@@ -135,16 +134,14 @@ class TFRecordSource:
         start, _ = self._range(chunk)
         shard = int(self._shards[chunk])
         self._files.read(shard, start, [data])
-        if self._verify is Verify.ALWAYS or (
-            self._verify is Verify.FIRST and not self._verified[chunk]
-        ):
+        if self._verified.is_due(chunk):
             try:
                 self._require_places(chunk, iter_records(io.BytesIO(data), compression=""))
             except FormatError as error:
                 error.path = self._files.paths[shard]
                 error.offset_bytes = start + (error.offset_bytes or 0)
                 raise
-            self._verified[chunk] = True
+            self._verified.add(chunk)
 
     def _require_places(self, chunk: int, records: Iterator[bytes]) -> None:
         """Read the records of a chunk, which verifies them, and compare where they lie."""
@@ -182,5 +179,4 @@ def _cuts(places: NDArray[np.int64]) -> NDArray[np.int64]:
 def _dense(array: NDArray[Any]) -> Dense:
     if not isinstance(array, np.ma.MaskedArray):
         return Dense(array)
-    mask = np.ma.getmaskarray(array)
-    return Dense(array.data, np.asarray(mask.any(axis=tuple(range(1, array.ndim)))))
+    return Dense(array.data, absent_rows(array))

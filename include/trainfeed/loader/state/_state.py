@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from trainfeed.errors import ConfigError
+from trainfeed.whole_numbers import whole
 
 __all__ = ["LARGEST", "LARGEST_SEED", "MOST_LANES", "LoaderState", "Weights"]
 
@@ -20,6 +21,8 @@ LARGEST: Final = 1 << 62
 LARGEST_SEED: Final = (1 << 64) - 1
 # More than any number of ranks needs; a state from elsewhere shall not cost memory.
 MOST_LANES: Final = 1 << 16
+# What is not from 0 to ``LARGEST``.
+_LIMITS: Final = {"seed": (-LARGEST_SEED, LARGEST_SEED), "lanes": (1, MOST_LANES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +90,12 @@ class LoaderState:
         if not isinstance(digest, str):
             raise ConfigError(f"expected the digest of a state as text, got {digest!r}")
         numbers = {name: _number(name, value[name]) for name in _NUMBERS}
-        if not 1 <= numbers["lanes"] <= MOST_LANES:
-            raise ConfigError(
-                f"expected lanes of a state from 1 to {MOST_LANES}, got {numbers['lanes']}"
-            )
         return cls(digest=digest, **numbers, weights=_weights(value.get("weights", [])))
 
 
 def _number(name: str, value: object) -> int:
-    signed = name == "seed"
-    largest = LARGEST_SEED if signed else LARGEST
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > largest:
-        raise ConfigError(f"expected {name} of a state as a whole number, got {value!r}")
-    if value < 0 and not signed:
-        raise ConfigError(f"expected {name} of a state from 0 on, got {value}")
-    return value
+    least, most = _LIMITS.get(name, (0, LARGEST))
+    return whole(f"{name} of a state", value, least, most)
 
 
 def _weights(value: object) -> Weights:

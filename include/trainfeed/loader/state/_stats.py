@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from trainfeed.decorators.workers import new_lock
 from trainfeed.errors import ConfigError
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["LoaderReport", "LoaderStats"]
 

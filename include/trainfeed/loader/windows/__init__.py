@@ -1,10 +1,17 @@
 """Windows of samples: loaded ahead, in order, and put together to batches."""
 
-from trainfeed.loader.windows._feeds import InlineFeed, ThreadFeed, ThreadPlan
-from trainfeed.loader.windows._load_window import Feed, ReadAhead, Window, load_window
-from trainfeed.loader.windows._mixture_engine import MixtureEngine
-from trainfeed.loader.windows._pass import Pass
-from trainfeed.loader.windows._set_engine import Engine, SetEngine
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.loader.windows._feeds import InlineFeed, ThreadFeed, ThreadPlan
+    from trainfeed.loader.windows._load_window import Feed, ReadAhead, Window, load_window
+    from trainfeed.loader.windows._mixture_engine import MixtureEngine
+    from trainfeed.loader.windows._pass import Pass
+    from trainfeed.loader.windows._set_engine import Engine, SetEngine
 
 __all__ = [
     "Engine",
@@ -19,3 +26,20 @@ __all__ = [
     "Window",
     "load_window",
 ]
+
+# Worker processes import this package and need little of it.
+_HOMES: Final = {
+    "Engine": "._set_engine",
+    "Feed": "._load_window",
+    "InlineFeed": "._feeds",
+    "MixtureEngine": "._mixture_engine",
+    "Pass": "._pass",
+    "ReadAhead": "._load_window",
+    "SetEngine": "._set_engine",
+    "ThreadFeed": "._feeds",
+    "ThreadPlan": "._feeds",
+    "Window": "._load_window",
+    "load_window": "._load_window",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

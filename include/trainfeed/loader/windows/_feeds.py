@@ -11,13 +11,13 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Final, NamedTuple, Self
 
-from trainfeed.decorators.workers import patience_s, require_owner
 from trainfeed.errors import LoaderError
 from trainfeed.loader.columns import LentMemory, LentPool
 from trainfeed.loader.order import Task
 from trainfeed.loader.sources import Loaded
 from trainfeed.loader.state import LoaderStats
 from trainfeed.loader.windows._load_window import Window
+from trainfeed.thread_ties import patience_s, require_owner
 
 __all__ = ["InlineFeed", "LoadTask", "ThreadFeed", "ThreadPlan"]
 

@@ -17,10 +17,10 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import Final, NamedTuple, Protocol, Self
 
-from trainfeed.decorators.workers import patience_s
 from trainfeed.loader.columns import Columns, Memory
 from trainfeed.loader.order import Order, Task
 from trainfeed.loader.sources import Loaded, Source
+from trainfeed.thread_ties import patience_s
 
 __all__ = ["Feed", "ReadAhead", "Window", "expect_window", "load_window"]
 

@@ -39,7 +39,6 @@ from trainfeed.loader.windows._set_engine import repeated
 
 __all__ = ["MixtureEngine"]
 
-_MAX_FREE_BUFFERS: Final = 64
 _ALL: Final = RankShare(0, 1)
 
 
@@ -81,8 +80,8 @@ class MixtureEngine:
         samples = sum(order.total for order in self._orders)
         self.total = mixture.epoch_samples or samples
         self.sample_bytes = sum(float(s.num_bytes.sum()) for s in sources) / max(1, samples)
-        self.pool = LentPool(_MAX_FREE_BUFFERS)
-        self.blocks = LentPool(_MAX_FREE_BUFFERS)
+        self.pool = LentPool()
+        self.blocks = LentPool()
 
     @property
     def children(self) -> list[tuple[Source, Order]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from trainfeed.loader.windows._pass import RunReader, WindowReader
 __all__ = ["Engine", "SetEngine", "repeated"]
 
 # More windows are seldom open at once.
-_MAX_FREE_BUFFERS: Final = 64
 
 
 class Engine(Protocol):
@@ -87,8 +86,8 @@ class SetEngine:
         )
         self.total = self.order.total
         self.sample_bytes = float(source.num_bytes.sum()) / max(1, self.total)
-        self.pool = LentPool(_MAX_FREE_BUFFERS)
-        self._blocks = LentPool(_MAX_FREE_BUFFERS)
+        self.pool = LentPool()
+        self._blocks = LentPool()
 
     def period(self, cut: BatchCut) -> int:
         """Return how many lanes a pass reads."""

@@ -1,8 +1,15 @@
 """Worker processes of a loader, and the shared memory that windows come through."""
 
-from trainfeed.loader.workers._messages import LoaderJob
-from trainfeed.loader.workers._ring import RingFeed, slot_plan
-from trainfeed.loader.workers._worker_team import WorkerPool
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.loader.workers._messages import LoaderJob
+    from trainfeed.loader.workers._ring import RingFeed, slot_plan
+    from trainfeed.loader.workers._worker_team import WorkerPool
 
 __all__ = [
     "LoaderJob",
@@ -10,3 +17,13 @@ __all__ = [
     "WorkerPool",
     "slot_plan",
 ]
+
+# Worker processes import this package and need little of it.
+_HOMES: Final = {
+    "LoaderJob": "._messages",
+    "RingFeed": "._ring",
+    "WorkerPool": "._worker_team",
+    "slot_plan": "._ring",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, Self
 
-from trainfeed.decorators.workers import require_owner
 from trainfeed.errors import ConfigError
 from trainfeed.loader.columns import Columns, lend
 from trainfeed.loader.order import Task
@@ -15,6 +14,7 @@ from trainfeed.loader.windows import Window
 from trainfeed.loader.workers._messages import Question
 from trainfeed.loader.workers._slots import owned, unpack
 from trainfeed.loader.workers._worker_team import WorkerPool
+from trainfeed.thread_ties import require_owner
 
 __all__ = ["RingFeed", "slot_plan"]
 

@@ -7,14 +7,11 @@ import select
 import signal
 import threading
 import time
-import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from trainfeed import faults
-from trainfeed.errors import LoaderError
-from trainfeed.loader.sources import Loaded
 from trainfeed.loader.windows import load_window
 from trainfeed.loader.workers._messages import (
     IMPORTING_MAIN,
@@ -25,11 +22,13 @@ from trainfeed.loader.workers._messages import (
     load,
 )
 from trainfeed.loader.workers._slots import SharedSlots, SlotMemory, owned, pack
-from trainfeed.process_ties import tie_to_parent
+from trainfeed.process_ties import portable, tie_to_parent
 
 __all__ = ["main"]
 
 _IN_MAIN_THREAD: Final = "main"
+# What a note of an error that comes from here begins with.
+_HERE: Final = "in loader worker"
 
 
 def main(connection_fd: int, memory_fd: int, parent: int, thread: str) -> None:
@@ -80,31 +79,14 @@ def _answer(job: LoaderJob, slots: SharedSlots, question: Question) -> Answer:
         packed=packed,
         columns=owned(loaded.columns) if packed is None else None,
         num_samples=loaded.num_samples,
-        error=_portable(loaded),
+        error=None if loaded.error is None else portable(loaded.error, _HERE),
         seconds=time.perf_counter() - start_s,
         num_reread=source.num_reread(),
     )
 
 
-def _portable(loaded: Loaded) -> BaseException | None:
-    """Return the error of a window so that it survives the way, with its traceback as a note."""
-    error = loaded.error
-    if error is None:
-        return None
-    trace = "".join(traceback.format_exception(error))
-    note = f"in loader worker {os.getpid()}:\n{trace}"
-    try:
-        copy = load(dump(error))
-    except Exception:  # noqa: BLE001 - users raise what they like
-        copy = LoaderError(f"{type(error).__name__}: {error}")
-    for line in [*getattr(error, "__notes__", []), note]:
-        if line not in getattr(copy, "__notes__", []):
-            copy.add_note(line)
-    return copy if isinstance(copy, BaseException) else LoaderError(str(error))
-
-
 def _failure(error: Exception) -> Answer:
-    return Answer(-1, {}, None, 0, _portable(Loaded({}, 0, error)), 0.0, 0)
+    return Answer(-1, {}, None, 0, portable(error, _HERE), 0.0, 0)
 
 
 def _receive_job(connection: Connection) -> LoaderJob:

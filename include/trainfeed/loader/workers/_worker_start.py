@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,14 +15,11 @@ from typing import Any, Final
 
 from trainfeed.errors import ConfigError
 from trainfeed.loader.workers._messages import IMPORTING_MAIN, Question
-from trainfeed.process_ties import is_stopped
+from trainfeed.process_ties import is_stopped, program
 
 __all__ = ["Worker", "end_workers", "preparation", "require_not_importing", "start_worker"]
 
-_BOOTSTRAP: Final = (
-    "import json, sys; sys.path[:], args = json.loads(sys.argv[1]);"
-    " from trainfeed.loader.workers._worker_loop import main; main(*args)"
-)
+_PROGRAM: Final = "trainfeed.loader.workers._worker_loop"
 _END_S: Final = 1.0
 
 
@@ -65,12 +61,7 @@ def start_worker(memory_fd: int) -> Worker:
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
-            [
-                os.fsdecode(spawn.get_executable() or sys.executable),
-                "-c",
-                _BOOTSTRAP,
-                json.dumps([[os.fspath(path) for path in sys.path], arguments]),
-            ],
+            program(_PROGRAM, arguments, os.fsdecode(spawn.get_executable() or "")),
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno(), memory_fd],
         )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import select
-import signal
 import time
 import weakref
 from contextlib import suppress
@@ -22,11 +20,10 @@ from trainfeed.loader.workers._worker_start import (
     start_worker,
 )
 from trainfeed.memory_group import KillCount, free_group_bytes
-from trainfeed.process_ties import signal_name
+from trainfeed.process_ties import ending
 
 __all__ = ["WorkerPool"]
 
-_LOG: Final = logging.getLogger(__name__)
 
 # What a process takes besides slots: interpreter, numpy, codecs.
 _WORKER_BYTES: Final = 64 << 20
@@ -197,11 +194,7 @@ class WorkerPool:
             pass
         if number in self.answers:
             return
-        how = f"exited with status {status}"
-        if status < 0:
-            how = f"was killed by {signal_name(-status)}"
-        if status == -signal.SIGKILL and self._kills.has_grown():
-            how += ", for want of memory in its control group"
+        how = ending(status, self._kills.has_grown())
         raise WorkerDiedError(
             f"loader worker {worker.process.pid} {how} while it should load"
             f" {_describe(worker, number)}; what was handed over before is good: restore the state"

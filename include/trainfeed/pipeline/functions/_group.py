@@ -28,7 +28,6 @@ from trainfeed.window import parse_time
 
 __all__ = ["Group", "Progress", "batch_bytes_of"]
 
-_BATCH_ROWS: Final = 16_384
 # Of the memory for sorting: what is read, or encoded, before it is added to a run.
 _BLOCKS_PER_RUN: Final = 16
 

@@ -1,21 +1,15 @@
 """What an interval reads, from topics or from log files, and the proof that nothing is missing."""
 
 from trainfeed.pipeline.inputs._boundary_check import CheckedFile, Repair, check_boundaries, repairs
-from trainfeed.pipeline.inputs._inputs import (
-    Inputs,
-    KnownInputs,
-    late_policies,
-    late_skews,
-    open_inputs,
-)
-from trainfeed.pipeline.inputs._log_absence import Absence, deadline
-from trainfeed.pipeline.inputs._log_files import check_folder, iter_log
-from trainfeed.pipeline.inputs._log_inputs import find_interval_logs, log_location, logs_folder
+from trainfeed.pipeline.inputs._inputs import READERS, late_policies, late_skews, reader_of
+from trainfeed.pipeline.inputs._log_absence import Absence, deadline, logs_of
+from trainfeed.pipeline.inputs._log_inputs import find_interval_logs, logs_folder
 from trainfeed.pipeline.inputs._published_inputs import PublishedInputs, is_away
 from trainfeed.pipeline.inputs._reading import PieceReader
-from trainfeed.pipeline.inputs._topic_inputs import open_source
+from trainfeed.pipeline.inputs._source_reader import Inputs, KnownInputs, SourceReader
 
 __all__ = [
+    "READERS",
     "Absence",
     "CheckedFile",
     "Inputs",
@@ -23,17 +17,15 @@ __all__ = [
     "PieceReader",
     "PublishedInputs",
     "Repair",
+    "SourceReader",
     "check_boundaries",
-    "check_folder",
     "deadline",
     "find_interval_logs",
     "is_away",
-    "iter_log",
     "late_policies",
     "late_skews",
-    "log_location",
     "logs_folder",
-    "open_inputs",
-    "open_source",
+    "logs_of",
+    "reader_of",
     "repairs",
 ]

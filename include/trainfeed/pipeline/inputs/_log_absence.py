@@ -13,14 +13,31 @@ from difflib import get_close_matches
 from typing import Final
 
 from trainfeed.dataset import Skip
-from trainfeed.errors import LogsMissingError, NotFoundError, StorageError, WindowOpenError
+from trainfeed.errors import (
+    ConfigError,
+    LogsMissingError,
+    NotFoundError,
+    StorageError,
+    WindowOpenError,
+)
 from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path
 from trainfeed.storage import Location
 from trainfeed.window import Interval, format_time, ready_at
 
-__all__ = ["Absence", "deadline"]
+__all__ = ["Absence", "deadline", "logs_of"]
 
 _NEIGHBOURS: Final = 3
+
+
+def logs_of(spec: DatasetSpec) -> LogsSourceSpec:
+    """Return what a specification says of its log files.
+
+    Raises:
+        ConfigError: The data set has none.
+    """
+    if spec.source.logs is None:
+        raise ConfigError(f"expected data set {spec.name!r} to have source.logs, it has none")
+    return spec.source.logs
 
 
 def deadline(logs: LogsSourceSpec, interval: Interval) -> datetime:
@@ -47,10 +64,8 @@ class Absence:
         incomplete: WindowOpenError,
         now: datetime,
     ) -> None:
-        if spec.source.logs is None:
-            raise ValueError("expected a data set of log files")
         self._name = f"{spec.name}/{interval.name}"
-        self._logs = spec.source.logs
+        self._logs = logs_of(spec)
         self._interval = interval
         self._folder = folder
         self._incomplete = incomplete

@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from trainfeed.errors import FormatError, NotFoundError, SourceReplacedError, StorageError
+from trainfeed.pipeline.inputs._log_absence import logs_of
 from trainfeed.pipeline.inputs._log_inputs import log_location, logs_folder
 from trainfeed.pipeline.plans import PlannedFile, PlannedRange, first_few
 from trainfeed.pipeline.stage import Stage
@@ -36,7 +37,7 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
     Raises:
         SourceReplacedError: Files changed, vanished, were replaced or added; names them.
     """
-    inputs = {s: i for s, i in stage.plan.inputs.items() if isinstance(i, PlannedFile)}
+    inputs = {source: _file(stage, source) for source in stage.plan.inputs}
     interval = _interval(stage)
     folder = logs_folder(_logs(stage), stage.env, interval)
     path = expand_path(_logs(stage).path, interval)
@@ -68,7 +69,7 @@ def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
         FormatError: The file does not decompress, or has a line that is too long.
         StorageError: It cannot be read.
     """
-    planned = _file(stage, piece)
+    planned = _file(stage, piece.source)
     span = LineRange(
         location=log_location(stage.env, planned.connection, planned.path),
         compression=planned.compression,
@@ -141,17 +142,15 @@ def _refuse(stage: Stage, problems: list[str]) -> None:
         )
 
 
-def _file(stage: Stage, piece: PlannedRange) -> PlannedFile:
-    planned = stage.plan.inputs[piece.source]
+def _file(stage: Stage, source: str) -> PlannedFile:
+    planned = stage.plan.inputs[source]
     if not isinstance(planned, PlannedFile):
-        raise TypeError(f"expected {piece.source} to be a log file")
+        raise TypeError(f"expected {source} to be a log file")
     return planned
 
 
 def _logs(stage: Stage) -> LogsSourceSpec:
-    if stage.spec.source.logs is None:
-        raise TypeError(f"expected data set {stage.spec.name!r} to have log files")
-    return stage.spec.source.logs
+    return logs_of(stage.spec)
 
 
 def _interval(stage: Stage) -> Interval:

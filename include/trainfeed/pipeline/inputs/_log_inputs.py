@@ -10,9 +10,9 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.identity import logs_source
 from trainfeed.errors import ConfigError, WindowOpenError
-from trainfeed.pipeline.inputs._log_absence import Absence
+from trainfeed.pipeline.inputs._log_absence import Absence, logs_of
 from trainfeed.pipeline.inputs._log_shrunk import refuse_cut, require_whole
-from trainfeed.pipeline.plans import Planned, PlannedFile, cut, is_landed
+from trainfeed.pipeline.plans import Planned, PlannedFile, cut, is_landed, unit_of_input
 from trainfeed.sources import CompleteRule, LogFile, find_logs, present_logs
 from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path, logs_root
 from trainfeed.storage import Location
@@ -75,9 +75,7 @@ class LogInputs:
     def __init__(
         self, spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
     ) -> None:
-        logs = spec.source.logs
-        if logs is None:
-            raise ValueError("expected a data set of log files")
+        logs = logs_of(spec)
         self._logs = logs
         self._env = env
         self._folder = folder
@@ -96,7 +94,7 @@ class LogInputs:
         self._found = dict(self._planned(file) for file in files)
         self.marker = logs.marker if self._incomplete is None else None
 
-    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
+    def inputs(self, current: Manifest | None) -> Mapping[str, PlannedFile]:
         """Return source string → planned file.
 
         Args:
@@ -128,7 +126,7 @@ class LogInputs:
         self,
         current: Manifest | None,
         allow_gap: str | None,
-    ) -> tuple[Mapping[str, Planned], list[dict[str, Any]]]:
+    ) -> tuple[Mapping[str, PlannedFile], list[dict[str, Any]]]:
         """Return what will be read, and what an earlier plan saw and somebody goes without.
 
         Raises:
@@ -192,12 +190,12 @@ class LogInputs:
 
 
 def _are_files(inputs: Mapping[str, Mapping[str, Any]]) -> bool:
-    return all("path" in old for old in inputs.values())
+    return all(unit_of_input(old) == "bytes" for old in inputs.values())
 
 
-def _filled(planned: Planned, old: Mapping[str, Any] | None) -> Planned:
+def _filled(planned: PlannedFile, old: Mapping[str, Any] | None) -> PlannedFile:
     """Return the file with the checksum of the published version, where only one side knows it."""
-    if old is None or not isinstance(planned, PlannedFile):
+    if old is None:
         return planned
     same = (planned.end, planned.modified_ms) == (old["end"], old["modified_ms"])
     if same and None in {planned.checksum, old["checksum"]}:

@@ -18,17 +18,13 @@ from trainfeed.window import Interval
 __all__ = ["refuse_cut", "require_whole"]
 
 
-def refuse_cut(folder: Location, inputs: Iterable[Planned]) -> None:
+def refuse_cut(folder: Location, inputs: Iterable[PlannedFile]) -> None:
     """Refuse compressed files of 0 bytes: even one without a line has a head and an end.
 
     Raises:
         FormatError: There are some; names them.
     """
-    names = [
-        each.path.rpartition("/")[2]
-        for each in inputs
-        if isinstance(each, PlannedFile) and each.compression != "none" and not each.end
-    ]
+    names = [each.path.rpartition("/")[2] for each in inputs if not each.is_cut and not each.end]
     if names:
         raise FormatError(
             "expected compressed files as their names say, got files of 0 bytes, which is what a"

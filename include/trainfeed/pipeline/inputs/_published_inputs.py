@@ -8,7 +8,7 @@ interval needs neither broker nor folder of logs to be found identical.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.dataset import Manifest
 from trainfeed.errors import (
@@ -17,7 +17,7 @@ from trainfeed.errors import (
     TopicNotFoundError,
     TrainFeedError,
 )
-from trainfeed.pipeline.plans import Planned, PlannedFile, PlannedInput
+from trainfeed.pipeline.plans import Planned, planned_of
 
 __all__ = ["PublishedInputs", "is_away"]
 
@@ -53,9 +53,4 @@ class PublishedInputs:
         """
         if current is None:
             raise self._error
-        return {source: _planned(old) for source, old in current.inputs.items()}
-
-
-def _planned(old: Mapping[str, Any]) -> Planned:
-    kind = PlannedFile if "path" in old else PlannedInput
-    return kind.model_validate(old)
+        return {source: planned_of(old) for source, old in current.inputs.items()}

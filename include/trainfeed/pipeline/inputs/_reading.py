@@ -9,7 +9,7 @@ import pyarrow as pa
 from trainfeed.dataset import Leaf
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import ChecksumError
-from trainfeed.pipeline.inputs._log_files import iter_log
+from trainfeed.pipeline.inputs._inputs import reader_of
 from trainfeed.pipeline.plans import (
     REMEDY,
     PlannedRange,
@@ -24,7 +24,7 @@ __all__ = ["PieceReader"]
 
 
 class PieceReader:
-    """Reads the records of one landing file, or of a range of a log file that does not land.
+    """Reads the records of one landing file, or of a range of a source that does not land.
 
     Args:
         stage: The stage at work.
@@ -40,7 +40,7 @@ class PieceReader:
         self._location = landing_file(stage.landing, planned, piece)
         self._number = source_hash(piece.source)
         self._stage, self._piece = stage, piece
-        self.is_source = not stage.spec.source.lands
+        self.is_source = not stage.spec.source.kind.lands
         self.read = Leaf()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -52,11 +52,12 @@ class PieceReader:
         Raises:
             NotFoundError: The landing file is missing.
             ChecksumError: It is damaged, or holds other records than were landed.
-            SourceReplacedError: The log file is not the one that was planned.
-            FormatError: It does not decompress, or has a line that is too long.
+            SourceReplacedError: The source is not the one that was planned.
+            FormatError: A log file does not decompress, or has a line that is too long.
         """
         if self.is_source:
-            for batch in iter_log(self._stage, self._piece):
+            reader = reader_of(self._stage.spec)
+            for batch in reader.batches(self._stage, self._piece):
                 self.read += leaf_of(batch, self._number)
                 yield batch
             return

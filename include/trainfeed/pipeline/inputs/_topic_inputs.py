@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
@@ -27,7 +27,7 @@ from trainfeed.pipeline.boundaries import (
 )
 from trainfeed.pipeline.plans import Planned, PlannedInput, cut, is_landed, replaced_inputs
 from trainfeed.sources import RecordedTopic, Topic, open_topic
-from trainfeed.specification import DatasetSpec, KafkaSourceSpec, RecordedSourceSpec
+from trainfeed.specification import RECORDED, DatasetSpec, TopicPart
 from trainfeed.storage import Location
 from trainfeed.window import Interval, ready_at
 
@@ -40,9 +40,6 @@ __all__ = [
     "topics_of",
 ]
 
-# Names a recorded topic of the spec where a connection would stand.
-_RECORDED: Final = "recorded:"
-
 
 def open_source(env: Environment, connection: str, topic: str) -> Topic:
     """Open a topic the way the plan names it.
@@ -51,8 +48,8 @@ def open_source(env: Environment, connection: str, topic: str) -> Topic:
         ConfigError: The connection is not defined.
         TopicNotFoundError: The topic is not there.
     """
-    if connection.startswith(_RECORDED):
-        return RecordedTopic(Location.parse(connection.removeprefix(_RECORDED)))
+    if connection.startswith(RECORDED):
+        return RecordedTopic(Location.parse(connection.removeprefix(RECORDED)))
     settings: KafkaSettings | None = env.kafka.get(connection)
     if settings is None:
         raise ConfigError(
@@ -195,8 +192,9 @@ def open_topics(
                 windows.append(TopicWindow(topic, connection, start, end))
         if places:
             error = transaction_open(places)
-            error.wait = spec.source.transaction_wait
-            error.since = ready_at(interval, spec.source.settle)
+            kind = spec.source.kind
+            error.wait = max(topic.transaction_wait for topic in kind.topics)
+            error.since = ready_at(interval, kind.settle)
             raise error
         yield windows
 
@@ -240,12 +238,7 @@ def resolve_inputs(windows: list[TopicWindow]) -> dict[str, PlannedInput]:
     return inputs
 
 
-def topics_of(
-    spec: DatasetSpec,
-) -> Iterator[tuple[str, str, KafkaSourceSpec | RecordedSourceSpec]]:
-    """Yield connection, topic and part of the spec of every topic."""
-    if spec.source.recorded is not None:
-        uri = spec.source.recorded.location(spec.folder)
-        yield f"{_RECORDED}{uri}", "", spec.source.recorded
-    for topic in spec.source.kafka:
-        yield topic.connection, topic.topic, topic
+def topics_of(spec: DatasetSpec) -> Iterator[tuple[str, str, TopicPart]]:
+    """Yield connection, topic and part of the spec of every topic; none of another source."""
+    for topic in spec.source.kind.topics:
+        yield topic.place(spec.folder), topic.topic, topic

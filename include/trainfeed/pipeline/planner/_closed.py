@@ -22,12 +22,13 @@ def require_closed(spec: DatasetSpec, interval: Interval, now: datetime) -> None
     Raises:
         WindowOpenError: It has not ended and settled yet; with ``ready_at``.
     """
-    ready = ready_at(interval, spec.source.settle)
+    settle = spec.source.kind.settle
+    ready = ready_at(interval, settle)
     if now >= ready:
         return
     error = WindowOpenError(
         f"interval {interval.name} of data set {spec.name!r} ends at {format_time(interval.end)}"
-        f" and settles for {spec.source.settle}: it can be planned from {format_time(ready)} on;"
+        f" and settles for {settle}: it can be planned from {format_time(ready)} on;"
         " nothing was read or written; run again then"
     )
     error.ready_at = ready

@@ -7,8 +7,15 @@ from pathlib import Path
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, require_root
-from trainfeed.errors import ConfigError, StorageError, WindowOpenError
-from trainfeed.pipeline.inputs import Absence, deadline, find_interval_logs, is_away, logs_folder
+from trainfeed.errors import StorageError, WindowOpenError
+from trainfeed.pipeline.inputs import (
+    Absence,
+    deadline,
+    find_interval_logs,
+    is_away,
+    logs_folder,
+    logs_of,
+)
 from trainfeed.pipeline.planner._closed import require_closed
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
@@ -23,9 +30,7 @@ def folder_of_logs(spec: DatasetSpec, interval: Interval, env: Environment) -> L
     Raises:
         ConfigError: The data set has none, or its connection is not defined.
     """
-    if spec.source.logs is None:
-        raise ConfigError(f"expected data set {spec.name!r} to have source.logs, it has none")
-    return logs_folder(spec.source.logs, env, interval)
+    return logs_folder(logs_of(spec), env, interval)
 
 
 def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) -> int:
@@ -45,11 +50,8 @@ def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) ->
     """
     require_root(Path(env.root), env.root_setting)
     folder = folder_of_logs(spec, interval, env)
-    logs = spec.source.logs
-    if logs is None:
-        return 0
     try:
-        return len(find_interval_logs(logs, env, interval))
+        return len(find_interval_logs(logs_of(spec), env, interval))
     except (WindowOpenError, StorageError) as error:
         if isinstance(error, StorageError) and not is_away(error):
             raise
@@ -65,7 +67,9 @@ def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) ->
 
 
 def waits_until(spec: DatasetSpec, interval: Interval) -> datetime:
-    """Return the aware UTC time until which the logs of an interval are waited for."""
-    if spec.source.logs is None:
-        raise ConfigError(f"expected data set {spec.name!r} to have source.logs, it has none")
-    return deadline(spec.source.logs, interval)
+    """Return the aware UTC time until which the logs of an interval are waited for.
+
+    Raises:
+        ConfigError: The data set has none.
+    """
+    return deadline(logs_of(spec), interval)

@@ -24,7 +24,9 @@ from trainfeed.pipeline.plans._planned import (
     PlannedInput,
     PlannedShard,
     first_few,
+    planned_of,
     replaced_inputs,
+    unit_of_input,
 )
 
 __all__ = [
@@ -48,8 +50,10 @@ __all__ = [
     "leaf_of",
     "load_plan",
     "opened_landing",
+    "planned_of",
     "promised_leaf",
     "replaced_inputs",
     "save_plan",
     "told_changes",
+    "unit_of_input",
 ]

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from trainfeed.dataset import Leaf, canonical
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
-from trainfeed.pipeline.plans._plan_file import Planned, PlannedFile, PlannedRange
-from trainfeed.sources import LandingFile, landing_folder, landing_name
+from trainfeed.pipeline.plans._plan_file import Planned, PlannedRange
+from trainfeed.sources import LandingFile, landing_name
 from trainfeed.storage import Location
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "promised_leaf",
 ]
 
-_LOGS: Final = "_logs"
 _LEDGER: Final = "ledger"
 _AGAIN: Final = "build the interval again (in Airflow: clear the run from ingest on)"
 REMEDY: Final = f"nothing was published; delete the file and {_AGAIN}"
@@ -37,12 +36,7 @@ logger = logging.getLogger(__name__)
 
 def landing_file(landing: Location, planned: Planned, piece: PlannedRange) -> Location:
     """Return where the records of a range land, below the landing area."""
-    if isinstance(planned, PlannedFile):
-        # Everything that its records depend on, so whoever plans the same file finds it.
-        folder = f"{_LOGS}/{canonical.sha256_of(planned.model_dump())[:32]}"
-    else:
-        folder = landing_folder(planned.topic, planned.topic_uuid, planned.partition)
-    return landing / folder / landing_name(piece.start, piece.end)
+    return landing / planned.landing_folder / landing_name(piece.start, piece.end)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trainfeed.pipeline.plans._plan_file import Planned, PlannedInput, PlannedRange, PlannedShard
+from trainfeed.pipeline.plans._plan_file import Planned, PlannedRange, PlannedShard
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["MAX_RANGE_READS", "MAX_TASKS", "Sizes", "cut", "group_ranges", "group_shards"]
@@ -40,28 +40,23 @@ class Sizes:
     def of(cls, spec: DatasetSpec) -> Sizes:
         """The sizes that a specification asks for."""
         records = spec.resources.records_per_task
-        logs = spec.source.logs
-        if logs is None:
-            return cls(records, records, 1)
-        return cls(logs.split_bytes, records * logs.bytes_per_record, logs.bytes_per_record)
+        measure = spec.source.kind.measure(records)
+        span = measure.span_per_record
+        return cls(measure.range_span, records * span, span)
 
 
 def cut(inputs: Mapping[str, Planned], range_span: int) -> list[PlannedRange]:
     """Cut inputs into ranges of at most ``range_span`` offsets or bytes.
 
-    Compressed files are not cut: there is no way into the middle of one. Inputs without a record
+    An input that cannot be cut, as a compressed file, is one range. Inputs without a record
     in the interval give no range.
     """
     return [
         PlannedRange(source=source, start=start, end=min(start + step, planned.end))
         for source, planned in sorted(inputs.items(), key=lambda item: item[0].encode())
-        if (step := range_span if _is_cut(planned) else planned.end - planned.start) > 0
+        if (step := range_span if planned.is_cut else planned.end - planned.start) > 0
         for start in range(planned.start, planned.end, step)
     ]
-
-
-def _is_cut(planned: Planned) -> bool:
-    return isinstance(planned, PlannedInput) or planned.compression == "none"
 
 
 def group_ranges(ranges: Sequence[PlannedRange], task_span: int) -> list[list[int]]:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    model_serializer,
+)
 
-from trainfeed.dataset import Manifest
+from trainfeed.dataset import Manifest, canonical
+from trainfeed.sources import landing_folder
 
 __all__ = [
     "PlanPart",
@@ -16,12 +24,19 @@ __all__ = [
     "PlannedInput",
     "PlannedRange",
     "PlannedShard",
+    "Unit",
     "first_few",
+    "planned_of",
     "replaced_inputs",
+    "unit_of_input",
 ]
 
 # Of a message that somebody has to read.
 _SHOWN_LINES: Final = 10
+_LOGS: Final = "logs"
+_KIND: Final = r"^[a-z][a-z0-9_]{0,31}$"
+
+Unit: TypeAlias = Literal["offsets", "bytes"]
 
 
 class PlanPart(BaseModel):
@@ -30,21 +45,51 @@ class PlanPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class PlannedInput(PlanPart):
-    """One topic partition: the half-open range of offsets, and what identifies the topic."""
+class _Counted(PlanPart):
+    """What is read of one source: a half-open range, and what identifies the source.
+
+    Attributes:
+        start: First position.
+        end: Position behind the last.
+        kind: Which kind of source it is, in one lowercase word, which becomes part of a path; None,
+            and not in the file, for the kinds that the other keys tell: topics and log files.
+    """
+
+    start: int
+    end: int
+    kind: Annotated[str, Field(pattern=_KIND)] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_no_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave the key out where it does not apply: it is younger than the format."""
+        value: dict[str, Any] = handler(self)
+        if self.kind is None:
+            del value["kind"]
+        return value
+
+
+class PlannedInput(_Counted):
+    """One partition of a topic, or of what is like one: positions are offsets of records."""
 
     connection: str
     topic: str
     topic_uuid: str
     cluster: str
     partition: int
-    start: int
-    end: int
+
+    unit: ClassVar[Unit] = "offsets"
+    is_cut: ClassVar[bool] = True
 
     @property
     def label(self) -> str:
         """What late records are counted under."""
         return self.topic
+
+    @property
+    def landing_folder(self) -> str:
+        """Where its records land, below the landing area."""
+        folder = landing_folder(self.topic, self.topic_uuid, self.partition)
+        return folder if self.kind is None else f"_{self.kind}/{folder}"
 
     def fingerprint(self) -> Any:
         """What of it determines the content."""
@@ -60,15 +105,15 @@ class PlannedInput(PlanPart):
         )
 
 
-class PlannedFile(PlanPart):
-    """One log file, and what identifies it.
+class PlannedFile(_Counted):
+    """One file, and what identifies it: positions are bytes, as they are stored.
 
     Attributes:
         path: Where it is, below the place of the connection.
         compression: none, gzip or zstd.
         timestamp_ms: What every record of it is stamped with: the start of the interval.
-        start: First byte, as stored: 0.
-        end: Its length, as stored.
+        start: 0.
+        end: Its length.
         modified_ms: Milliseconds since 1970, by the store's clock.
         file_id: What the store calls it, where the protocol tells.
         checksum: What the store knows of its content, where the protocol tells.
@@ -78,16 +123,26 @@ class PlannedFile(PlanPart):
     path: str
     compression: str
     timestamp_ms: int
-    start: int
-    end: int
     modified_ms: int
     file_id: int | None
     checksum: str | None
 
+    unit: ClassVar[Unit] = "bytes"
+
     @property
     def label(self) -> str:
-        """What late records are counted under; a line has no time, so none is late."""
-        return "logs"
+        """What late records are counted under."""
+        return self.kind or _LOGS
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it may be read in pieces: there is no way into the middle of compressed data."""
+        return self.compression == "none"
+
+    @property
+    def landing_folder(self) -> str:
+        """Where its records land: everything that they depend on, so that equal plans find them."""
+        return f"_{self.label}/{canonical.sha256_of(self.model_dump())[:32]}"
 
     def fingerprint(self) -> Any:
         """What of it determines the content."""
@@ -121,6 +176,7 @@ _FILE_IDENTITY: Final = {
 }
 
 Planned: TypeAlias = PlannedInput | PlannedFile
+_ANY: Final[TypeAdapter[Planned]] = TypeAdapter(Planned)
 
 
 class PlannedRange(PlanPart):
@@ -140,6 +196,20 @@ class PlannedShard(PlanPart):
 
     split: str
     index: int
+
+
+def unit_of_input(value: Mapping[str, Any]) -> Unit:
+    """Return what an input is counted in, as a manifest of any version has it."""
+    return "bytes" if "path" in value else "offsets"
+
+
+def planned_of(value: Mapping[str, Any]) -> Planned:
+    """Return what a manifest or a plan has of an input.
+
+    Raises:
+        ValidationError: It is no input of this version.
+    """
+    return _ANY.validate_python(value)
 
 
 def first_few(lines: Sequence[str]) -> str:

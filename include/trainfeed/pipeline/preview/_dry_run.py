@@ -17,7 +17,7 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.plans import Plan, Planned, PlannedFile, load_plan
+from trainfeed.pipeline.plans import Plan, load_plan
 from trainfeed.pipeline.preview._shadow import shadowed
 from trainfeed.pipeline.stage import Experience, landed_bytes, space
 from trainfeed.specification import DatasetSpec
@@ -73,10 +73,10 @@ def dry_run(
     return {
         "dry_run": True,
         **{name: planned[name] for name in ("dataset", "interval", "verdict", "generation")},
-        "lands": spec.source.lands,
+        "lands": spec.source.kind.lands,
         "reads": list(islice(_reads(found, landed), _SHOWN_READS)),
         "sources": len(found.sources),
-        "offsets": sum(i.end - i.start for i in found.inputs.values() if not _is_file(i)),
+        "offsets": _span(found, "offsets"),
         "read_bytes": _read_bytes(found, places[0]),
         "tasks": {stage: len(planned[stage]) for stage in _STAGES},
         "shards": found.shards,
@@ -126,29 +126,29 @@ def _reads(found: Plan, landed: Mapping[int, int]) -> Iterator[dict[str, Any]]:
         ranges_of[piece.source].append(index)
     for source, ranges in ranges_of.items():
         planned = found.inputs[source]
-        is_file = _is_file(planned)
+        is_counted_in_bytes = planned.unit == "bytes"
         is_landed = all(index in landed for index in ranges)
         size = sum(landed[index] for index in ranges) if is_landed else None
         yield {
             "source": source,
             "start": planned.start,
             "end": planned.end,
-            "unit": "bytes" if is_file else "offsets",
+            "unit": planned.unit,
             "pieces": len(ranges),
             "landed_pieces": sum(index in landed for index in ranges),
-            "bytes": planned.end - planned.start if is_file else size,
+            "bytes": planned.end - planned.start if is_counted_in_bytes else size,
         }
 
 
 def _read_bytes(found: Plan, landing: Mapping[str, Any]) -> int | None:
     """Return about how many bytes come from the source: all of log files, what has not landed."""
-    files = [part for part in found.inputs.values() if _is_file(part)]
     needed: int | None = landing["needed_bytes"]
-    return sum(part.end - part.start for part in files) if files else needed
+    is_counted_in_bytes = any(part.unit == "bytes" for part in found.inputs.values())
+    return _span(found, "bytes") if is_counted_in_bytes else needed
 
 
-def _is_file(planned: Planned) -> bool:
-    return isinstance(planned, PlannedFile)
+def _span(found: Plan, unit: str) -> int:
+    return sum(part.end - part.start for part in found.inputs.values() if part.unit == unit)
 
 
 def _publishes(found: Plan, env: Environment, generation: str) -> dict[str, Any]:

@@ -20,10 +20,10 @@ from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.inputs import reader_of
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.plans import Plan, Planned, PlannedInput, cut, load_plan
+from trainfeed.pipeline.plans import Plan, Planned, cut, load_plan
 from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.pipeline.preview._log_head import with_log_heads
 from trainfeed.pipeline.preview._preview_report import preview_report
 from trainfeed.pipeline.preview._shadow import shadowed
 from trainfeed.pipeline.publish import publish
@@ -70,8 +70,7 @@ def preview(
         shadowed(env, spec.name, interval.name, published=False) as shadow,
     ):
         place = replace(shadow, landing=f"{work}/landing", work=f"{work}/work")
-        if spec.source.logs is not None:
-            place = with_log_heads(spec, interval, place, Path(work, "logs"), limit)
+        place = reader_of(spec).head(spec, interval, place, Path(work), limit)
         planned = plan(spec, interval, place, allow_gap=allow_gap, checks_space=False)
         ref = PlanRef.from_json(planned)
         folder = DatasetFolder(Path(place.root), spec.name)
@@ -88,7 +87,7 @@ def preview(
 def _shorten(folder: DatasetFolder, whole: Plan, limit: int) -> None:
     """Replace the plan by one over its first records: one task a stage, gates that only warn."""
     inputs = _first(whole.inputs, limit)
-    # Of log files there are only the first lines.
+    # Of what is counted in bytes there are only the first records.
     ranges = [piece for piece in whole.ranges if piece.source not in inputs]
     ranges += cut(inputs, limit)
     shards = dict.fromkeys(whole.shards, 1)
@@ -107,9 +106,9 @@ def _shorten(folder: DatasetFolder, whole: Plan, limit: int) -> None:
     posix.replace_file(path, short.to_bytes())
 
 
-def _first(planned: Mapping[str, Planned], limit: int) -> dict[str, PlannedInput]:
-    """Return the topics' ranges with ``limit`` offsets in all, of as many sources as possible."""
-    inputs = {source: part for source, part in planned.items() if isinstance(part, PlannedInput)}
+def _first(planned: Mapping[str, Planned], limit: int) -> dict[str, Planned]:
+    """Return the ranges of offsets, ``limit`` of them in all, of as many sources as possible."""
+    inputs = {source: part for source, part in planned.items() if part.unit == "offsets"}
     shares = dict.fromkeys(inputs, 0)
     left = limit
     # The smallest first: what they cannot use goes to the others.

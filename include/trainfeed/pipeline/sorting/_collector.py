@@ -22,7 +22,7 @@ from trainfeed.specification import DatasetSpec
 
 __all__ = ["SampleBlock", "SampleSorter"]
 
-# Of a sample besides its record: key, source, offset, ordinal, split, and its place in the order.
+# What a sample takes besides its record: key, source, offset, ordinal, split, place in the order.
 _OVERHEAD_BYTES: Final = 48
 # A run is held as blocks, put together, and put in order: two copies beside the blocks. Three parts
 # more are for the block that comes next, as the function made it, as it is encoded and as it is

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from trainfeed.dataset.identity import source_hash
 from trainfeed.pipeline.plans import Plan
-from trainfeed.pipeline.sorting._sample_order import RecordColumn, sample_order
+from trainfeed.pipeline.sorting._sample_order import RecordColumn, end_within, sample_order
 from trainfeed.pipeline.sorting._sorted_run import INDEX_COLUMNS, RunIndex, RunRecords, SpillRun
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import RECORD, SPILL_SCHEMA, TrailerWriter
@@ -39,7 +39,7 @@ _ROW_BYTES: Final = 128
 _MAX_ROWS_BYTES: Final = 32 << 20
 # Files that are open at once.
 _MAX_RUNS: Final = 512
-# Of batches that several files have one of in memory.
+# Bounds of a batch where several files have one in memory each.
 _LEAST_BATCH_BYTES: Final = 4 << 10
 _MOST_BATCH_BYTES: Final = 1 << 20
 _LEAST_SHARES: Final = 64
@@ -116,9 +116,7 @@ class Merge:
             ends = np.cumsum(rows["size"], dtype=np.int64)
             start = 0
             while start < len(rows):
-                before = int(ends[start - 1]) if start else 0
-                end = int(np.searchsorted(ends, before + self._block_bytes, side="right"))
-                end = max(start + 1, end)
+                end = end_within(ends, start, self._block_bytes)
                 yield self._block(rows[start:end], records)
                 start = end
 
@@ -142,7 +140,7 @@ class Merge:
             cursors = [cursor for cursor in cursors if not cursor.is_done]
 
     def _block(self, rows: NDArray[np.void], records: Sequence[RunRecords]) -> pa.Table:
-        # Of every run the next rows, in the order that they have there.
+        # The next rows of every run, in the order that they have there.
         numbers, counts = np.unique(rows["run"], return_counts=True)
         parts = [
             part

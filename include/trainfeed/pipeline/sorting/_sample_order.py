@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trainfeed.dataset.identity import Uint64s
 from trainfeed.dataset.order import key_order
 
-__all__ = ["RecordColumn", "sample_order"]
+__all__ = ["RecordColumn", "end_within", "sample_order"]
 
 # Records that are larger than this are not copied: looking at each takes less, and two copies of
 # them could be more than there is room for.
@@ -41,6 +41,18 @@ def sample_order(
         # Hashes of 64 bits hardly ever collide; looking costs a fifth of sorting by all four.
         return key_order(keys, hashes[sources], offsets, ordinals)
     return order
+
+
+def end_within(ends: NDArray[np.int64], start: int, num_bytes: int) -> int:
+    """Return the row behind the last of those that take ``num_bytes`` together, or one row.
+
+    Args:
+        ends: Bytes of all rows up to and with each, shape (n,).
+        start: The first of the rows.
+        num_bytes: What they may take; a single row may take more.
+    """
+    before = int(ends[start - 1]) if start else 0
+    return max(start + 1, int(np.searchsorted(ends, before + num_bytes, side="right")))
 
 
 class RecordColumn:

@@ -23,7 +23,7 @@ __all__ = ["ArrowWithTrailer"]
 _REMEDY: Final = (
     "nothing was published; build the interval again (in Airflow: clear the run from preprocess on)"
 )
-# Of a digest in hex.
+# Hex digits of a digest.
 _DIGEST_CHARS: Final = 32
 
 

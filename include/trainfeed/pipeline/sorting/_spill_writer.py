@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from trainfeed.dataset import canonical
 from trainfeed.pipeline.plans import PlannedShard
+from trainfeed.pipeline.sorting._sample_order import end_within
 
 __all__ = [
     "DIGEST",
@@ -51,7 +52,7 @@ SPILL_SCHEMA: Final = pa.schema(
         "source": pa.int32(),
         "offset": pa.int64(),
         "ordinal": pa.int32(),
-        # Of the record: what it will take is known before it is read.
+        # Bytes of the record: what it will take is known before it is read.
         "size": pa.int32(),
         RECORD: pa.binary(),
     }
@@ -189,9 +190,7 @@ class TrailerWriter:
 
     def _end_of_batch(self, ends: NDArray[np.int64], first: int, start: int) -> int:
         """Return the row behind the last of a batch, both counted from the first that waits."""
-        before = int(ends[start - 1]) if start else 0
-        fitting = int(np.searchsorted(ends, before + self._batch_bytes, side="right"))
-        end = max(start + 1, min(fitting, start + _BATCH_ROWS))
+        end = min(end_within(ends, start, self._batch_bytes), start + _BATCH_ROWS)
         edge = bisect_right(self._edges, first + start)
         return min(end, self._edges[edge] - first) if edge < len(self._edges) else end
 

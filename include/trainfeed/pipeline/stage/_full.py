@@ -19,7 +19,7 @@ def full(
     places = space(spec, plan, env, landed_bytes(spec, plan, env))
     lines = [_line(each["place"], each["needed_bytes"], each["free_bytes"]) for each in places]
     work = _line("work", None, Location.parse(env.work).free_bytes())
-    landing = "landing files of this run, " if spec.source.lands else ""
+    landing = "landing files of this run, " if spec.source.kind.lands else ""
     return QuotaExceededError(
         f"{error}; kept: {landing}the plan and every published version; nothing was published;"
         f" {'; '.join([*lines, work])}; make room and build the interval again, it goes on from"

@@ -80,7 +80,7 @@ class Experience:
 def landed_bytes(spec: DatasetSpec, plan: Plan, env: Environment) -> dict[int, int]:
     """Return the size of the landing files that are there already, by index of their range."""
     sizes: dict[int, int] = {}
-    if not spec.source.lands:
+    if not spec.source.kind.lands:
         return sizes
     landing = Location.parse(env.landing)
     for index, piece in enumerate(plan.ranges):
@@ -109,7 +109,7 @@ def space(
     to_land = sum(piece.end - piece.start for piece in missing)
     positions = sum(piece.end - piece.start for piece in plan.ranges)
     landing = root = None
-    if not spec.source.lands:
+    if not spec.source.kind.lands:
         landing = 0
     elif experience is not None:
         landing = round(to_land * experience.read_bytes)

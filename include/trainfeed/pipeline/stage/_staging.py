@@ -8,28 +8,30 @@ file, not even one of a try that nobody knows of any more.
 from __future__ import annotations
 
 import hashlib
-import io
-import os
-from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Final, Self
 
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import check_name
-from trainfeed.paths import make_folders, unfinished_name
-from trainfeed.storage import posix
+from trainfeed.paths import (
+    DigestedFile,
+    UnfinishedFile,
+    make_folders,
+    os_errors,
+    unfinished_name,
+)
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
+__all__ = ["StagedFile"]
 
-__all__ = ["StagedFile", "stage_bytes"]
+_BUFFER_BYTES: Final = 1 << 20
 
 
-class StagedFile(io.RawIOBase):
+class StagedFile(DigestedFile):
     """A binary file that gets its name in the staging folder when it is whole.
 
-    Use as a context manager; leaving it with an exception removes what was written.
+    Use as a context manager; leaving it with an exception removes what was written. Publication
+    syncs the folder.
 
     Args:
         folder: The data set.
@@ -39,43 +41,28 @@ class StagedFile(io.RawIOBase):
 
     Attributes:
         num_bytes: Bytes written so far.
-        sha256: Digest of the whole file in hex, once it is closed.
+        sha256: Digest of what was written so far, in hex.
     """
 
     def __init__(self, folder: DatasetFolder, plan_id: str, name: str, *, mode: int) -> None:
         tmp = folder.staging / "tmp"
-        with posix.map_errors(tmp):
+        with os_errors(tmp):
             make_folders(tmp)
         self._staged = folder.staged(plan_id)
         self._target = self._staged.joinpath(*map(check_name, name.split("/")))
-        self._tmp = tmp / unfinished_name(plan_id)
         self._mode = mode
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-        with posix.map_errors(self._tmp):
-            self._file = os.fdopen(os.open(self._tmp, flags, 0o600), "wb", buffering=1 << 20)
-        self._digest = hashlib.sha256()
-        self.num_bytes = 0
+        self._new = UnfinishedFile(
+            self._target,
+            unfinished=tmp / unfinished_name(plan_id),
+            mode=0o600,
+            buffer_bytes=_BUFFER_BYTES,
+        )
+        super().__init__(self._new.file, hashlib.sha256())
 
     @property
     def sha256(self) -> str:
         """Digest of what was written so far, in hex."""
-        return self._digest.hexdigest()
-
-    def writable(self) -> bool:
-        """Whether ``write`` works: always."""
-        return True
-
-    def tell(self) -> int:
-        """Return how many bytes were written."""
-        return self.num_bytes
-
-    def write(self, data: Buffer) -> int:
-        """Append ``data``."""
-        self._digest.update(data)
-        with posix.map_errors(self._target):
-            written = self._file.write(data)
-        self.num_bytes += written
-        return written
+        return self.hexdigest
 
     def __enter__(self) -> Self:
         return self
@@ -86,33 +73,16 @@ class StagedFile(io.RawIOBase):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        try:
+        with self._new:
             if error is None:
                 self._finish()
-        finally:
-            self._tmp.unlink(missing_ok=True)
-            # Closing a file that could not be flushed fails as well, and would hide why.
-            with suppress(OSError):
-                self._file.close()
 
     def _finish(self) -> None:
-        # An fsync that failed says nothing of what is on disk, and a second one would lie: the
-        # exception ends this try, and the next one writes a file of its own.
-        with posix.map_errors(self._target):
-            self._file.flush()
-            os.fchmod(self._file.fileno(), self._mode)
-            os.fsync(self._file.fileno())
-            self._file.close()
-            faults.point("staging.before_rename")
-            if self._target.parent != self._staged:
-                # Without its parents: a staging folder that was published must not come back.
+        self._new.set_mode(self._mode)
+        self._new.sync()
+        faults.point("staging.before_rename")
+        if self._target.parent != self._staged:
+            # Without its parents: a staging folder that was published must not come back.
+            with os_errors(self._target):
                 make_folders(self._target.parent)
-            self._tmp.rename(self._target)
-
-
-def stage_bytes(
-    folder: DatasetFolder, plan_id: str, name: str, data: bytes, *, mode: int = 0o444
-) -> None:
-    """Put a small file into the staging folder of a plan."""
-    with StagedFile(folder, plan_id, name, mode=mode) as file:
-        file.write(data)
+        self._new.replace(is_folder_synced=False)

@@ -10,4 +10,4 @@ __all__ = ["kept"]
 def kept(spec: DatasetSpec) -> str:
     """Return the part of a message: landing files are named only where there are any."""
     nothing = "nothing was published"
-    return f"landing files are kept, {nothing}" if spec.source.lands else nothing
+    return f"landing files are kept, {nothing}" if spec.source.kind.lands else nothing

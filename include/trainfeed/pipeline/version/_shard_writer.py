@@ -13,7 +13,7 @@ from trainfeed.dataset.chunks import Chunk
 from trainfeed.pipeline.sorting import RecordColumn
 from trainfeed.pipeline.stage import Stage, StagedFile
 from trainfeed.recordio import Codec, RecordWriter
-from trainfeed.samples import Schema, Statistics, TypedCodec
+from trainfeed.samples import Schema, Statistics, TypedCodec, frame_records
 from trainfeed.specification import OutputSpec
 
 if TYPE_CHECKING:
@@ -79,10 +79,7 @@ class ShardWriter:
         return self._digest.hexdigest()
 
     def _write_rows(self, rows: NDArray[np.void]) -> None:
-        framed = np.empty(len(rows), [("length", "<u4"), ("record", rows.dtype)])
-        framed["length"] = rows.itemsize
-        framed["record"] = rows
-        framing = framed.view(np.uint8).data
+        framing = frame_records(rows)
         self._digest.update(framing)
         self._statistics.update_columns(self._codec.decode_records(framing, len(rows)))
         self._writer.write_array(rows)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.errors import TrainFeedError
+from trainfeed.pipeline.plans import unit_of_input
 from trainfeed.pipeline.quarantine import Reason, plain, quarantine_of_version, turned_down
 from trainfeed.pipeline.version._gates import Counts, because
 from trainfeed.pipeline.version._totals import total_statistics
@@ -123,7 +124,7 @@ def _source(name: str, planned: Mapping[str, Any], leaf: Mapping[str, Any]) -> d
         "source": plain(name),
         "start": planned["start"],
         "end": planned["end"],
-        "unit": "bytes" if "path" in planned else "offsets",
+        "unit": unit_of_input(planned),
         "records": read.get("records", 0),
         "bytes": read.get("bytes", 0),
     }

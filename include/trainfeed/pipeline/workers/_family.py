@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from trainfeed.process_ties import has_ended
+
 __all__ = ["VARIABLE", "Family", "adopt_orphans"]
 
 # Name of the variable that holds the token.
@@ -83,7 +85,7 @@ def _kill(pids: Iterator[int]) -> bool:
     """Kill processes; returns whether any of them was still alive."""
     found = False
     for pid in pids:
-        if not _has_ended(pid):
+        if not has_ended(pid):
             found = True
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -98,14 +100,6 @@ def _descendants(pid: int) -> Iterator[int]:
                 for child in (thread / "children").read_bytes().split():
                     yield int(child)
                     yield from _descendants(int(child))
-
-
-def _has_ended(pid: int) -> bool:
-    try:
-        _, _, rest = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")
-    except OSError:
-        return True
-    return rest[:1] in b"ZX"
 
 
 def _field(pid: int, file: str, name: bytes) -> int:

@@ -1,18 +1,19 @@
 """A worker process of the local engine: runs user functions where they can do no harm.
 
-Started by ``_engine`` with a socket, on which jobs come and reports go. It dies with its parent:
-the kernel ends it when the parent is gone, whatever the function is doing.
+Started by ``WorkerProcess`` with a socket, on which jobs come and reports go. It dies with its
+parent: the kernel ends it when the parent is gone, whatever the function is doing.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import os
 import signal
 import sys
 import traceback
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
@@ -24,6 +25,9 @@ from trainfeed.pipeline.workers._worker_protocol import NOWHERE, STACK_SIGNAL, W
 from trainfeed.process_ties import tie_to_parent
 
 __all__ = ["main"]
+
+# What every job of a build needs: imported while the parent still plans, not when the job comes.
+_OF_JOBS: Final = "trainfeed.pipeline.functions"
 
 
 def main(channel: int, progress: int, parent: int) -> None:
@@ -44,6 +48,7 @@ def main(channel: int, progress: int, parent: int) -> None:
     # A batch reuses the memory of the one before: new pages from the kernel cost more than sorting.
     pa.set_memory_pool(pa.system_memory_pool())
     return_large_blocks()
+    importlib.import_module(_OF_JOBS)
     own = os.getpid()
     connection = Connection(channel)
     desk = Desk(WorkerPlace(progress), on_piece=lambda index: connection.send(("piece", index)))

@@ -8,7 +8,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from contextlib import ExitStack, suppress
@@ -24,6 +23,7 @@ from trainfeed.pipeline.workers._worker_protocol import (
     STACK_SIGNAL,
     WorkerPlace,
 )
+from trainfeed.process_ties import program
 
 if TYPE_CHECKING:
     from trainfeed.pipeline.workers._worker_job import Job
@@ -34,10 +34,7 @@ logger = logging.getLogger(__name__)
 # A logger of its own, for whoever wants to see what functions print and nothing else.
 _printed = logging.getLogger("trainfeed.printed")
 
-_BOOT: Final = (
-    "import sys; sys.path[:] = sys.argv[4:];"
-    " from trainfeed.pipeline.workers._worker_main import main; main(*map(int, sys.argv[1:4]))"
-)
+_PROGRAM: Final = "trainfeed.pipeline.workers._worker_main"
 _GRACE_S: Final = 5.0
 _STACK_S: Final = 5.0
 _STACK_BEGIN: Final = "(most recent call first):\n"
@@ -67,9 +64,9 @@ class WorkerProcess:
             files.enter_context(theirs)
             files.callback(os.close, progress)
             os.ftruncate(progress, PROGRESS_BYTES)
-            numbers = map(str, (theirs.fileno(), progress, os.getpid()))
+            arguments = (theirs.fileno(), progress, os.getpid())
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-c", _BOOT, *numbers, *sys.path],
+                program(_PROGRAM, arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, SampleShapeError
 from trainfeed.samples._field_values import as_array, as_bytes, refuse
-from trainfeed.samples._record_columns import common_length, present_rows
+from trainfeed.samples._presence import present_rows
+from trainfeed.samples._record_columns import common_length
 from trainfeed.samples._schema import Field, Schema
 from trainfeed.samples.statistics._numbers import BLOCK_VALUES, ByteNumbers, Numbers
 from trainfeed.samples.statistics._statistics_entries import require_entries

@@ -11,8 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
-from trainfeed.samples.values._dtypes import dtype_of_wire
-from trainfeed.samples.values._value_wire import MAX_DEPTH, PREFIX, SURROGATES, Ext
+from trainfeed.samples.values._value_wire import (
+    MAX_DEPTH,
+    PREFIX,
+    SURROGATES,
+    Ext,
+    dtype_of_wire,
+)
 
 __all__ = ["decode_value"]
 

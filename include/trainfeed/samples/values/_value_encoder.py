@@ -9,8 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import SampleShapeError
-from trainfeed.samples.values._dtypes import wire_of_dtype
-from trainfeed.samples.values._value_wire import MAX_DEPTH, PREFIX, SURROGATES, Ext
+from trainfeed.samples.values._value_wire import (
+    MAX_DEPTH,
+    PREFIX,
+    SURROGATES,
+    Ext,
+    wire_of_dtype,
+)
 
 __all__ = ["encode_value"]
 

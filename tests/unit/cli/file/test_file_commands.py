@@ -297,6 +297,18 @@ def test_a_page_of_plots_stands_alone_and_obeys_no_text_of_a_file(cli, shards, t
     assert cli("stats", "<img src=x>", "--html", "a.html")[0] == 1
 
 
+def test_a_plot_tells_apart_what_the_histogram_of_the_statistics_has_in_one_bin(cli, tmp_path):
+    """All seconds of a day are in one bin of an eighth of a power of two; texts have no bins."""
+    schema = Schema((Field("second", "int64"), Field("text", "str")))
+    samples = [{"second": 1_356_998_400 + 450 * i, "text": "x" * i} for i in range(192)]
+    convert(tmp_path / "day", lambda: iter(samples), 1, "p", schema=schema)
+    found = loads(cli("stats", "day", "--json", "--html", "a.html"))
+    assert len(found["second"]["histogram"]) == 1
+    assert "histogram" not in found["text"]
+    plots = re.findall(r"<svg.*?</svg>", (tmp_path / "a.html").read_text())
+    assert [plot.count("<rect") for plot in plots] == [32, 32]
+
+
 def test_a_picture_has_a_plot_per_field(cli, shards, tmp_path):
     assert cli("stats", "set", "--png", "a.png")[0] == 0
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

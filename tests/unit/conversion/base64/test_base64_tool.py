@@ -7,7 +7,9 @@ import json
 import os
 import signal
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 from trainfeed import faults
 from trainfeed.conversion import ConvertOptions, process_base64
 from trainfeed.conversion.base64._base64_rows import BadRow, GoodRow, parse_row
-from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
 
 
 def image(number):
@@ -231,21 +233,89 @@ def test_what_is_no_file_is_refused_at_once(data):
         process_base64(folder, "file_list.txt", 1)
 
 
-@pytest.mark.parametrize(
-    "point", ["base64.after_file", "base64.before_rename", "base64.after_rename"]
-)
-def test_a_kill_leaves_inputs_and_a_list_that_the_next_run_understands(data, point):
-    folder = data([row(n) for n in range(10)])
+def killed(point, folder, nranks):
+    """Run the tool in a process that is killed at a point."""
     process = os.fork()
     if process == 0:
         with suppress(BaseException):
             os.environ[faults.VARIABLE] = f"{point}:kill"
             faults._plan.cache_clear()
-            process_base64(folder, "file_list.txt", 3)
+            process_base64(folder, "file_list.txt", nranks)
         os._exit(0)
     status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     assert status == -signal.SIGKILL
+
+
+BEFORE = ["base64.after_file", "convert.before_commit"]
+DECIDED = ["convert.after_commit", "convert.after_move", "convert.before_manifest"]
+
+
+@pytest.mark.parametrize("point", BEFORE + DECIDED)
+def test_a_kill_leaves_inputs_and_a_list_that_the_next_run_understands(data, point):
+    folder = data([row(n) for n in range(10)])
+    killed(point, folder, 3)
     assert (folder / "file_list.txt").read_text() == "dataset.part0\n"
     report = process_base64(folder, "file_list.txt", 3)
     assert report.num_samples == 10
-    assert not [p for p in folder.iterdir() if p.name.endswith(".tmp")]
+    left = {p.name for p in folder.iterdir() if p.name.startswith(".")}
+    assert left == {".base64.lock"}
+
+
+@pytest.mark.parametrize("point", [*DECIDED, "convert.before_cleanup"])
+def test_what_was_decided_before_a_kill_is_carried_out_by_the_next_run_that_may_fail(data, point):
+    folder = data([row(n) for n in range(10)] + [b"no row"])
+    process_base64(folder, "file_list.txt", 5)
+    killed(point, folder, 3)
+    (folder / "dataset.part0").rename(folder / "gone")
+    with pytest.raises(NotFoundError):
+        process_base64(folder, "file_list.txt", 2)
+    names = [f"base64_rank_{rank}" for rank in range(3)]
+    assert (folder / "file_list.txt").read_text().split() == names
+    assert sorted(p.name for p in folder.glob("base64_rank_*")) == names
+    assert [len(rows) for rows in rank_rows(folder, 3)] == [4, 4, 4]
+    assert (folder / "base64_quarantine.jsonl").exists()
+    assert not (folder / ".base64.commit").exists()
+
+
+def test_a_run_of_another_list_leaves_that_of_a_killed_one_at_its_sources(data):
+    folder = data([row(n) for n in range(10)])
+    (folder / "other.txt").write_text("none\n")
+    killed("convert.after_move", folder, 3)
+    with pytest.raises(NotFoundError):
+        process_base64(folder, "other.txt", 2)
+    assert (folder / "file_list.txt").read_text() == "dataset.part0\n"
+    assert (folder / "other.txt").read_text() == "none\n"
+    assert [len(rows) for rows in rank_rows(folder, 3)] == [4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    "head", [b"[]", b"{}", b'{"list": null, "ranks": 10000000000, "bad_rows": false}']
+)
+def test_a_decision_that_this_tool_has_not_written_is_refused(data, head):
+    folder = data([row(1)])
+    (folder / ".base64.commit").mkdir()
+    (folder / ".base64.commit" / "ranks.json").write_bytes(head)
+    with pytest.raises(FormatError, match="account of files for ranks"):
+        process_base64(folder, "file_list.txt", 1)
+
+
+def test_a_folder_in_place_of_a_result_is_refused_and_nothing_changed(data):
+    folder = data([row(n) for n in range(4)])
+    (folder / "base64_rank_1").mkdir()
+    with pytest.raises(ConflictError, match="base64_rank_1 is a folder; nothing was published"):
+        process_base64(folder, "file_list.txt", 2)
+    assert not (folder / "base64_rank_0").exists()
+    assert (folder / "file_list.txt").read_text() == "dataset.part0\n"
+
+
+def test_of_two_runs_at_once_one_result_is_whole(data):
+    folder = data([row(n) for n in range(60)])
+    runs = [partial(process_base64, folder, "file_list.txt", nranks) for nranks in (2, 3, 4, 5)]
+    with ThreadPoolExecutor(4) as pool:
+        reports = list(pool.map(lambda run: run(), runs))
+    listed = (folder / "file_list.txt").read_text().split()
+    assert listed in [list(report.files) for report in reports]
+    assert sorted(p.name for p in folder.glob("base64_rank_*")) == listed
+    assert {line for rows in rank_rows(folder, len(listed)) for line in rows} == {
+        row(n) for n in range(60)
+    }

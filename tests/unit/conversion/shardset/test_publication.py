@@ -19,7 +19,7 @@ from trainfeed.conversion import (
     finish_publication,
     shard_name,
 )
-from trainfeed.dataset.sealed import seal
+from trainfeed.dataset.canonical import seal
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
 
 # Before it the old set is there, from it on the new one is decided.
@@ -104,6 +104,17 @@ def test_after_the_commit_the_new_set_is_carried_out_by_whoever_comes_next(
     assert visible(out) == expected
     assert names_in(out) == sorted([*expected, ".p.lock"])
     assert finish_publication(out, "p") is False
+
+
+def test_what_another_tool_has_decided_is_left_to_it(out):
+    commit = out / ".p.commit"
+    commit.mkdir()
+    (commit / "base64_rank_0").write_bytes(b"rows")
+    with pytest.raises(ConflictError, match="of another kind"):
+        convert(out, fixed_samples(9), 2, "p", schema=FIXED)
+    with pytest.raises(ConflictError, match="of another kind"):
+        finish_publication(out, "p")
+    assert (commit / "base64_rank_0").read_bytes() == b"rows"
 
 
 @pytest.mark.parametrize("point", [*BEFORE, "convert.after_commit"])

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from trainfeed.conversion._conversion_options import ConvertOptions
-from trainfeed.conversion.sorting._builder import RunBuilder
-from trainfeed.conversion.sorting._conversion_order import sort_keys
+from trainfeed.conversion.sorting._builder import RunBuilder, sort_keys
 from trainfeed.conversion.sorting._key_sort import iter_sorted
 from trainfeed.conversion.sorting._sample_spill import Spill
 from trainfeed.errors import FormatError
@@ -77,7 +76,7 @@ def test_what_is_consumed_gives_its_disk_back(tmp_path):
     items = [bytes([n % 251]) * 4096 for n in range(2000)]
     with Spill.anonymous(tmp_path) as spill:
         fill(spill, items, 3)
-        spill.sync()
+        os.fsync(spill._fd)
         full = os.fstat(spill._fd).st_blocks
         seen, blocks = [], []
         parts = iter_sorted([spill], 0, 2000, memory_bytes=1 << 20, consume=True)
@@ -88,6 +87,50 @@ def test_what_is_consumed_gives_its_disk_back(tmp_path):
         assert blocks == sorted(blocks, reverse=True)
         if spill._can_discard:
             assert blocks[-1] < full / 5
+
+
+def blocks_left(spill, count, memory_bytes):
+    """Consume all samples; return what share of the blocks on disk is still taken."""
+    os.fsync(spill._fd)
+    full = os.fstat(spill._fd).st_blocks
+    for _ in iter_sorted([spill], 0, count, memory_bytes=memory_bytes, consume=True):
+        pass
+    return os.fstat(spill._fd).st_blocks / full
+
+
+def test_what_is_consumed_gives_the_disk_of_its_keys_and_lengths_back(tmp_path):
+    with Spill.anonymous(tmp_path) as spill:
+        fill(spill, records(60_000), 2)
+        left = blocks_left(spill, 60_000, 1 << 30)
+        assert left < 0.2 or not spill._can_discard
+
+
+def test_a_bucket_that_is_loaded_in_parts_gives_its_disk_back(tmp_path):
+    # All keys are in one of the 1024 buckets.
+    keys = np.sort(np.random.default_rng(0).integers(0, 1 << 54, 1000, np.uint64))
+    with Spill.anonymous(tmp_path) as spill:
+        spill.append(keys, records(1000, 4096))
+        left = blocks_left(spill, 1000, 100_000)
+        assert left < 0.2 or not spill._can_discard
+
+
+def test_empty_records_do_not_keep_those_after_them_on_disk(tmp_path):
+    # The first load has empty records only.
+    keys = np.sort(np.random.default_rng(0).integers(0, 1 << 63, 4300, np.uint64) * 2)
+    with Spill.anonymous(tmp_path) as spill:
+        spill.append(keys, [b""] * 4000 + records(300, 16_384))
+        left = blocks_left(spill, 4300, 100_000)
+        assert spill._can_discard == spill_can_discard(tmp_path)
+        assert left < 0.2 or not spill._can_discard
+
+
+def spill_can_discard(folder):
+    """Say whether this file system gives back what a file has a hole in."""
+    with Spill.anonymous(folder) as spill:
+        spill.append(np.arange(9, dtype=np.uint64), records(9, 4096))
+        for part in spill.slices(0, 1024):
+            spill.discard(part)
+        return spill._can_discard
 
 
 def test_one_bucket_that_does_not_fit_is_loaded_in_parts(tmp_path):
@@ -111,8 +154,8 @@ def test_an_empty_spill_has_no_samples(tmp_path):
 
 def test_every_byte_of_a_file_is_guarded(tmp_path):
     path = tmp_path / "spill"
-    with Spill.create(path) as spill:
-        fill(spill, records(40), 1)
+    with path.open("xb", buffering=0) as file:
+        fill(Spill(file, str(path)), records(40), 1)
     whole = path.read_bytes()
     # The tables of 1024 buckets are mostly alike: some places of each suffice.
     places = [*range(40), *range(40, 24_616, 801), *range(24_608, len(whole))]

@@ -14,7 +14,7 @@ from trainfeed.loader.columns._lent_memory import FreshMemory
 from trainfeed.loader.columns._ragged import Ragged
 from trainfeed.loader.columns._scatter import Scattered, addresses_in
 from trainfeed.loader.columns._targets import joined, targets_for
-from trainfeed.loader.sources import _kept_chunks as _kept
+from trainfeed.loader.sources import _known_chunks as _kept
 from trainfeed.loader.sources import _ragged_samples as _ragged
 from trainfeed.loader.sources._rows import RowDecoder
 from trainfeed.loader.windows import _pass

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.unit.pipeline.workers.module_job import ModulesAtHand
 from tests.unit.processes import LIMIT_S
 from trainfeed.errors import EngineError
 from trainfeed.faults import VARIABLE
@@ -36,6 +37,12 @@ def test_workers_started_early_are_those_that_do_the_work(project):
     project.edit("seed: 7", MANY)
     project.build()
     assert workers() == started
+
+
+def test_a_worker_has_imported_what_jobs_need_before_its_first_one_comes():
+    job = ModulesAtHand(("trainfeed.pipeline.functions",))
+    limits = _engine.WorkerLimits(LIMIT_S, sys.maxsize)
+    assert _engine.run_jobs([job], limits, str) == [{"names": ["trainfeed.pipeline.functions"]}]
 
 
 @pytest.mark.parametrize("stage", ["ingest", "convert"])

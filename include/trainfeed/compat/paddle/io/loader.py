@@ -14,8 +14,9 @@ from trainfeed.compat.paddle.io.samplers import BatchSampler
 from trainfeed.compat.paddle.io.worker import Fetch
 from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.compat.paddle.places import count_cpus
-from trainfeed.decorators.workers import iter_ahead, iter_in_turn, iter_mapped
+from trainfeed.decorators import iter_mapped
 from trainfeed.errors import ConfigError
+from trainfeed.processes import iter_ahead, iter_in_turn
 from trainfeed.readers import open_reader
 
 __all__ = ["DataLoader"]

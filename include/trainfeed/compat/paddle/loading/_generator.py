@@ -16,9 +16,9 @@ from trainfeed.compat.paddle.loading._generator_columns import (
 )
 from trainfeed.compat.paddle.loading._generator_memory import fitting
 from trainfeed.compat.paddle.loading._started_pass import BatchQueue, StartedPass
-from trainfeed.decorators import batch, set_epoch
-from trainfeed.decorators.workers import before_fork, iter_ahead, iter_in_process
+from trainfeed.decorators import batch, before_fork, set_epoch
 from trainfeed.errors import ConfigError, LoaderError
+from trainfeed.processes import iter_ahead, iter_in_process
 from trainfeed.readers import ReaderLike
 from trainfeed.whole_numbers import whole_value
 

@@ -59,8 +59,7 @@ class DistributedBatchSampler:
         length = len(dataset) if isinstance(dataset, Sized) else whole_value("length", dataset, 0)
         batch_size = whole_value("batch_size", batch_size, 1)
         num_replicas = whole_value("num_replicas", num_replicas, 1)
-        if whole_value("rank", rank, 0) >= num_replicas:
-            raise ValueError(f"expected a rank from 0 to {num_replicas - 1}, got {rank}")
+        rank = whole_value("rank", rank, 0, num_replicas - 1)
         self._length: Final = length
         self._batch_size: Final = batch_size
         self._num_replicas: Final = num_replicas

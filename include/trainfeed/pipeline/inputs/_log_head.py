@@ -13,8 +13,8 @@ from typing import Final
 import cramjam
 
 from trainfeed.config import Environment
-from trainfeed.errors import ConfigError
-from trainfeed.pipeline.inputs import find_interval_logs, log_location
+from trainfeed.pipeline.inputs._log_absence import logs_of
+from trainfeed.pipeline.inputs._log_inputs import find_interval_logs, log_location
 from trainfeed.sources import LineRange, LogFile, iter_lines
 from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path
 from trainfeed.storage import Location
@@ -44,9 +44,7 @@ def with_log_heads(
         FormatError: A file does not decompress, or has a line that is too long.
         StorageError: A file cannot be read.
     """
-    logs = spec.source.logs
-    if logs is None:
-        raise ConfigError(f"expected data set {spec.name!r} to have log files")
+    logs = logs_of(spec)
     path = expand_path(logs.path, interval)
     folder = log_location(env, logs.connection, path)
     copies = place / path.lstrip("/")

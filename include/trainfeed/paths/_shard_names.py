@@ -1,4 +1,4 @@
-"""Names and sizes of the shards of a set: ``<prefix>-aaaaa-of-bbbbb``.
+"""Names of the shards of a set, ``<prefix>-aaaaa-of-bbbbb``, and of what lies beside them.
 
 ``aaaaa`` counts from 0, ``bbbbb`` is the largest index and not the number of shards, so that a set
 of one shard is ``p-00000-of-00000``. Five digits name 100,000 shards; more are refused.
@@ -10,14 +10,16 @@ import re
 from typing import Final, NamedTuple
 
 from trainfeed.errors import ConfigError
+from trainfeed.whole_numbers import whole
 
 __all__ = [
     "MAX_SHARDS",
     "ShardName",
-    "check_num_shards",
     "check_prefix",
+    "commit_name",
+    "manifest_name",
+    "num_shards_of",
     "shard_name",
-    "shard_sizes",
 ]
 
 MAX_SHARDS: Final = 100_000
@@ -54,6 +56,16 @@ def shard_name(prefix: str, index: int, num_shards: int) -> str:
     return f"{prefix}-{index:05d}-of-{num_shards - 1:05d}"
 
 
+def manifest_name(prefix: str) -> str:
+    """Return the file name of a set's manifest; no glob ``<prefix>-*`` matches it."""
+    return f"{prefix}.shards.json"
+
+
+def commit_name(prefix: str) -> str:
+    """Return the name of the folder that is there while a set is replaced."""
+    return f".{prefix}.commit"
+
+
 def check_prefix(prefix: str) -> str:
     """Return a prefix that may start the names of shards.
 
@@ -68,21 +80,10 @@ def check_prefix(prefix: str) -> str:
     return prefix
 
 
-def check_num_shards(num_shards: object) -> int:
+def num_shards_of(value: object) -> int:
     """Return a number of shards that has names.
 
     Raises:
         ConfigError: It is not from 1 to ``MAX_SHARDS``.
     """
-    if type(num_shards) is int and 1 <= num_shards <= MAX_SHARDS:
-        return num_shards
-    raise ConfigError(
-        f"expected num_shards from 1 to {MAX_SHARDS}, for which the five digits of the names"
-        f" suffice, got {num_shards!r}"
-    )
-
-
-def shard_sizes(num_samples: int, num_shards: int) -> list[int]:
-    """Return how many samples each shard gets; the first ones get one more where it must be."""
-    each, more = divmod(num_samples, num_shards)
-    return [each + (index < more) for index in range(num_shards)]
+    return whole("num_shards, whose names have five digits,", value, 1, MAX_SHARDS)

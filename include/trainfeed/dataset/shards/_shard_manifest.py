@@ -8,27 +8,30 @@ that equal conversions have equal manifests.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-import xxhash
-
-from trainfeed.conversion._conversion_options import ShardFormat
-from trainfeed.conversion._foreign_input import read_small
-from trainfeed.conversion.shardset._digested_shards import ShardInfo
-from trainfeed.conversion.shardset._shard_names import ShardName, shard_name
 from trainfeed.dataset import canonical
-from trainfeed.dataset.sealed import require_intact, seal
+from trainfeed.dataset.canonical import require_intact, seal
+from trainfeed.dataset.shards._shard_format import ShardFormat
+from trainfeed.dataset.shards._shard_info import ShardInfo
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import FilePath, manifest_name, open_plain
+from trainfeed.paths import (
+    FilePath,
+    ShardName,
+    listed,
+    manifest_name,
+    read_plain,
+    shard_name,
+)
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import map_errors
 
-__all__ = ["Encoding", "ShardManifest", "is_shard_of"]
+__all__ = ["Encoding", "ShardManifest", "manifests_of", "prefixes_in"]
 
 _FORMAT: Final = "trainfeed-shards/1"
 _KEYS: Final = frozenset(
@@ -45,7 +48,6 @@ _KEYS: Final = frozenset(
         "digest",
     }
 )
-_BLOCK_BYTES: Final = 1 << 20
 
 
 class Encoding(StrEnum):
@@ -117,7 +119,7 @@ class ShardManifest:
         """
         path = Path(folder) / manifest_name(prefix)
         try:
-            data = read_small(path)
+            data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
         except NotFoundError as error:
             raise NotFoundError(
                 f"{path} is not there: no conversion has completed the set {prefix!r} in this"
@@ -179,40 +181,61 @@ class ShardManifest:
         problems = [
             f"{name}: a foreign shard, not of this set of {len(self.shards)}"
             for name in found
-            if is_shard_of(name, self.prefix) and name not in self._by_name
+            if self.is_foreign(name)
         ]
         for shard in self.shards:
-            problem = _problem(shard, folder / shard.name, deep=deep)
+            problem = shard.problem(folder, deep=deep)
             problems += [problem] if problem else []
         return problems
 
-    @property
+    def names(self, file_name: str) -> bool:
+        """Return whether a file name is that of one of the shards."""
+        return file_name in self._by_name
+
+    def is_foreign(self, file_name: str) -> bool:
+        """Return whether a file name is that of a shard of another set of the same prefix."""
+        parsed = ShardName.parse(file_name)
+        return parsed is not None and parsed.prefix == self.prefix and not self.names(file_name)
+
+    @cached_property
     def _by_name(self) -> dict[str, ShardInfo]:
         return {shard.name: shard for shard in self.shards}
 
 
-def is_shard_of(name: str, prefix: str) -> bool:
-    """Return whether a file name is that of a shard of some set ``prefix``."""
-    parsed = ShardName.parse(name)
-    return parsed is not None and parsed.prefix == prefix
+def manifests_of(paths: Iterable[Path]) -> Iterator[ShardManifest | None]:
+    """Yield the manifest that names each file among its shards, None where none does.
+
+    A manifest is read once for files of its set that follow each other.
+
+    Raises:
+        ChecksumError: A manifest is not the one that was written.
+        FormatError: A manifest is none.
+    """
+    known: dict[tuple[Path, str], ShardManifest | None] = {}
+    for path in paths:
+        name = ShardName.parse(path.name)
+        if name is None:
+            yield None
+            continue
+        key = path.parent, name.prefix
+        if key not in known:
+            known = {key: _manifest_if_any(*key)}
+        found = known[key]
+        yield found if found is not None and found.names(path.name) else None
 
 
-def _problem(shard: ShardInfo, path: Path, *, deep: bool) -> str | None:
-    if not path.is_file():
-        return f"{shard.name}: missing"
-    with map_errors(path):
-        num_bytes = path.stat().st_size
-    if num_bytes != shard.num_bytes:
-        return f"{shard.name}: expected {shard.num_bytes} bytes, got {num_bytes}"
-    if deep and (digest := _digest_of(path)) != shard.digest:
-        return f"{shard.name}: expected digest {shard.digest}, got {digest}"
-    return None
+def prefixes_in(folder: FilePath) -> list[str]:
+    """Return the prefixes of the sets whose manifests are in a folder, sorted.
+
+    Raises:
+        StorageError: The folder cannot be listed.
+    """
+    found = listed(folder, manifest_name("*"))
+    return [path.name.removesuffix(manifest_name("")) for path in found]
 
 
-def _digest_of(path: Path) -> str:
-    digest = xxhash.xxh3_128()
-    buffer = memoryview(bytearray(_BLOCK_BYTES))
-    with open_plain(path, follow=True, buffering=0) as file:
-        while num_bytes := os.readv(file.fileno(), [buffer]):
-            digest.update(buffer[:num_bytes])
-    return digest.hexdigest()
+def _manifest_if_any(folder: Path, prefix: str) -> ShardManifest | None:
+    try:
+        return ShardManifest.load(folder, prefix)
+    except NotFoundError:
+        return None

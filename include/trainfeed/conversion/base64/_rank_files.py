@@ -1,0 +1,128 @@
+"""How the files of all ranks appear together, and the list that names them after that."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.conversion._foreign_input import read_small
+from trainfeed.conversion._journal import Journal
+from trainfeed.dataset import canonical
+from trainfeed.errors import FormatError
+from trainfeed.paths import durable_file
+from trainfeed.storage.posix import replace_file
+
+__all__ = [
+    "MAX_RANKS",
+    "QUARANTINE_NAME",
+    "SOURCE",
+    "RankFiles",
+    "is_rank_file",
+    "rank_file_name",
+    "rank_files_journal",
+]
+
+MAX_RANKS: Final = 100_000
+QUARANTINE_NAME: Final = "base64_quarantine.jsonl"
+SOURCE: Final = ".source"
+_PREFIX: Final = "base64"
+_HEAD: Final = "ranks.json"
+_RANK_FILE: Final = re.compile(r"base64_rank_[0-9]+")
+
+
+def rank_file_name(rank: int) -> str:
+    """Return the name of a rank's file."""
+    return f"base64_rank_{rank}"
+
+
+def is_rank_file(name: str) -> bool:
+    """Return whether a file of this name holds the rows of a rank."""
+    return _RANK_FILE.fullmatch(name) is not None
+
+
+@dataclass(frozen=True)
+class RankFiles:
+    """The files of all ranks, with the list of their names as what readers go by.
+
+    Attributes:
+        list_path: The list; None where it is another one than that of this run.
+        num_ranks: How many files there are.
+        has_bad_rows: Whether there is a quarantine.
+        source: The list of the sources, as bytes; empty for a publication that was found.
+    """
+
+    list_path: Path | None
+    num_ranks: int
+    has_bad_rows: bool
+    source: bytes = b""
+
+    @property
+    def ranks(self) -> tuple[str, ...]:
+        """The names of the files of the ranks."""
+        return tuple(map(rank_file_name, range(self.num_ranks)))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of all files."""
+        return (*self.ranks, *([QUARANTINE_NAME] if self.has_bad_rows else []))
+
+    def owns(self, name: str) -> bool:
+        """Whether a file of this name is one of such files."""
+        return name == QUARANTINE_NAME or is_rank_file(name)
+
+    def save(self, staging: Path) -> None:
+        """Write what a later run needs to go on with this."""
+        head = {
+            "list": None if self.list_path is None else _list_id(self.list_path),
+            "ranks": self.num_ranks,
+            "bad_rows": self.has_bad_rows,
+        }
+        with durable_file(staging / _HEAD) as file:
+            file.write(canonical.dumps(head))
+
+    def prepare(self, output: Path) -> None:  # noqa: ARG002
+        """Let the list be that of the sources, until all files have their names."""
+        if self.list_path is not None:
+            replace_file(self.list_path.with_name(self.list_path.name + SOURCE), self.source)
+            replace_file(self.list_path, self.source)
+
+    def withdraw(self, output: Path) -> None:
+        """Nothing: the list was prepared before the files were decided."""
+
+    def announce(self, commit: Path, output: Path) -> None:  # noqa: ARG002
+        """Let the list be that of the files; one that this run does not know stays as it is."""
+        if self.list_path is not None:
+            replace_file(self.list_path, "".join(f"{name}\n" for name in self.ranks).encode())
+        (commit / _HEAD).unlink()
+
+
+def rank_files_journal(folder: Path, list_path: Path) -> Journal:
+    """Return the publications into a folder, for a run that goes by this list."""
+
+    def load(commit: Path) -> RankFiles | None:
+        if not (commit / _HEAD).exists():
+            return None
+        head = _head_of(commit / _HEAD)
+        # A path that stands in the folder of the data is not written to: only a known one.
+        is_known = head["list"] == _list_id(list_path)
+        return RankFiles(list_path if is_known else None, head["ranks"], head["bad_rows"])
+
+    return Journal(folder, _PREFIX, load)
+
+
+def _head_of(path: Path) -> dict[str, Any]:
+    head = canonical.loads(read_small(path), path=str(path))
+    if not isinstance(head, dict) or head.keys() != {"list", "ranks", "bad_rows"}:
+        raise FormatError(f"expected the account of files for ranks, got {head}", path=str(path))
+    if type(head["ranks"]) is not int or not 1 <= head["ranks"] <= MAX_RANKS:
+        raise FormatError(f"expected the account of files for ranks, got {head}", path=str(path))
+    return head
+
+
+def _list_id(path: Path) -> str:
+    return sha256(os.fsencode(path.absolute())).hexdigest()

@@ -1,0 +1,82 @@
+"""What a manifest says about one shard, and whether the file is that."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import xxhash
+
+from trainfeed.errors import FormatError
+from trainfeed.paths import open_plain
+from trainfeed.storage.posix import map_errors
+
+__all__ = ["ShardInfo"]
+
+_BLOCK_BYTES: Final = 1 << 20
+
+
+class ShardInfo(NamedTuple):
+    """What a manifest says about a shard.
+
+    Attributes:
+        name: Its file name.
+        num_records: How many records it has.
+        num_bytes: Size of the file.
+        digest: XXH3-128 of the file, 32 hex digits.
+    """
+
+    name: str
+    num_records: int
+    num_bytes: int
+    digest: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for a manifest."""
+        return {
+            "name": self.name,
+            "records": self.num_records,
+            "bytes": self.num_bytes,
+            "xxh3_128": self.digest,
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> ShardInfo:
+        """Read what ``to_json`` gives.
+
+        Raises:
+            FormatError: ``value`` is something else.
+        """
+        try:
+            info = cls(value["name"], value["records"], value["bytes"], value["xxh3_128"])
+        except (KeyError, TypeError) as error:
+            raise FormatError(f"expected the account of a shard, got {value!r}") from error
+        texts, numbers = (info.name, info.digest), (info.num_records, info.num_bytes)
+        if not all(type(text) is str for text in texts) or not all(
+            type(number) is int and number >= 0 for number in numbers
+        ):
+            raise FormatError(f"expected the account of a shard, got {value!r}")
+        return info
+
+    def problem(self, folder: Path, *, deep: bool) -> str | None:
+        """Compare the file in a folder with this, its digest too if ``deep``; say what is wrong."""
+        path = folder / self.name
+        if not path.is_file():
+            return f"{self.name}: missing"
+        with map_errors(path):
+            num_bytes = path.stat().st_size
+        if num_bytes != self.num_bytes:
+            return f"{self.name}: expected {self.num_bytes} bytes, got {num_bytes}"
+        if deep and (digest := _digest_of(path)) != self.digest:
+            return f"{self.name}: expected digest {self.digest}, got {digest}"
+        return None
+
+
+def _digest_of(path: Path) -> str:
+    digest = xxhash.xxh3_128()
+    buffer = memoryview(bytearray(_BLOCK_BYTES))
+    with open_plain(path, follow=True, buffering=0) as file:
+        while num_bytes := os.readv(file.fileno(), [buffer]):
+            digest.update(buffer[:num_bytes])
+    return digest.hexdigest()

@@ -1,0 +1,257 @@
+"""Where the parts of a record of a schema lie, and what must be true of them.
+
+``_encoder`` has the grammar of a record; in a chunk, its length stands before it as a ``uint32``.
+What decodes chunks and what loads windows ask here for places and checks, so that a damaged record
+is refused with one message, whichever way it is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainfeed.errors import FormatError
+from trainfeed.recordio import record_bounds
+from trainfeed.samples._presence import Presence, require_no_values
+from trainfeed.samples._schema import Field, Schema
+
+__all__ = [
+    "LENGTH_BYTES",
+    "FieldPlace",
+    "RecordLayout",
+    "frame_records",
+    "record_places",
+    "require_booleans",
+]
+
+LENGTH_BYTES: Final = 4  # of the length before a record
+_LENGTH: Final = "_length"
+
+_Ints = NDArray[np.int64]
+
+
+class FieldPlace(NamedTuple):
+    """Where a field of fixed size is in a sample.
+
+    Attributes:
+        name: The field.
+        offset_bytes: Where it starts in the sample.
+        dtype: Type of its values.
+        item_shape: Their shape.
+        bit: Number of its presence bit; None when it is always there.
+    """
+
+    name: str
+    offset_bytes: int
+    dtype: np.dtype[Any]
+    item_shape: tuple[int, ...]
+    bit: int | None
+
+    @property
+    def num_bytes(self) -> int:
+        """What the field takes in a sample."""
+        return math.prod(self.item_shape) * self.dtype.itemsize
+
+
+class RecordLayout:
+    """The layout of the records of one schema; threads may share it.
+
+    Args:
+        schema: The schema.
+
+    Attributes:
+        fixed: The fields of fixed size, in order.
+        variable: The fields of variable size, in order.
+        places: Where the fields of fixed size lie in a record, in order.
+        presence: The presence bits.
+        head: Dtype of the start of a record: ``fixed``, presence included, and ``counts``, shape
+            ``(len(variable),)``.
+        framed: Dtype of ``record``, a record of a schema of fixed size, behind its length.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.fixed = tuple(field for field in schema if field.is_fixed)
+        self.variable = tuple(field for field in schema if not field.is_fixed)
+        self.places = _places(schema)
+        self.presence = Presence(schema.optional)
+        self.head = np.dtype(
+            [("fixed", schema.fixed_dtype), ("counts", "<u4", (len(self.variable),))]
+        )
+        self.framed = np.dtype([(_LENGTH, "<u4"), ("record", schema.fixed_dtype)])
+        self._booleans = [place.name for place in self.places if place.dtype.kind == "b"]
+        self._item_bytes = np.array([field.item_bytes for field in self.variable], np.int64)
+
+    def unaligned(self, start_bytes: int, stride_bytes: int) -> frozenset[str]:
+        """Return the fields of fixed size that are not aligned in every record.
+
+        Args:
+            start_bytes: Where the first record starts.
+            stride_bytes: How far behind it the next one starts; 0 where it is alone.
+        """
+        return frozenset(
+            place.name
+            for place in self.places
+            if (start_bytes + place.offset_bytes) % place.dtype.itemsize
+            or stride_bytes % place.dtype.itemsize
+        )
+
+    def require_size(self, num_records: int, raw_bytes: int) -> None:
+        """Refuse a framing that has not the size of so many records of a schema of fixed size.
+
+        Raises:
+            FormatError: It has another.
+        """
+        if raw_bytes != num_records * self.framed.itemsize:
+            raise FormatError(
+                f"expected {num_records} records of {self.head.itemsize} bytes each, got"
+                f" {raw_bytes} bytes with the lengths"
+            )
+
+    def require_fixed(self, framed: NDArray[np.void]) -> None:
+        """Refuse records, of dtype ``framed``, of another schema of fixed size.
+
+        Raises:
+            FormatError: A record has another length, or a boolean that is neither true nor false.
+        """
+        lengths, expected = framed[_LENGTH], self.head.itemsize
+        if (wrong := lengths != expected).any():
+            first = int(wrong.argmax())
+            raise FormatError(
+                f"record {first} of the chunk has {lengths[first]} bytes, the schema's have"
+                f" {expected}"
+            )
+        self._require_booleans(framed["record"])
+
+    def find(self, framing: memoryview, places: _Ints) -> tuple[NDArray[np.void], _Ints]:
+        """Find the fields of records of different length, and verify all but text.
+
+        Args:
+            framing: Holds the records.
+            places: Start and end of each, ascending, shape ``(n, 2)``.
+
+        Returns:
+            The heads, shape ``(n,)``, in memory of their own; and where the variable fields of each
+            start, and where the last ends, shape ``(n, v + 1)`` for v of them.
+
+        Raises:
+            FormatError: A record is none of the schema.
+        """
+        heads = self._heads(framing, places)
+        ends = self._ends(places, heads["counts"], len(framing))
+        self._require_booleans(heads["fixed"])
+        for i, field in enumerate(self.variable):
+            if field.dtype == "bool":
+                _require_boolean_runs(field, framing, ends[:, i : i + 2])
+        self._require_absent_empty(heads["fixed"], ends)
+        return heads, ends
+
+    def _require_booleans(self, fixed: NDArray[np.void]) -> None:
+        for name in self._booleans:
+            require_booleans(name, fixed[name].view(np.uint8))
+
+    def _require_absent_empty(self, fixed: NDArray[np.void], ends: _Ints) -> None:
+        self.presence.require_known(fixed)
+        if any(field.optional for field in self.variable):
+            absent = self.presence.absent(fixed)
+            for i, field in enumerate(self.variable):
+                if field.optional:
+                    require_no_values(field, absent[field.name], ends[:, i : i + 2])
+
+    def _heads(self, framing: memoryview, places: _Ints) -> NDArray[np.void]:
+        size = self.head.itemsize
+        if not len(places):
+            return np.empty(0, self.head)
+        lengths = places[:, 1] - places[:, 0]
+        if (short := lengths < size).any():
+            first = int(short.argmax())
+            raise FormatError(
+                f"record {first} of the chunk: expected at least {size} bytes, got {lengths[first]}"
+            )
+        # An item starts at every byte, and those at the starts are picked.
+        items: NDArray[np.void] = np.ndarray(
+            len(framing) - size + 1, f"V{size}", framing, strides=(1,)
+        )
+        return items[places[:, 0]].view(self.head)
+
+    def _ends(self, places: _Ints, counts: NDArray[np.uint32], framing_bytes: int) -> _Ints:
+        # Beyond the framing in any case; the sums below then stay far from 64 bits.
+        if (too_many := counts > framing_bytes // self._item_bytes).any():
+            record, number = (int(axis[0]) for axis in too_many.nonzero())
+            raise FormatError(
+                f"record {record} of the chunk: field {self.variable[number].name!r} announces more"
+                " values than the chunk can hold"
+            )
+        ends = np.empty((len(counts), len(self.variable) + 1), np.int64)
+        ends[:, 0] = places[:, 0] + self.head.itemsize
+        np.cumsum(counts * self._item_bytes, axis=1, out=ends[:, 1:])
+        ends[:, 1:] += ends[:, :1]
+        # No count is negative, so the others lie within the record if the last ends with it.
+        if (wrong := ends[:, -1] != places[:, 1]).any():
+            first = int(wrong.argmax())
+            raise FormatError(
+                f"record {first} of the chunk ends {places[first, 1] - ends[first, -1]} bytes from"
+                " where its counts say"
+            )
+        return ends
+
+
+def record_places(framing: memoryview, num_records: int) -> _Ints:
+    """Return start and end of the records of a framing, shape ``(num_records, 2)``.
+
+    Raises:
+        FormatError: ``num_records`` records do not end exactly where the framing ends.
+    """
+    bounds = np.frombuffer(record_bounds(framing, num_records), np.int64)
+    return np.stack([bounds[:-1] + LENGTH_BYTES, bounds[1:]], axis=1)
+
+
+def frame_records(records: NDArray[np.void] | Sequence[bytes]) -> memoryview:
+    """Return the framing of records, those of one size as shape ``(n,)``; memory of its own."""
+    if not isinstance(records, np.ndarray):
+        pairs = ((len(record).to_bytes(LENGTH_BYTES, "little"), record) for record in records)
+        return memoryview(b"".join(chain.from_iterable(pairs)))
+    framed = np.empty(len(records), [(_LENGTH, "<u4"), ("record", records.dtype)])
+    framed[_LENGTH], framed["record"] = records.itemsize, records
+    return framed.view(np.uint8).data
+
+
+def require_booleans(name: str, values: NDArray[np.uint8]) -> None:
+    """Refuse what is neither true nor false.
+
+    Raises:
+        FormatError: A byte is.
+    """
+    # A bool of another bit pattern is neither true nor false to numpy.
+    if (values > 1).any():
+        raise FormatError(f"field {name!r} holds a byte that is neither 0 nor 1")
+
+
+def _require_boolean_runs(field: Field, framing: memoryview, runs: _Ints) -> None:
+    """Refuse runs, shape ``(n, 2)`` and ascending, that hold more than zeros and ones."""
+    full = runs[runs[:, 0] < runs[:, 1]].reshape(-1)
+    if len(full):
+        # From each start to its end, and from there to the next start; the last ends with the data.
+        data = np.frombuffer(framing, np.uint8)[: full[-1]]
+        require_booleans(field.name, np.maximum.reduceat(data, full[:-1])[::2])
+
+
+def _places(schema: Schema) -> tuple[FieldPlace, ...]:
+    bits = {field.name: bit for bit, field in enumerate(schema.optional)}
+    # Asked for once: there may be ten thousand fields.
+    entries: Mapping[str, Any] = schema.fixed_dtype.fields or {}
+    return tuple(
+        FieldPlace(
+            field.name,
+            entries[field.name][1],
+            field.values_dtype,
+            field.item_shape,
+            bits.get(field.name),
+        )
+        for field in schema
+        if field.is_fixed
+    )

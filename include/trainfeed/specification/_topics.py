@@ -1,0 +1,174 @@
+"""Topics as sources: those of Kafka clusters, and a recorded one in their place."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from trainfeed.specification._problems import Place
+from trainfeed.specification._source_kind import Late, LateRule, Measure
+from trainfeed.specification._spec_values import Connection, Duration, Part, Text, Topic
+from trainfeed.window import Interval
+
+__all__ = ["RECORDED", "KafkaSourceSpec", "KafkaTopics", "RecordedSourceSpec"]
+
+# Begins what names a recorded topic in a plan, where a connection would stand.
+RECORDED: Final = "recorded:"
+_FORMAT: Final = "topic"
+
+
+class KafkaSourceSpec(Part):
+    """One Kafka topic.
+
+    Attributes:
+        connection: Names the Kafka settings of the environment.
+        topic: Name of the topic.
+        settle: How long after its end an interval is planned at the earliest.
+        late: What becomes of records that are older than the interval of their offset; ``fail``
+            refuses those that are stamped later than its end and ``skew`` as well.
+        skew: How far from a boundary's time the records around it are stamped at most; what is
+            stamped later than an interval's end by more is refused by ``late: fail``. In the
+            search for boundaries it is only a guide: the offsets that were found determine the
+            content.
+        transaction_wait: How long runs of the schedule and of backfills look again while a
+            transaction that is open may hide records of the interval; then they fail.
+    """
+
+    connection: Connection = "kafka_default"
+    topic: Topic
+    settle: Duration = timedelta(minutes=10)
+    late: Late = "keep"
+    skew: Duration = timedelta(days=1)
+    transaction_wait: Duration = timedelta(hours=1)
+
+    def place(self, folder: str | os.PathLike[str]) -> str:  # noqa: ARG002 - as of a recorded topic
+        """The connection."""
+        return self.connection
+
+
+@dataclass(frozen=True)
+class KafkaTopics:
+    """All Kafka topics of a data set, as one source.
+
+    Attributes:
+        topics: At least one.
+    """
+
+    topics: tuple[KafkaSourceSpec, ...]
+
+    lands: ClassVar[bool] = True
+    folder_wait: ClassVar[timedelta | None] = None
+    file_systems: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def settle(self) -> timedelta:
+        """The longest of all topics: what the interval as a whole waits for."""
+        return max(topic.settle for topic in self.topics)
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """The connection of every topic."""
+        return tuple(topic.connection for topic in self.topics)
+
+    def measure(self, records_per_task: int) -> Measure:
+        """Offsets; a record takes about one."""
+        return Measure(records_per_task, 1)
+
+    def late_rule(self, label: str) -> LateRule:
+        """The rule of the topic of that name."""
+        rules = {topic.topic: LateRule(topic.late, topic.skew) for topic in self.topics}
+        return rules[label]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Which records are late; a cluster says nothing of them."""
+        return {"format": _FORMAT, "late": {topic.topic: topic.late for topic in self.topics}}
+
+    def described(self) -> Iterator[str]:
+        """Every topic with its connection."""
+        for topic in self.topics:
+            yield f"Kafka topic `{topic.topic}` (connection `{topic.connection}`)"
+
+    def contradictions(
+        self,
+        schedule: str,  # noqa: ARG002 - a topic goes with every schedule
+        intervals: Iterable[Interval],  # noqa: ARG002
+    ) -> Iterator[tuple[Place, str]]:
+        """Yield topics that stand twice."""
+        for topic, count in Counter(topic.topic for topic in self.topics).items():
+            if count > 1:
+                text = (
+                    f"expected every topic once, got {topic!r} {count} times; positions are named"
+                    " by topic, so one data set cannot have it from two clusters"
+                )
+                yield ("kafka",), text
+
+
+class RecordedSourceSpec(Part):
+    """A recorded topic: a folder of landing files, read as if a broker served it.
+
+    Attributes:
+        path: Path or URI of the folder. A path that begins with ``./`` starts in the data set's
+            folder, another relative one in the working directory.
+        settle: How long after its end an interval is planned at the earliest.
+        late: What becomes of records that are older than the interval of their offset; ``fail``
+            refuses those that are stamped later than its end and ``skew`` as well.
+        skew: How far from a boundary's time the records around it are stamped at most; what is
+            stamped later than an interval's end by more is refused by ``late: fail``.
+    """
+
+    path: Text
+    settle: Duration = timedelta(0)
+    late: Late = "keep"
+    skew: Duration = timedelta(days=1)
+
+    topic: ClassVar[str] = ""  # the folder says it
+    transaction_wait: ClassVar[timedelta] = timedelta(0)  # no broker, no transaction
+    lands: ClassVar[bool] = True
+    folder_wait: ClassVar[timedelta | None] = None
+    clusters: ClassVar[tuple[str, ...]] = ()
+    file_systems: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def topics(self) -> tuple[RecordedSourceSpec, ...]:
+        """This one."""
+        return (self,)
+
+    def location(self, folder: str | os.PathLike[str]) -> str:
+        """URI or absolute path of the topic, for a data set in ``folder``."""
+        if "://" in self.path:
+            return self.path
+        base = Path(folder) if self.path.startswith("./") else Path()
+        return str((base / self.path).absolute())
+
+    def place(self, folder: str | os.PathLike[str]) -> str:
+        """The folder, marked as no connection."""
+        return f"{RECORDED}{self.location(folder)}"
+
+    def measure(self, records_per_task: int) -> Measure:
+        """Offsets; a record takes about one."""
+        return Measure(records_per_task, 1)
+
+    def late_rule(self, label: str) -> LateRule:  # noqa: ARG002 - there is one topic
+        """The rule of the topic."""
+        return LateRule(self.late, self.skew)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """As of a topic: where its files are is no part of what they say."""
+        return {"format": _FORMAT, "late": self.late}
+
+    def described(self) -> Iterator[str]:
+        """The topic with its folder."""
+        yield f"recorded topic `{self.path}`"
+
+    def contradictions(
+        self,
+        schedule: str,  # noqa: ARG002 - a topic goes with every schedule
+        intervals: Iterable[Interval],  # noqa: ARG002
+    ) -> Iterator[tuple[Place, str]]:
+        """Yield nothing."""
+        yield from ()

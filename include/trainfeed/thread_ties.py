@@ -1,0 +1,66 @@
+"""What threads that work ahead need: locks free in every fork, one owner, an end to waiting."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+from typing import Any, Final
+
+from trainfeed.errors import LoaderError
+
+__all__ = ["new_lock", "patience_s", "require_owner"]
+
+# An error of one thread reaches the consumer within a second, whatever the others are doing.
+_ERROR_JOIN_S: Final = 0.8
+
+_locks: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+
+
+def new_lock() -> threading.RLock:
+    """Return a lock that is free in every fork, whoever holds it at that moment.
+
+    A fork goes on with one thread: what another one holds would never be given back there. What the
+    lock protects must be good enough for a fork at any moment.
+
+    It is reentrant: a garbage collection inside a locked region may close an iterator, and that a
+    loader or a stream with this very lock.
+    """
+    lock = threading.RLock()
+    _locks.add(lock)
+    return lock
+
+
+def require_owner(owner: int) -> None:
+    """Raise in a fork: its copy of a pass has no threads, and would take from its parent's.
+
+    Args:
+        owner: Id of the process that began the pass.
+
+    Raises:
+        LoaderError: This is another process.
+    """
+    if os.getpid() != owner:
+        raise LoaderError(
+            f"expected a pass to go on in process {owner}, which began it, got process"
+            f" {os.getpid()}, a fork of it; start a pass of its own there, from a state if it has"
+            " to begin where this one stands"
+        )
+
+
+def patience_s(most_s: float) -> float:
+    """Return how long to wait for threads: ``most_s``, and less while an error is on its way."""
+    error = sys.exc_info()[1]
+    if isinstance(error, GeneratorExit):
+        # What made somebody close this iterator.
+        error = error.__context__
+    return most_s if error is None else min(most_s, _ERROR_JOIN_S)
+
+
+def _free_all() -> None:
+    for lock in list(_locks):
+        lock._at_fork_reinit()  # noqa: SLF001 (as the logging module does)
+
+
+os.register_at_fork(after_in_child=_free_all)
