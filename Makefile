@@ -28,7 +28,7 @@ BLOCKS ?= 20
 STRETCHES ?= 2
 # Airflow makes its home where it is imported.
 # The pages that are written from the code: docs/document_NAME.py NAME by NAME.
-DOCUMENT = set -e; for name in commands dags dataset errors rooms; do \
+DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
@@ -118,7 +118,7 @@ docs-check: setup-dev ## Fail if that is stale
 	@$(DOCUMENT) --check; done
 docs-site: .venv-docs/.done ## Build the documentation as a site that needs no network, into site/; a broken link or reference fails
 	@$(BIN)python docs/stage_site.py build/docs
-	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --config-file docs/mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --config-file docs/mkdocs.yml
 	@echo "open site/index.html in a browser"
 .venv-docs/.done: .venv/bin/uv requirements/docs.txt
 	@echo "installing what requirements/docs.txt pins"
@@ -132,13 +132,13 @@ unit: setup-dev data data/scikit-learn/.done ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
 integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration $(PYTEST)
-documents: setup-dev data data/scikit-learn/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone
-	$(BIN)python -m pytest tests/docs $(PYTEST)
+documents: setup-dev data data/scikit-learn/.done .venv-docs/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone; the site and its search
+	$(BIN)python -m services run kafka hdfs -- $(BIN)python -m pytest tests/docs $(PYTEST)
 e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, through a real Airflow on real services
 	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
 	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
-test: unit model data/recordio-original/.done ## Unit, model, integration, e2e and documents; says what could not run here, and why
+test: unit model data/recordio-original/.done .venv-docs/.done ## Unit, model, integration, e2e and documents; says what could not run here, and why
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e tests/docs $(PYTEST)
 nightly: nightly-model nightly-kafka nightly-memory nightly-fuzz peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again

@@ -28,6 +28,14 @@ ROOT_PAGES: Final = {
 # The README is the front page of the repository; the site has one of its own.
 PAGE_OF: Final = {**ROOT_PAGES, "README.md": "index.md"}
 NO_PAGES: Final = (".py", ".pyc", "mkdocs.yml")
+# How much more, or less, a page counts in the search than others: users come before authors.
+BOOSTS: Final = {
+    "authors/": 0.2,
+    "reference/api/": 0.5,
+    "guides/": 1.5,
+    "concepts/": 2,
+    "tutorials/": 2,
+}
 DECISIONS: Final = "authors/adr"
 FENCES: Final = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 LINK: Final = re.compile(r"(?<!!)\[((?:`[^`]*`|[^\[\]`])*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
@@ -57,11 +65,13 @@ def write(target: Path, content: str | Path) -> None:
 
 def page(source: str) -> str:
     """Return the text of a page as the site has it; ``source`` is its path in the repository."""
-    text = (ROOT / source).read_text(encoding="utf-8")
-    parts = (
-        part if part.startswith("```") else changed(part, source) for part in FENCES.split(text)
+    parts = FENCES.split((ROOT / source).read_text(encoding="utf-8"))
+    here = place(source) or ""
+    boost = next((boost for folder, boost in BOOSTS.items() if here.startswith(folder)), 1)
+    head = f"---\nsearch: {{boost: {boost}}}\n---\n"
+    return head + "".join(
+        part if part.startswith("```") else changed(part, source) for part in parts
     )
-    return "".join(parts)
 
 
 def changed(text: str, source: str) -> str:

@@ -1,8 +1,9 @@
 """The commands of the documents: taken out of their fenced blocks, and run as they stand.
 
 A block without a language, or with ``sh``, holds commands, one a line; where lines begin with
-``$ ``, the others are what they print. ``exceptions.yaml`` says which are not run, or not waited
-for, and why.
+``$ ``, the others are what they print. A block of any language with ``title="path"`` is a file that
+the reader makes, and is written in its turn. ``exceptions.yaml`` says which commands are not run,
+or not waited for, and why.
 """
 
 from __future__ import annotations
@@ -16,9 +17,20 @@ from ruamel.yaml import YAML
 
 from services._home import REPOSITORY
 
-__all__ = ["Command", "Rule", "commands_of", "documents", "rule_for", "rules", "script"]
+__all__ = [
+    "Command",
+    "Rule",
+    "commands_of",
+    "documents",
+    "rule_for",
+    "rules",
+    "script",
+    "services_of",
+]
 
-_FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^```(\S*)([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_TITLE = re.compile(r' title="([\w./-]+)"')
+_START = "python -m services start "
 _LANGUAGES = ("", "sh", "bash", "console")
 _DOES = ("skip", "background")
 _UNTIL_S = 600
@@ -74,10 +86,18 @@ def commands_of(document: str) -> list[Command]:
     text = (REPOSITORY / document).read_text()
     found = []
     for block in _FENCE.finditer(text):
-        if block[1] in _LANGUAGES:
-            first = text.count("\n", 0, block.start(2)) + 1
-            found += [Command(document, first + n, line) for n, line in _lines(block[2])]
+        first = text.count("\n", 0, block.start(3)) + 1
+        if title := _TITLE.search(block[2]):
+            found.append(Command(document, first, _writing(title[1], block[3])))
+        elif block[1] in _LANGUAGES:
+            found += [Command(document, first + n, line) for n, line in _lines(block[3])]
     return found
+
+
+def services_of(document: str) -> list[str]:
+    """The services that the commands of a document start, in its order."""
+    starts = [each.text for each in commands_of(document) if each.text.startswith(_START)]
+    return [name for start in starts for name in start.removeprefix(_START).split()]
 
 
 def rules() -> list[Rule]:
@@ -105,7 +125,8 @@ def script(commands: list[Command]) -> str:
     for command in commands:
         rule = rule_for(command)
         if rule is None or rule.do != "skip":
-            said = f"@@ {command.document}:{command.line} {command.text}"
+            first_line = command.text.partition("\n")[0]
+            said = f"@@ {command.document}:{command.line} {first_line}"
             parts.append(f"printf '%s\\n' {shlex.quote(said)}")
             parts.append(command.text if rule is None else _background(command, rule))
     return "\n".join(parts) + "\n"
@@ -118,6 +139,11 @@ def _background(command: Command, rule: Rule) -> str:
         f"background=$!; deadline=$((SECONDS + {_UNTIL_S}))\n"
         f"while :; do {tried}; kill -0 $background; [ $SECONDS -lt $deadline ]; sleep 0.5; done"
     )
+
+
+def _writing(path: str, text: str) -> str:
+    """Return the command that writes a file as it stands in the document."""
+    return f"mkdir -p {Path(path).parent} && cat > {path} <<'END OF FILE'\n{text}END OF FILE"
 
 
 def _lines(block: str) -> list[tuple[int, str]]:

@@ -10,14 +10,25 @@ from pathlib import Path
 import pytest
 
 from examples.daily import places
+from services._home import default_home
 from services.airflow import AirflowStack
 from tests.docs.clone import make_clone
-from tests.docs.commands import Command, commands_of, documents, rule_for, rules, script
+from tests.docs.commands import (
+    Command,
+    commands_of,
+    documents,
+    rule_for,
+    rules,
+    script,
+    services_of,
+)
 from trainfeed.dataset import DatasetFolder, Version
 
 # Idle it takes a minute or two; a busy machine may take long, and a part that dies is told at once.
 RUN_S = 1500.0
 TAIL_CHARS = 6000
+
+SERVICES_HOME = "TRAINFEED_SERVICES_HOME"
 
 RUNNABLE = [
     document
@@ -37,9 +48,10 @@ def clone():
     assert stopped.returncode == 0, stopped.stdout
 
 
-def run(program: str, clone: Path) -> subprocess.CompletedProcess[str]:
+def run(program: str, clone: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a program of bash in the clone, with an empty home and nothing of our environment."""
-    environ = {"HOME": str(clone.parent / "home"), "LANG": "C.UTF-8", "PATH": os.defpath}
+    home = str(clone.parent / "home")
+    environ = {"HOME": home, "LANG": "C.UTF-8", "PATH": os.defpath, **more}
     return subprocess.run(
         ["bash", "-c", program],
         cwd=clone,
@@ -71,8 +83,8 @@ def require_versions(clone, name, *versions):
         assert (found.path.name, list(found.problems())) == (generation, [])
 
 
-def look_at_readme(clone):
-    """What the calls of the section on triggers have asked for takes place."""
+def look_at_triggers(clone):
+    """What the calls of the page on triggers have asked for takes place."""
     stack = airflow_of(clone)
     client = stack.client
     require_success(client, "build.flights", 6)  # three of `make run`, three of the REST backfill
@@ -86,15 +98,35 @@ def look_at_readme(clone):
     assert "Error" not in said
 
 
-LOOKS = {"README.md": look_at_readme}
+def look_at_readme(clone):
+    """Three days are published, and the runs of Airflow have succeeded."""
+    require_versions(clone, "flights", *(f"2013-01-0{day}/g0001" for day in range(1, 4)))
 
 
-@pytest.mark.parametrize("document", RUNNABLE)
+LOOKS = {
+    "README.md": look_at_readme,
+    "docs/guides/trigger-and-backfill.md": look_at_triggers,
+}
+
+
+def begins_with_run(document):
+    return commands_of(document)[0].text.startswith("make run")
+
+
+def with_services(document):
+    """The document as a parameter, with the services that it needs as marks."""
+    marks = [pytest.mark.integration(service) for service in services_of(document)]
+    return pytest.param(document, marks=marks)
+
+
+@pytest.mark.parametrize("document", [with_services(each) for each in RUNNABLE])
 def test_the_commands_of_a_document_run_as_they_stand(clone, document):
     assert run("make setup", clone).returncode == 0
-    # Pages begin where README.md has left off: in the environment.
-    before = "" if document == "README.md" else ". .venv/bin/activate\n"
-    done = run(before + script(commands_of(document)), clone)
+    # Pages begin in the environment, unless they make it themselves.
+    before = "" if begins_with_run(document) else ". .venv/bin/activate\n"
+    # A service that a document starts is the one that runs already: nothing is fetched.
+    more = {SERVICES_HOME: str(default_home())} if services_of(document) else {}
+    done = run(before + script(commands_of(document)), clone, **more)
     last = done.stdout.rfind("\n@@ ")
     assert done.returncode == 0, done.stdout[max(last, len(done.stdout) - TAIL_CHARS) :]
     LOOKS.get(document, lambda _: None)(clone)
@@ -107,10 +139,33 @@ def test_every_exception_is_about_a_command_and_has_a_reason():
         assert len(rule.reason.split()) > 4, rule
 
 
-def test_readme_and_the_page_on_data_sets_are_run():
-    assert {"README.md", "docs/guides/add-a-data-set.md"} <= set(RUNNABLE)
-    commands = [command for command in commands_of("README.md") if rule_for(command) is None]
-    assert len(commands) > 15
+def test_readme_the_first_pages_and_the_tutorials_are_run():
+    tutorials = {page for page in documents() if page.startswith("docs/tutorials/")}
+    pages = {
+        "docs/start.md",
+        "docs/guides/add-a-data-set.md",
+        "docs/guides/trigger-and-backfill.md",
+    }
+    assert len(tutorials) >= 4
+    assert {"README.md", *pages, *tutorials} <= set(RUNNABLE)
+    for page, least in {"docs/start.md": 15, "docs/guides/trigger-and-backfill.md": 10}.items():
+        commands = [command for command in commands_of(page) if rule_for(command) is None]
+        assert len(commands) >= least
+
+
+def test_a_block_with_a_title_is_written_as_a_file(tmp_path, monkeypatch):
+    page = "```python title=\"a/b.py\"\nprint('it''s $HOME')\n```\n\n```\npython3 a/b.py\n```\n"
+    (tmp_path / "page.md").write_text(page)
+    monkeypatch.setattr("tests.docs.commands.REPOSITORY", tmp_path)
+    program = script(commands_of("page.md"))
+    done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, check=True)
+    assert done.stdout.splitlines()[-2:] == [b"@@ page.md:6 python3 a/b.py", b"its $HOME"]
+
+
+def test_the_services_of_a_document_are_those_that_its_commands_start():
+    assert services_of("docs/tutorials/kafka.md") == ["kafka"]
+    assert services_of("docs/tutorials/log-folders.md") == ["hdfs"]
+    assert services_of("README.md") == []
 
 
 def test_a_command_that_fails_is_told_from_one_that_works(tmp_path):

@@ -24,7 +24,8 @@ def test_lines_of_ones_own_are_recorded_and_built(tmp_path, monkeypatch):
     stamps = [f"2026-01-0{day}T0{hour}:30:00+00:00" for day in (2, 1) for hour in range(9)]
     lines = [json.dumps({**row, "at": stamp}) for stamp in stamps]
     Path("clicks.jsonl").write_text("\n".join(lines) + "\n")
-    (recipe,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    section = PAGE.read_text().partition("\n## Your own records\n")[2].partition("\n## ")[0]
+    (recipe,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     exec(compile(recipe, str(PAGE), "exec"), {})
     spec_file = datasets / "clicks" / "dataset.yaml"
     text = spec_file.read_text()

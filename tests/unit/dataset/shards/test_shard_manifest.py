@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from trainfeed.conversion import SourceOptions, convert, open_sample_file
-from trainfeed.dataset.sealed import seal
+from trainfeed.dataset.canonical import seal
 from trainfeed.dataset.shards import Encoding, ShardManifest, manifests_of, prefixes_in
 from trainfeed.errors import FormatError
 from trainfeed.paths import manifest_name, shard_name
