@@ -19,7 +19,17 @@ ALL_SEEDS: Final = {**SEEDS, **ROOT_SEEDS, **INPUT_SEEDS}
 _REPAIRS: Final = {**MUTATORS, **INPUT_MUTATORS}
 _JSON: Final = frozenset(
     {
-        *("boundary", "job", "ledger", "manifest", "marker", "plan", "schema", "schema_file"),
+        *(
+            "base64_commit",
+            "boundary",
+            "job",
+            "ledger",
+            "manifest",
+            "marker",
+            "plan",
+            "schema",
+            "schema_file",
+        ),
         *("shards", "statistics"),
     }
 )

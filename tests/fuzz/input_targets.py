@@ -111,6 +111,16 @@ def base64_list(data: bytes) -> None:
     process_base64(folder, "list", 2, options=_OPTIONS)
 
 
+def base64_commit(data: bytes) -> None:
+    """What says which files of ranks were decided, and not yet named."""
+    folder = _placed("decided/.base64.commit/ranks.json", data).parent.parent
+    _placed("decided/rows", b"YQ==\t1\n")
+    _placed("decided/list", b"rows\n")
+    process_base64(folder, "list", 2, options=_OPTIONS)
+    assert (folder / "list").read_text().split() == ["base64_rank_0", "base64_rank_1"]
+    assert not (folder / ".base64.commit").exists()
+
+
 def log_lines(data: bytes) -> None:
     """A log file of each compression; lines do not depend on where a plain file is cut."""
     location = Location.parse(str(_placed("log", data)))
@@ -172,6 +182,7 @@ INPUT_TARGETS: dict[str, Callable[[bytes], None]] = {
     "any_file": any_file,
     "base64_rows": base64_rows,
     "base64_list": base64_list,
+    "base64_commit": base64_commit,
     "log_lines": log_lines,
     "spec": spec,
     "shards": shards,
@@ -298,6 +309,7 @@ INPUT_SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "any_file": lambda: [*_json_lines(), *_idxs(), *_arrows(), *_logs()],
     "base64_rows": _rows,
     "base64_list": lambda: [b"rows\n", b"rows\r\n\n"],
+    "base64_commit": lambda: [b'{"bad_rows":true,"list":"0","ranks":3}'],
     "log_lines": _logs,
     "spec": _specs,
     "shards": _shard_manifests,

@@ -30,7 +30,7 @@ __all__ = ["Journal", "Publication", "refuse_folder"]
 
 _STAGING: Final = ".tmp"
 _OWNER: Final = ".owner"
-# Publication moves files and copies none; who waits longer waits for a broken file system.
+# Publication moves files and copies none; a longer wait is one for a broken file system.
 _LOCK_S: Final = 600.0
 
 
@@ -226,7 +226,7 @@ def _owned(folder: Path) -> Iterator[None]:
     path = folder.with_name(folder.name + _OWNER)
     with os_errors(path):
         owner = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
-        # Who took it for a dead one's, before it was locked, lets go soon.
+        # A process that took it for a dead one's, before it was locked, lets go soon.
         fcntl.flock(owner, fcntl.LOCK_EX)
     try:
         yield

@@ -1,10 +1,15 @@
 """Paths of files: which are meant, how plain ones are opened, and how one appears when whole."""
 
-from trainfeed.paths._digested_file import DigestedFile
 from trainfeed.paths._errors import ERRNO_KINDS, kind_of_errno, os_errors, storage_error
 from trainfeed.paths._expand import expand_paths
-from trainfeed.paths._file_modes import make_folders, open_emptied
-from trainfeed.paths._file_names import FilePath, is_unfinished, path_of, unfinished_name
+from trainfeed.paths._file_names import (
+    FilePath,
+    is_unfinished,
+    make_folders,
+    open_emptied,
+    path_of,
+    unfinished_name,
+)
 from trainfeed.paths._listing import is_there, listed, matching, walk
 from trainfeed.paths._new_file import NewFile, UnfinishedFile, claim_name
 from trainfeed.paths._plain_files import open_plain, plain_fd, plain_size, read_plain
@@ -19,7 +24,7 @@ from trainfeed.paths._shard_names import (
 )
 from trainfeed.paths._shard_sets import SetWatch
 from trainfeed.paths._target_writer import TargetWriter
-from trainfeed.paths._written import TargetFile, durable_file, sync_folder, write_all
+from trainfeed.paths._written import DigestedFile, TargetFile, durable_file, sync_folder, write_all
 
 __all__ = [
     "ERRNO_KINDS",

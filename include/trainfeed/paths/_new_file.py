@@ -17,8 +17,7 @@ from typing import BinaryIO, Self, cast
 
 from trainfeed.errors import ConflictError
 from trainfeed.paths._errors import os_errors
-from trainfeed.paths._file_modes import FILE_MODE
-from trainfeed.paths._file_names import FilePath, unfinished_name
+from trainfeed.paths._file_names import FILE_MODE, FilePath, unfinished_name
 from trainfeed.paths._written import TargetFile, sync_folder
 
 __all__ = ["NewFile", "UnfinishedFile", "claim_name"]

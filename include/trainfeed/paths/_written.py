@@ -1,4 +1,4 @@
-"""Bytes that go into new files, and what makes them and their names last."""
+"""Bytes that go into new files, their digest, and what makes files and their names last."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
 
 from trainfeed.errors import StorageError
 from trainfeed.paths._errors import os_errors
-from trainfeed.paths._file_modes import FILE_MODE
-from trainfeed.paths._file_names import FilePath, path_of
+from trainfeed.paths._file_names import FILE_MODE, FilePath, path_of
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+    from typing_extensions import Buffer
 
-__all__ = ["TargetFile", "durable_file", "sync_folder", "write_all"]
+__all__ = [
+    "DigestedFile",
+    "TargetFile",
+    "durable_file",
+    "sync_folder",
+    "write_all",
+]
 
 _BUFFER_BYTES: Final = 1 << 20
 
@@ -108,3 +114,54 @@ def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
             if not num_bytes:
                 raise StorageError(f"{path or 'an unnamed file'} takes no more bytes")
             rest = rest[num_bytes:]
+
+
+class Digest(Protocol):
+    """What ``hashlib`` and ``xxhash`` make."""
+
+    def update(self, data: memoryview, /) -> None:
+        """Take further bytes."""
+        ...
+
+    def hexdigest(self) -> str:
+        """Return the digest of all bytes so far, in hex."""
+        ...
+
+
+class DigestedFile(io.RawIOBase):
+    """A binary file, for writing only, that counts and digests what the file below it takes.
+
+    Args:
+        file: The file below it; raw or buffered, its owner closes it.
+        digest: A new one.
+
+    Attributes:
+        num_bytes: Bytes written so far.
+    """
+
+    def __init__(self, file: BinaryIO, digest: Digest) -> None:
+        super().__init__()
+        self.num_bytes = 0
+        self._file = file
+        self._digest = digest
+
+    @property
+    def hexdigest(self) -> str:
+        """Digest of what was written so far, in hex."""
+        return self._digest.hexdigest()
+
+    def writable(self) -> bool:
+        """Whether ``write`` works: always."""
+        return True
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self.num_bytes
+
+    def write(self, data: Buffer, /) -> int:
+        """Append what the file takes of ``data``; return how many bytes that is."""
+        view = memoryview(data).cast("B")
+        num_bytes = self._file.write(view)
+        self._digest.update(view[:num_bytes])
+        self.num_bytes += num_bytes
+        return num_bytes

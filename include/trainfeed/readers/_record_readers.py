@@ -6,7 +6,6 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from trainfeed.dataset.shards import Encoding, manifests_of
@@ -50,8 +49,8 @@ def recordio(
         paths: Files, or several separated by commas, or a list of such. Each part of a text may be
             a glob, whose matches are sorted by name; path objects are taken as they are.
         decode: The schema of the records, or what makes a sample of one; ``bytes`` leaves them as
-            they are. None asks the manifest beside converted shards, and leaves bytes where there
-            is none. With a schema without fields of variable size the reader gives blocks.
+            they are. None asks the manifest beside converted shards, and leaves bytes where none
+            names the file. With a schema without fields of variable size the reader gives blocks.
         rank: Read this one of ``world_size`` parts. Part i has the chunks i, i + ``world_size``
             and so on, counted over all files: together the parts have every record once, whatever
             the sizes of the files.
@@ -78,7 +77,7 @@ def _decoder_of(files: Sequence[str]) -> Schema | Decoder | None:
     """Return the schema or the decoder of the files' records; None where no manifest says it."""
     kinds = {
         (Encoding.BYTES, None) if manifest is None else (manifest.encoding, manifest.schema)
-        for manifest in manifests_of(map(Path, files))
+        for manifest in manifests_of(files)
     }
     if len(kinds) != 1:
         raise ConfigError(

@@ -34,7 +34,6 @@ class SampleDecoder:
         self._has_optional = bool(schema.optional)
         self._variable = layout.variable
         self._variable_names = [field.name for field in layout.variable]
-        self._booleans = [place for place in layout.places if place.dtype.kind == "b"]
         self._unaligned = layout.unaligned(0, 0)
         num_counts = len(layout.variable)
         self._counts = struct.Struct(f"<{schema.fixed_dtype.itemsize}x{num_counts}I")
@@ -51,7 +50,7 @@ class SampleDecoder:
                 f"expected a record of at least {self._counts.size} bytes, got {len(record)}"
             )
         head = bytearray(record[: self._counts.size])
-        for place in self._booleans:
+        for place in self._layout.booleans:
             require_booleans(
                 place.name, np.ndarray(place.item_shape, np.uint8, head, place.offset_bytes)
             )

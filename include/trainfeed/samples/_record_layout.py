@@ -68,6 +68,7 @@ class RecordLayout:
         fixed: The fields of fixed size, in order.
         variable: The fields of variable size, in order.
         places: Where the fields of fixed size lie in a record, in order.
+        booleans: Those of them that hold booleans.
         presence: The presence bits.
         head: Dtype of the start of a record: ``fixed``, presence included, and ``counts``, shape
             ``(len(variable),)``.
@@ -83,8 +84,8 @@ class RecordLayout:
             [("fixed", schema.fixed_dtype), ("counts", "<u4", (len(self.variable),))]
         )
         self.framed = np.dtype([(_LENGTH, "<u4"), ("record", schema.fixed_dtype)])
-        self._booleans = [place.name for place in self.places if place.dtype.kind == "b"]
-        self._item_bytes = np.array([field.item_bytes for field in self.variable], np.int64)
+        self.booleans = [place for place in self.places if place.dtype.kind == "b"]
+        self._has_optional_runs = any(field.optional for field in self.variable)
 
     def unaligned(self, start_bytes: int, stride_bytes: int) -> frozenset[str]:
         """Return the fields of fixed size that are not aligned in every record.
@@ -151,12 +152,12 @@ class RecordLayout:
         return heads, ends
 
     def _require_booleans(self, fixed: NDArray[np.void]) -> None:
-        for name in self._booleans:
-            require_booleans(name, fixed[name].view(np.uint8))
+        for place in self.booleans:
+            require_booleans(place.name, fixed[place.name].view(np.uint8))
 
     def _require_absent_empty(self, fixed: NDArray[np.void], ends: _Ints) -> None:
         self.presence.require_known(fixed)
-        if any(field.optional for field in self.variable):
+        if self._has_optional_runs:
             absent = self.presence.absent(fixed)
             for i, field in enumerate(self.variable):
                 if field.optional:
@@ -179,17 +180,18 @@ class RecordLayout:
         return items[places[:, 0]].view(self.head)
 
     def _ends(self, places: _Ints, counts: NDArray[np.uint32], framing_bytes: int) -> _Ints:
-        # Beyond the framing in any case; the sums below then stay far from 64 bits.
-        if (too_many := counts > framing_bytes // self._item_bytes).any():
-            record, number = (int(axis[0]) for axis in too_many.nonzero())
-            raise FormatError(
-                f"record {record} of the chunk: field {self.variable[number].name!r} announces more"
-                " values than the chunk can hold"
-            )
         ends = np.empty((len(counts), len(self.variable) + 1), np.int64)
-        ends[:, 0] = places[:, 0] + self.head.itemsize
-        np.cumsum(counts * self._item_bytes, axis=1, out=ends[:, 1:])
-        ends[:, 1:] += ends[:, :1]
+        np.add(places[:, 0], self.head.itemsize, out=ends[:, 0])
+        for i, field in enumerate(self.variable):
+            # What is longer than the framing is not there; the sums stay far from 64 bits so.
+            item_bytes = min(field.item_bytes, framing_bytes + 1)
+            if (too_many := counts[:, i] > framing_bytes // item_bytes).any():
+                raise FormatError(
+                    f"record {too_many.argmax()} of the chunk: field {field.name!r} announces more"
+                    " values than the chunk can hold"
+                )
+            np.multiply(counts[:, i], item_bytes, out=ends[:, i + 1], dtype=np.int64)
+            ends[:, i + 1] += ends[:, i]
         # No count is negative, so the others lie within the record if the last ends with it.
         if (wrong := ends[:, -1] != places[:, 1]).any():
             first = int(wrong.argmax())
@@ -207,7 +209,10 @@ def record_places(framing: memoryview, num_records: int) -> _Ints:
         FormatError: ``num_records`` records do not end exactly where the framing ends.
     """
     bounds = np.frombuffer(record_bounds(framing, num_records), np.int64)
-    return np.stack([bounds[:-1] + LENGTH_BYTES, bounds[1:]], axis=1)
+    places = np.empty((num_records, 2), np.int64)
+    np.add(bounds[:-1], LENGTH_BYTES, out=places[:, 0])
+    places[:, 1] = bounds[1:]
+    return places
 
 
 def frame_records(records: NDArray[np.void] | Sequence[bytes]) -> memoryview:

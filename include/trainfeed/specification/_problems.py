@@ -1,15 +1,19 @@
-"""From what is wrong to a message: ``file:line: field: expected, got; remedy``."""
+"""From what is wrong to a message in our words: ``file:line: field: expected, got; remedy``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from pydantic_core import ErrorDetails
+
 from trainfeed.errors import SpecError
 from trainfeed.printable_text import printable
+from trainfeed.specification._spec_values import WrongValueError
 
 __all__ = [
     "Place",
@@ -19,10 +23,10 @@ __all__ = [
     "nearest",
     "shown",
     "spec_error",
+    "wording",
 ]
 
 Place: TypeAlias = tuple[str | int, ...]
-
 _MAX_SHOWN_CHARS = 60
 _MAX_PROBLEMS = 20
 
@@ -94,3 +98,88 @@ def _path(place: Place) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…"
+
+
+def wording(detail: ErrorDetails, field_names: Iterable[str]) -> str:
+    """The message for ``detail``, without its place.
+
+    Args:
+        detail: One error of the model.
+        field_names: The fields that the mapping around the place may have.
+    """
+    kind = detail["type"]
+    if kind == "extra_forbidden":
+        return f"unknown field; {did_you_mean(detail['loc'][-1], field_names)}"
+    if kind == "missing":
+        return "required, and missing; add the field"
+    if kind in _WORDINGS:
+        return _WORDINGS[kind](detail)
+    context = detail.get("ctx", {})
+    expected = _EXPECTED[kind].format(**context) if kind in _EXPECTED else detail["msg"].lower()
+    return f"expected {expected}, got {shown(detail['input'])}"
+
+
+def _wrong_value(detail: ErrorDetails) -> str:
+    error = detail["ctx"]["error"]
+    if not isinstance(error, WrongValueError):
+        raise error
+    got = f", got {shown(detail['input'])}" if error.shows_got else ""
+    return f"expected {error.expected}{got}" + (f"; {error.remedy}" if error.remedy else "")
+
+
+def _not_a_choice(detail: ErrorDetails) -> str:
+    expected, got = detail["ctx"]["expected"], detail["input"]
+    choices = re.findall(r"'([^']*)'", expected)
+    if len(choices) == 1:
+        return f"expected {expected}, the only one that this version has, got {shown(got)}"
+    near = nearest(_ALIASES.get(str(got).lower(), got), choices)
+    return f"expected {expected}, got {shown(got)}" + (f"; {near}" if near else "")
+
+
+def _unknown_check(detail: ErrorDetails) -> str:
+    names = re.findall(r"'([^']*)'", detail["ctx"]["expected_tags"])
+    return f"unknown check {detail['ctx']['tag']!r}; {did_you_mean(detail['ctx']['tag'], names)}"
+
+
+# What other systems call our types; their names are not alike enough to be found.
+_ALIASES: Mapping[str, str] = {
+    "binary": "bytes",
+    "boolean": "bool",
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "int": "int64",
+    "integer": "int64",
+    "long": "int64",
+    "short": "int16",
+    "string": "str",
+    "text": "str",
+    "varchar": "str",
+}
+
+
+_WORDINGS: Mapping[str, Callable[[ErrorDetails], str]] = {
+    "literal_error": _not_a_choice,
+    "string_type": lambda detail: (
+        f"expected a text, got {shown(detail['input'])}; put it in quotes"
+    ),
+    "union_tag_invalid": _unknown_check,
+    "union_tag_not_found": lambda _: "expected a mapping with the field check; add it",
+    "value_error": _wrong_value,
+}
+
+
+_EXPECTED: Mapping[str, str] = {
+    "bool_type": "true or false",
+    "dict_type": "a mapping of fields",
+    "greater_than_equal": "at least {ge}",
+    "int_type": "a whole number",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "mapping_type": "a mapping of fields",
+    "model_attributes_type": "a mapping of fields",
+    "model_type": "a mapping of fields",
+    "string_too_short": "a text",
+    "too_short": "at least one entry",
+    "tuple_type": "a list",
+}

@@ -10,8 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from trainfeed.specification._model import DatasetSpec
-from trainfeed.specification._problems import Place, Problem, RefusedError
-from trainfeed.specification._wording import wording
+from trainfeed.specification._problems import Place, Problem, RefusedError, wording
 from trainfeed.specification._yaml import Document
 
 __all__ = ["line_of", "validate"]

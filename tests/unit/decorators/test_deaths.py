@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from trainfeed import memory_group
 from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
 from trainfeed.errors import WorkerDiedError
 from trainfeed.processes._child import Child, receive_any
@@ -49,6 +50,31 @@ def end(how):
     if how.startswith("exit"):
         os._exit(int(how[-1]))
     os.kill(os.getpid(), getattr(signal, how))
+
+
+@pytest.mark.parametrize(
+    ("num_kills", "said"),
+    [
+        (7, "SIGKILL before the end of its pass"),
+        (8, "SIGKILL, for want of memory in its control group before the end of its pass"),
+    ],
+)
+def test_want_of_memory_is_said_where_the_kernel_has_counted_it(
+    tmp_path, monkeypatch, num_kills, said
+):
+    (tmp_path / "self").write_text("0::/\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    (events := tmp_path / "memory.events").write_text("oom_kill 7\n")
+    monkeypatch.setattr(memory_group, "_GROUPS", tmp_path / "self")
+    monkeypatch.setattr(memory_group, "_ROOT", tmp_path)
+
+    def dies():
+        yield 1
+        events.write_text(f"oom_kill {num_kills}\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(WorkerDiedError, match=said):
+        list(multiprocess_reader([dies])())
 
 
 def test_the_other_process_ends_too():

@@ -126,6 +126,18 @@ def test_places_say_where_the_values_of_a_record_are():
     assert ends.tolist() == [[35, 38], [73, 76]]
 
 
+def test_counts_whose_sizes_add_up_to_nothing_in_64_bits_are_refused():
+    """Twice 2 ** 31 rows of 4 GiB are 2 ** 64 bytes."""
+    large = Field("v", "float64", (None, 1 << 29))
+    schema = Schema((large, Field("w", "float64", (None, 1 << 29))))
+    record = counts(1 << 31, 1 << 31)
+    message = "record 0 of the chunk: field 'v' announces more values than the chunk can hold"
+    with pytest.raises(FormatError, match=message):
+        TypedCodec(schema).decode_columns(frame_records([record]), 1)
+    empty = TypedCodec(schema).decode_columns(frame_records([counts(0, 0)]), 1)
+    assert empty["v"][0].shape == (0, 1 << 29)
+
+
 def test_fields_are_aligned_by_where_records_start_and_how_far_apart_they_are():
     layout = RecordLayout(Schema((Field("a", "int32"), Field("b", "uint8"), Field("c", "int16"))))
     assert layout.unaligned(0, 0) == {"c"}

@@ -117,11 +117,14 @@ def rank_files_journal(folder: Path, list_path: Path) -> Journal:
 
 def _head_of(path: Path) -> dict[str, Any]:
     head = canonical.loads(read_small(path), path=str(path))
-    if not isinstance(head, dict) or head.keys() != {"list", "ranks", "bad_rows"}:
-        raise FormatError(f"expected the account of files for ranks, got {head}", path=str(path))
-    if type(head["ranks"]) is not int or not 1 <= head["ranks"] <= MAX_RANKS:
-        raise FormatError(f"expected the account of files for ranks, got {head}", path=str(path))
-    return head
+    is_ours = isinstance(head, dict) and head.keys() == {"list", "ranks", "bad_rows"}
+    if not is_ours or type(head["ranks"]) is not int or not 1 <= head["ranks"] <= MAX_RANKS:
+        raise FormatError(
+            f"expected the account of files for ranks, got {str(head)[:200]}; nothing was changed;"
+            f" move {path.parent} away, and distribute the rows again",
+            path=str(path),
+        )
+    return dict(head)
 
 
 def _list_id(path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import xxhash
 
 from trainfeed.errors import FormatError
-from trainfeed.paths import open_plain
+from trainfeed.paths import FilePath, open_plain
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["ShardInfo"]
@@ -59,9 +59,9 @@ class ShardInfo(NamedTuple):
             raise FormatError(f"expected the account of a shard, got {value!r}")
         return info
 
-    def problem(self, folder: Path, *, deep: bool) -> str | None:
+    def problem(self, folder: FilePath, *, deep: bool) -> str | None:
         """Compare the file in a folder with this, its digest too if ``deep``; say what is wrong."""
-        path = folder / self.name
+        path = Path(folder, self.name)
         if not path.is_file():
             return f"{self.name}: missing"
         with map_errors(path):

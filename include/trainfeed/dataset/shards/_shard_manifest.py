@@ -136,7 +136,8 @@ class ShardManifest:
             raise FormatError(f"expected a manifest of shards: {error}", path=str(path)) from error
         if manifest.prefix != prefix:
             raise FormatError(
-                f"expected the manifest of {prefix!r}, got that of {manifest.prefix!r}",
+                f"expected the manifest of {prefix!r}, got that of {manifest.prefix!r}: the set was"
+                " renamed; give its files their names back, or read them by a schema",
                 path=str(path),
             )
         return manifest
@@ -202,7 +203,7 @@ class ShardManifest:
         return {shard.name: shard for shard in self.shards}
 
 
-def manifests_of(paths: Iterable[Path]) -> Iterator[ShardManifest | None]:
+def manifests_of(paths: Iterable[FilePath]) -> Iterator[ShardManifest | None]:
     """Yield the manifest that names each file among its shards, None where none does.
 
     A manifest is read once for files of its set that follow each other.
@@ -212,7 +213,7 @@ def manifests_of(paths: Iterable[Path]) -> Iterator[ShardManifest | None]:
         FormatError: A manifest is none.
     """
     known: dict[tuple[Path, str], ShardManifest | None] = {}
-    for path in paths:
+    for path in map(Path, paths):
         name = ShardName.parse(path.name)
         if name is None:
             yield None

@@ -1,4 +1,4 @@
-"""Published versions as a source."""
+"""Published versions as a source; apart from ``_shard_source``: workers load no manifests."""
 
 from __future__ import annotations
 

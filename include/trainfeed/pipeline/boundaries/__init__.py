@@ -2,15 +2,19 @@
 
 from trainfeed.pipeline.boundaries._boundary_file import (
     Boundary,
+    TopicWindow,
     folders_of_others,
     known_boundaries,
     milliseconds,
 )
-from trainfeed.pipeline.boundaries._boundary_proof import is_proved, last_proved
-from trainfeed.pipeline.boundaries._emptiness import reasons, require_empty_proved
+from trainfeed.pipeline.boundaries._boundary_proof import (
+    is_proved,
+    last_proved,
+    reasons,
+    require_empty_proved,
+)
 from trainfeed.pipeline.boundaries._losses import Loss, without
 from trainfeed.pipeline.boundaries._topic_boundaries import resolve_boundary, transaction_open
-from trainfeed.pipeline.boundaries._topic_window import TopicWindow
 
 __all__ = [
     "Boundary",

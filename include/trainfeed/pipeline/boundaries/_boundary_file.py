@@ -1,4 +1,7 @@
-"""Boundary files: where the partitions of a topic stood at a point in time, and why."""
+"""Boundary files: where the partitions of a topic stood at a point in time, and why.
+
+Two of them say which offsets of an open topic an interval covers.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,15 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from trainfeed.dataset import DatasetFolder, canonical
+from trainfeed.dataset.identity import kafka_source
 from trainfeed.errors import IngestError
 from trainfeed.paths import listed, os_errors, read_plain
-from trainfeed.sources import Evidence, PartitionBoundary, TopicIdentity
+from trainfeed.pipeline.plans import PlannedInput
+from trainfeed.sources import Evidence, PartitionBoundary, Topic, TopicIdentity
 
 __all__ = [
     "Boundary",
+    "TopicWindow",
     "boundary_files",
     "folders_of_others",
     "known_boundaries",
@@ -25,7 +31,6 @@ __all__ = [
     "read_boundary",
     "to_json",
 ]
-
 
 _PARTITION: Final = TypeAdapter(PartitionBoundary)
 _OFFSETS: Final = 1 << 63
@@ -148,3 +153,43 @@ def _utc(time_ms: int) -> datetime:
 def milliseconds(at: datetime) -> int:
     """Return an aware time as milliseconds since 1970."""
     return int(at.timestamp() * 1000)
+
+
+@dataclass(frozen=True)
+class TopicWindow:
+    """An open topic, and where it stood at both ends of the interval."""
+
+    topic: Topic
+    connection: str
+    start: Boundary
+    end: Boundary
+
+    def inputs(self) -> Iterator[tuple[str, PlannedInput]]:
+        """Yield source string and planned range of every partition."""
+        identity = self.topic.identity
+        self._require_order()
+        for partition in sorted(self.end.partitions):
+            first, last = self.start.offset(partition), self.end.offset(partition)
+            yield (
+                kafka_source(identity.topic, partition),
+                PlannedInput(
+                    connection=self.connection,
+                    topic=identity.topic,
+                    topic_uuid=identity.uuid,
+                    cluster=identity.cluster,
+                    partition=partition,
+                    start=first,
+                    end=last,
+                ),
+            )
+
+    def _require_order(self) -> None:
+        for partition in sorted({*self.start.partitions, *self.end.partitions}):
+            first, last = self.start.offset(partition), self.end.offset(partition)
+            if first > last:
+                raise IngestError(
+                    f"boundaries of topic {self.topic.identity.topic!r} partition {partition} are"
+                    f" in the wrong order: {first} at {self.start.at}, {last} at {self.end.at};"
+                    " nothing was read or published; 'trainfeed boundaries check' says which"
+                    " boundary file is wrong"
+                )

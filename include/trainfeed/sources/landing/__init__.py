@@ -4,11 +4,11 @@ from trainfeed.sources.landing._landing_file import LandingFile
 from trainfeed.sources.landing._landing_format import (
     BATCH_ROWS,
     LANDING_SCHEMA,
+    LandingWriter,
     landing_folder,
     landing_name,
     partition_folder,
 )
-from trainfeed.sources.landing._landing_writer import LandingWriter
 
 __all__ = [
     "BATCH_ROWS",

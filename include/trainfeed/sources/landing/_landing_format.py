@@ -16,7 +16,8 @@ where a length of -1 stands for null. Headers and the kind of timestamp are not 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ __all__ = [
     "CONTENT",
     "LANDING_SCHEMA",
     "ContentDigest",
+    "LandingWriter",
     "landing_folder",
     "landing_name",
     "partition_folder",
@@ -46,7 +48,6 @@ LANDING_SCHEMA: Final = pa.schema(
 )
 BATCH_ROWS: Final = 16_384
 CONTENT: Final = "content"
-
 _NOTHING = pa.scalar(b"", pa.large_binary())
 _HEAD = np.dtype([("offset", "<i8"), ("timestamp", "<i8"), ("key_bytes", "<i4")])
 
@@ -116,3 +117,45 @@ def _data(column: pa.Array) -> pa.Buffer:
     _, ends, data = column.buffers()
     num_bytes = int(np.frombuffer(ends, np.int64, len(column) + 1)[-1])
     return data.slice(0, num_bytes) if data is not None else pa.py_buffer(b"")
+
+
+class LandingWriter:
+    """Writes one landing file; without ``close`` it is torn, and readers say so.
+
+    Args:
+        file: Where to write. The caller closes it, after ``close``.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
+        self._writer = pa.ipc.new_file(file, LANDING_SCHEMA, options=options)
+        self._digest = ContentDigest()
+
+    @property
+    def content(self) -> str:
+        """Digest of the records written so far, as 64 hex digits."""
+        return self._digest.hexdigest()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append records; ``batch`` has ``LANDING_SCHEMA``.
+
+        Raises:
+            ValueError: It has another schema.
+        """
+        if not batch.schema.equals(LANDING_SCHEMA):
+            raise ValueError(f"expected the schema of landing files, got {batch.schema}")
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            piece = batch.slice(start, BATCH_ROWS)
+            self._digest.update(piece)
+            self._writer.write_batch(piece)
+
+    def close(self, metadata: Mapping[str, str]) -> None:
+        """Write the trailer and Arrow's footer; the caller then closes its file.
+
+        Args:
+            metadata: What is known only now, such as the ledger; ``content`` is added.
+        """
+        trailer = pa.RecordBatch.from_pylist([], schema=LANDING_SCHEMA)
+        entries = {**metadata, CONTENT: self.content}
+        self._writer.write_batch(trailer, custom_metadata=entries)
+        self._writer.close()

@@ -73,6 +73,16 @@ def test_a_manifest_that_is_none_is_refused_with_one_message(folder, read, chang
     assert caught.value.path == str(folder / manifest_name("p"))
 
 
+@pytest.mark.parametrize("read", [by_reader, by_tools])
+def test_a_set_that_was_renamed_is_refused_and_read_by_a_schema(folder, read):
+    for path in list(folder.iterdir()):
+        path.rename(path.with_name(path.name.replace("p", "q", 1)))
+    with pytest.raises(FormatError, match="the manifest of 'q', got that of 'p': the set was re"):
+        read(folder / shard_name("q", 0, 2))
+    samples = recordio(str(folder / "q-*"), SCHEMA)()
+    assert sorted(int(sample["label"]) for sample in samples) == [0, 1, 2]
+
+
 def test_the_manifest_of_neighbouring_files_is_read_once(folder, monkeypatch):
     loaded = []
     load = ShardManifest.load

@@ -21,6 +21,7 @@ from tests.unit.loader.conftest import (
     write_images,
 )
 from tests.unit.loader.datasets import Failing, Growing, Slow, Squares
+from tests.unit.processes import is_running
 from trainfeed import faults
 from trainfeed.errors import (
     ChecksumError,
@@ -333,13 +334,6 @@ def wait_until_gone(pids):
             return True
         threading.Event().wait(0.01)
     return False
-
-
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 BUSY = """
