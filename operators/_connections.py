@@ -155,5 +155,5 @@ def _kafka(name: str) -> KafkaSettings:
     return KafkaSettings(client={key: _client_value(value) for key, value in extra.items()})
 
 
-def _client_value(value: Any) -> str:
+def _client_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from trainfeed.config import Environment
-    from trainfeed.pipeline import PlanRef
+    from trainfeed.pipeline import Build, JsonObject, PlanReport, StageReport
     from trainfeed.specification import DatasetSpec
 
 __all__ = ["StageOperator", "UnitOperator", "open_dataset"]
+
+ResultT = TypeVar("ResultT")
 
 
 def open_dataset(name: str) -> tuple[DatasetSpec, Environment]:
@@ -35,14 +37,6 @@ def open_dataset(name: str) -> tuple[DatasetSpec, Environment]:
     spec = load_spec(datasets_folder() / name)
     kind = spec.source.kind
     return spec, environment_from_connections(set(kind.clusters), kind.file_systems)
-
-
-def _skip_unplanned(plan: Mapping[str, Any]) -> None:
-    """Skip a task with nothing to build: when one is cleared, Airflow runs what it had skipped."""
-    if plan.get("dry_run"):
-        raise AirflowSkipException("dry run: what would be done is in the log of the task plan")
-    if plan.get("verdict") == "skipped":
-        raise AirflowSkipException(plan["note"])
 
 
 class StageOperator(BaseOperator):
@@ -58,24 +52,46 @@ class StageOperator(BaseOperator):
     template_fields: Sequence[str] = ("plan",)
     stage: ClassVar[str]
 
-    def __init__(self, *, dataset: str, plan: Any, **kwargs: Any) -> None:
+    def __init__(self, *, dataset: str, plan: object, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dataset = dataset
         self.plan = plan
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> JsonObject:
         """Run the stage and return its report: small JSON."""
-        from trainfeed.pipeline import PlanRef
+        return self.built(context, self.planned(context), self.run_stage).to_json()
+
+    def planned(self, context: Context) -> PlanReport:
+        """Read what the task ``plan`` found.
+
+        Raises:
+            AirflowSkipException: There is nothing to build. When a task is cleared, Airflow runs
+                it although it had skipped it.
+        """
+        from trainfeed.pipeline import SkipReport, plan_report_from_json
+
+        found = cast("Mapping[str, object]", self.plan)
+        if found.get("dry_run"):
+            raise AirflowSkipException("dry run: what would be done is in the log of the task plan")
+        with airflow_outcome(context):
+            report = plan_report_from_json(found)
+        if isinstance(report, SkipReport):
+            raise AirflowSkipException(report.note)
+        return report
+
+    def built(
+        self, context: Context, planned: PlanReport, stage: Callable[[Build], ResultT]
+    ) -> ResultT:
+        """Return what ``stage`` returns of the build that was planned."""
+        from trainfeed.pipeline import Build
         from trainfeed.pipeline.build_attempts import build_attempt
 
-        _skip_unplanned(self.plan)
         with airflow_outcome(context):
-            spec, env = open_dataset(self.dataset)
-            ref = PlanRef.from_json(self.plan)
+            build = Build(*open_dataset(self.dataset), planned.ref)
             # What is published already is not made, and needs no place to work.
-            is_made = self.plan.get("verdict") != "identical"
-            with build_attempt(spec, env, ref, self.work) if is_made else nullcontext():
-                return self.run_stage(spec, env, ref)
+            is_made = planned.verdict != "identical"
+            with build_attempt(build, self.work) if is_made else nullcontext():
+                return stage(build)
 
     @property
     def work(self) -> str:
@@ -83,7 +99,7 @@ class StageOperator(BaseOperator):
         return self.stage
 
     @abstractmethod
-    def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+    def run_stage(self, build: Build) -> StageReport:
         """Call the stage."""
 
 
@@ -106,9 +122,9 @@ class UnitOperator(StageOperator):
         """The stage, and which unit of it."""
         return f"{self.stage}-{self.unit}"
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> JsonObject:
         """Run the unit and return its report, or say that there is no such unit."""
-        _skip_unplanned(self.plan)
-        if self.unit >= len(self.plan[self.stage]):
+        planned = self.planned(context)
+        if self.unit >= planned.tasks[self.stage]:
             return {"stage": self.stage, "unit": self.unit, "verdict": "idle", "source_reads": 0}
-        return super().execute(context)
+        return self.built(context, planned, self.run_stage).to_json()

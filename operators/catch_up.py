@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from trainfeed.config import Environment
     from trainfeed.dataset import Untrained
+    from trainfeed.pipeline import JsonObject
     from trainfeed.specification import DatasetSpec
 
 __all__ = ["CATCH_UP_LIMIT", "Trainings"]
@@ -57,7 +58,7 @@ class Trainings:
         self._sender = context["dag_run"].run_id
         self._marks = TrainingMarks(DatasetFolder(Path(env.root), spec.name))
 
-    def announce(self, interval: str, generation: str) -> tuple[dict[str, Any], dict[str, str]]:
+    def announce(self, interval: str, generation: str) -> tuple[JsonObject, dict[str, str]]:
         """Decide which intervals get an event besides ``interval``, and write down what is sent.
 
         Args:
@@ -84,7 +85,7 @@ class Trainings:
         if state == "listens":
             self._marks.announce([*own, *chosen], self._sender)
         self._say(state, untrained, chosen, f"{interval}/{generation}")
-        report = {
+        report: JsonObject = {
             "dag": self._dag_id,
             "state": state,
             "untrained": len(untrained),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from operators._stage import StageOperator
 
 if TYPE_CHECKING:
-    from trainfeed.config import Environment
-    from trainfeed.pipeline import PlanRef
-    from trainfeed.specification import DatasetSpec
+    from trainfeed.pipeline import Build, StageReport
 
 __all__ = ["CheckOperator"]
 
@@ -19,8 +17,8 @@ class CheckOperator(StageOperator):
 
     stage: ClassVar = "check"
 
-    def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+    def run_stage(self, build: Build) -> StageReport:
         """Check the staged version."""
         from trainfeed.pipeline.check import check
 
-        return check(spec, env, ref)
+        return check(build)

@@ -19,6 +19,8 @@ from operators._parameters import require_known
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from trainfeed.pipeline import JsonObject
+
 __all__ = [
     "GatherShardsOperator",
     "PlanConversionOperator",
@@ -92,7 +94,7 @@ class _UnitOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("plan",)
 
-    def __init__(self, *, plan: Any, unit: int, **kwargs: Any) -> None:
+    def __init__(self, *, plan: object, unit: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.plan = plan
         self.unit = unit
@@ -101,23 +103,23 @@ class _UnitOperator(BaseOperator):
 class ScatterFilesOperator(_UnitOperator):
     """Read the files of a unit; their samples go to the work folder."""
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> JsonObject:
         """Read them and return the report: small JSON."""
         from trainfeed.conversion import scatter_files
 
         with airflow_outcome():
-            return scatter_files(conversion_roots(), self.plan, self.unit)
+            return scatter_files(conversion_roots(), str(self.plan), self.unit)
 
 
 class GatherShardsOperator(_UnitOperator):
     """Write the shards of a unit into the staging folder of the run."""
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> JsonObject:
         """Write them and return the report: small JSON."""
         from trainfeed.conversion import gather_shards
 
         with airflow_outcome():
-            return gather_shards(conversion_roots(), self.plan, self.unit)
+            return gather_shards(conversion_roots(), str(self.plan), self.unit)
 
 
 class PublishConversionOperator(BaseOperator):
@@ -129,13 +131,13 @@ class PublishConversionOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("plan",)
 
-    def __init__(self, *, plan: Any, **kwargs: Any) -> None:
+    def __init__(self, *, plan: object, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.plan = plan
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> JsonObject:
         """Publish them and return the report: small JSON."""
         from trainfeed.conversion import publish_conversion
 
         with airflow_outcome():
-            return publish_conversion(conversion_roots(), self.plan)
+            return publish_conversion(conversion_roots(), str(self.plan))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseOperator
 
@@ -27,7 +27,7 @@ class HousekeepingOperator(BaseOperator):
         ``leftovers`` and their ``bytes``; the log names each.
     """
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> dict[str, int]:
         """Sweep all data sets, or only say what would be removed."""
         from trainfeed.pipeline.upkeep import sweep
 
@@ -39,6 +39,6 @@ class HousekeepingOperator(BaseOperator):
                 older_than=timedelta(hours=params["older_than"]),
                 dry_run=params["dry_run"],
             )
-        for row in removed:
-            logger.info("%(place)s, %(bytes)d bytes, last touched %(modified)s", row)
-        return {"leftovers": len(removed), "bytes": sum(row["bytes"] for row in removed)}
+        for each in removed:
+            logger.info("%s, %d bytes, last touched %s", each.place, each.bytes, each.modified)
+        return {"leftovers": len(removed), "bytes": sum(each.bytes for each in removed)}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from operators._stage import UnitOperator
 
 if TYPE_CHECKING:
-    from trainfeed.config import Environment
-    from trainfeed.pipeline import PlanRef
-    from trainfeed.specification import DatasetSpec
+    from trainfeed.pipeline import Build, StageReport
 
 __all__ = ["KafkaToHdfsOperator"]
 
@@ -19,8 +17,8 @@ class KafkaToHdfsOperator(UnitOperator):
 
     stage: ClassVar = "ingest"
 
-    def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+    def run_stage(self, build: Build) -> StageReport:
         """Land the unit."""
         from trainfeed.pipeline.ingest import ingest
 
-        return ingest(spec, env, ref, self.unit)
+        return ingest(build, self.unit)

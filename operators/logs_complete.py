@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -61,7 +61,7 @@ class LogsCompleteSensor(BaseOperator):
         self.deferrable = deferrable
         self.poll_s = poll_s
 
-    def execute(self, context: Context, event: dict[str, Any] | None = None) -> int:
+    def execute(self, context: Context, event: Mapping[str, object] | None = None) -> int:
         """Look at the folder, and wait when it is not complete.
 
         Args:

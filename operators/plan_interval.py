@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from airflow.sdk import BaseOperator, XComArg
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -14,11 +15,12 @@ from operators._parameters import require_known
 from operators._stage import open_dataset
 from operators._window import run_interval, window_request
 from trainfeed.errors import TransactionOpenError, WindowOpenError
-from trainfeed.window import WindowRequest
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from trainfeed.pipeline import JsonObject, PlanReport, SkipReport
+    from trainfeed.pipeline.preview import DryRun
     from trainfeed.window import WindowRequest
 
 __all__ = ["PlanIntervalOperator"]
@@ -26,8 +28,8 @@ __all__ = ["PlanIntervalOperator"]
 logger = logging.getLogger(__name__)
 
 _PLAN_KEY: Final = "plan"
-_MAPPED_STAGES: Final = ("ingest", "preprocess", "convert")
 _PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "allow_gap")
+_REASONS: Final = ("rebuild", "allow_gap")
 _OF_TRAININGS: Final = ("catch_up",)
 # The spec's settle time may be shortened while a run waits; then it is noticed within this time.
 _LONGEST_WAIT: Final = timedelta(minutes=10)
@@ -69,6 +71,8 @@ class PlanIntervalOperator(BaseOperator):
 
     def execute(self, context: Context) -> list[int]:
         """Plan, or ask to be called again when the interval has settled."""
+        from trainfeed.pipeline import PlanReport, SkipReport
+
         request = window_request(context)
         with airflow_outcome(context):
             further = _OF_TRAININGS if self.trains else ()
@@ -77,27 +81,36 @@ class PlanIntervalOperator(BaseOperator):
                 planned = self._plan(request, context["params"])
             except WindowOpenError as error:
                 raise _later(error, request, context, datetime.now(UTC)) from error
-        context["ti"].xcom_push(key=_PLAN_KEY, value=planned)
-        if planned.get("dry_run"):
+        if not isinstance(planned, PlanReport | SkipReport):
+            context["ti"].xcom_push(key=_PLAN_KEY, value=_told(planned))
             return []
-        if planned.get("verdict") == "skipped":
-            raise AirflowSkipException(planned["note"])
-        return list(range(max(len(planned[stage]) for stage in _MAPPED_STAGES)))
+        context["ti"].xcom_push(key=_PLAN_KEY, value=planned.to_json())
+        if isinstance(planned, SkipReport):
+            raise AirflowSkipException(planned.note)
+        return list(range(max(planned.tasks.values())))
 
-    def _plan(self, request: WindowRequest, params: dict[str, Any]) -> dict[str, Any]:
+    def _plan(
+        self, request: WindowRequest, params: Mapping[str, object]
+    ) -> PlanReport | SkipReport | DryRun:
         from trainfeed.pipeline.plan import plan
-        from trainfeed.pipeline.preview import describe, dry_run
+        from trainfeed.pipeline.preview import dry_run
 
         spec, env = open_dataset(self.dataset)
         interval = run_interval(spec, request)
-        rebuild, allow_gap = params.get("rebuild"), params.get("allow_gap")
+        rebuild, allow_gap = (cast("str | None", params.get(name)) for name in _REASONS)
         if not params.get("dry_run"):
             return plan(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
-        report = dry_run(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
-        lines = describe(report)
-        for line in lines:
-            logger.info("%s", line)
-        return {**report, "lines": lines}
+        return dry_run(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
+
+
+def _told(found: DryRun) -> JsonObject:
+    """Return what a dry run leaves for the page of the run; the log gets the lines for people."""
+    from trainfeed.pipeline.preview import describe
+
+    lines = describe(found)
+    for line in lines:
+        logger.info("%s", line)
+    return {**found.to_json(), "lines": lines}
 
 
 def _later(

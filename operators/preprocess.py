@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from operators._stage import UnitOperator
 
 if TYPE_CHECKING:
-    from trainfeed.config import Environment
-    from trainfeed.pipeline import PlanRef
-    from trainfeed.specification import DatasetSpec
+    from trainfeed.pipeline import Build, StageReport
 
 __all__ = ["PreprocessOperator"]
 
@@ -19,12 +17,12 @@ class PreprocessOperator(UnitOperator):
 
     stage: ClassVar = "preprocess"
 
-    def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+    def run_stage(self, build: Build) -> StageReport:
         """Preprocess the unit."""
         from trainfeed.pipeline.workers import start_workers
 
         # They start while this process imports what it needs itself.
-        start_workers(spec.resources.processes)
+        start_workers(build.spec.resources.processes)
         from trainfeed.pipeline.preprocess import preprocess
 
-        return preprocess(spec, env, ref, self.unit)
+        return preprocess(build, self.unit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -16,9 +16,7 @@ from trainfeed.errors import TrainFeedError
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
-    from trainfeed.config import Environment
-    from trainfeed.pipeline import PlanRef
-    from trainfeed.specification import DatasetSpec
+    from trainfeed.pipeline import Build, JsonObject, PublishReport, VersionSummary
 
 __all__ = ["VERSION_KEY", "RecordIOToCephFSOperator"]
 
@@ -53,56 +51,63 @@ class RecordIOToCephFSOperator(StageOperator):
         if training_dag_id is not None:
             self.operator_extra_links = (VersionLink(), TrainingRunsLink())
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> JsonObject:
         """Publish, emit the event, and return the report."""
-        report = super().execute(context)
-        if self.plan["verdict"] == "identical":
+        planned = self.planned(context)
+        published, path = self.built(context, planned, self._placed)
+        version = published.summary
+        report = {**published.to_json(), "path": str(path)}
+        if planned.verdict == "identical":
             report["verdict"] = "identical"
-        if "note" in self.plan:
-            report["note"] = self.plan["note"]
-        _tell(context, report)
-        extra = {key: report[key] for key in _EVENT_EXTRA}
-        generations = {report["interval"]: report["generation"]}
+        if planned.note is not None:
+            report["note"] = planned.note
+        _tell(context, version.dataset, path)
+        extra = {key: getattr(version, key) for key in _EVENT_EXTRA}
+        generations = {version.interval: version.generation}
         if self.training_dag_id is not None:
-            report["training"], others = self._catch_up(context, report)
+            report["training"], others = self._catch_up(context, version)
             generations |= others
         for asset in self.outlets:
             event = context["outlet_events"][asset]
             event.add_partitions(list(generations))
             # All events of a task have one text: it may speak of no version that is not theirs.
-            event.extra = extra if len(generations) == 1 else {"generations": generations}
+            event.extra = extra if len(generations) == 1 else {"generations": {**generations}}
         return report
 
     def _catch_up(
-        self, context: Context, report: dict[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, str]]:
+        self, context: Context, version: VersionSummary
+    ) -> tuple[JsonObject, dict[str, str]]:
         """Return what is reported of trainings, and interval → generation of further events."""
         with airflow_outcome(context):
             spec, env = open_dataset(self.dataset)
             trainings = Trainings(spec, env, str(self.training_dag_id), context)
-            return trainings.announce(report["interval"], report["generation"])
+            return trainings.announce(version.interval, version.generation)
 
-    def run_stage(self, spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
-        """Publish the version; say where it is, for whoever follows the link to it."""
-        from trainfeed.dataset import DatasetFolder
-        from trainfeed.dataset.layout import parse_generation
+    def run_stage(self, build: Build) -> PublishReport:
+        """Publish the version."""
         from trainfeed.pipeline.publish import publish
 
-        report = publish(spec, env, ref)
-        folder = DatasetFolder(Path(env.root), ref.dataset)
-        path = folder.version(ref.interval, parse_generation(report["generation"]))
-        return {**report, "path": str(path)}
+        return publish(build)
+
+    def _placed(self, build: Build) -> tuple[PublishReport, Path]:
+        """Publish the version; say where it is, for readers who follow the link to it."""
+        from trainfeed.dataset import DatasetFolder
+        from trainfeed.dataset.layout import parse_generation
+
+        report = self.run_stage(build)
+        folder = DatasetFolder(Path(build.env.root), build.ref.dataset)
+        generation = parse_generation(report.summary.generation)
+        return report, folder.version(build.ref.interval, generation)
 
 
-def _tell(context: Context, report: Mapping[str, Any]) -> None:
+def _tell(context: Context, dataset: str, path: Path) -> None:
     """Leave what the page of the run shows of the version; published is published without it."""
     from trainfeed.dataset import DatasetFolder, Version
     from trainfeed.pipeline.version import version_report
 
-    path = Path(report["path"])
     try:
         # <root>/<data set>/versions/<interval>/<generation>
-        folder = DatasetFolder(path.parents[3], str(report["dataset"]))
+        folder = DatasetFolder(path.parents[3], dataset)
         context["ti"].xcom_push(key=VERSION_KEY, value=version_report(Version.open(path), folder))
     except TrainFeedError as error:
         logger.warning("the page of the run will not have the version: %s", error)

@@ -20,6 +20,8 @@ from trainfeed.errors import WindowIncompleteError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from trainfeed.pipeline import JsonObject
+
 __all__ = ["TrainingJobOperator"]
 
 logger = logging.getLogger(__name__)
@@ -49,7 +51,7 @@ class TrainingJobOperator(BaseOperator):
         super().__init__(**kwargs)
         self.dataset = dataset
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> JsonObject:
         """Train, or ask to be called again while the window is incomplete."""
         from trainfeed.dataset import DatasetFolder, TrainingMarks
         from trainfeed.training.launch import train

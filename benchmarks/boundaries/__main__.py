@@ -182,7 +182,7 @@ def _plan(servers: str, name: str) -> list[float]:
         spec = load_spec(path / "bench")
         days = [_START + timedelta(days=number) for number in range(3)]
         intervals = [Interval(a, b, f"{a:%Y-%m-%d}") for a, b in pairwise(days)]
-        return [float(plan(spec, interval, env)["seconds"]) for interval in intervals]
+        return [plan(spec, interval, env).seconds for interval in intervals]
 
 
 def main(

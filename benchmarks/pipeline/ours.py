@@ -48,7 +48,7 @@ def build_once(
     )
     spec = load_spec(env.datasets / "flights")
     interval = spec.schedule_model().interval_named("2013-01-01")
-    return build(spec, interval, env, on_stage=on_stage)
+    return build(spec, interval, env, on_stage=on_stage).to_json()
 
 
 if __name__ == "__main__":

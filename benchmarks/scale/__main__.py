@@ -209,7 +209,8 @@ def _build(folder: Path) -> None:
     recorded = KafkaSettings(recorded=str(folder / "recorded"))
     env = Environment(**places, kafka={"kafka_default": recorded}, datasets=folder / "datasets")
     spec = load_spec(env.datasets / "set")
-    report = build(spec, spec.schedule_model().interval_named("2024-01-01"), env)
+    interval = spec.schedule_model().interval_named("2024-01-01")
+    report: dict[str, Any] = build(spec, interval, env).to_json()
     seconds = {name: round(number, 1) for name, number in report["seconds"].items()}
     print(
         json.dumps(

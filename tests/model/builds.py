@@ -22,7 +22,7 @@ from tests.model.simulated_topic import SimulatedTopic
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import SourceReplacedError, TrainFeedError, WindowOpenError
-from trainfeed.pipeline.functions._account import Lateness
+from trainfeed.pipeline.functions._prepared_part import Lateness
 from trainfeed.pipeline.inputs import _topic_inputs
 from trainfeed.specification import load_spec
 from trainfeed.window import Interval

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -22,9 +23,10 @@ from trainfeed.cli._range_build import IntervalBuild, build_each
 from trainfeed.cli.file import progress
 from trainfeed.config import Environment, environment_from_environ
 from trainfeed.errors import ConfigError, TrainFeedError, WindowIncompleteError
+from trainfeed.pipeline import JsonObject
 from trainfeed.pipeline.local import BuildRequest
 from trainfeed.pipeline.local import build as run_build
-from trainfeed.pipeline.preview import describe, preview
+from trainfeed.pipeline.preview import DryRun, describe, preview
 from trainfeed.pipeline.preview import dry_run as run_dry
 from trainfeed.specification import DatasetSpec, check_name, load_spec
 from trainfeed.training.catch_up import train_missed
@@ -116,7 +118,7 @@ def _build(
             request,
             on_stage=lambda stage: status.update(f"{place}: {stage}"),
         )
-    print_json(report) if as_json else print_mapping(report)
+    print_json(report.to_json()) if as_json else print_mapping(report.to_json())
 
 
 def _build_range(
@@ -169,7 +171,7 @@ def _dry_run(
     as_json: bool,
     is_range: bool,
 ) -> None:
-    reports: list[dict[str, Any]] = []
+    reports: list[DryRun | _Refused] = []
     failed = 0
     with progress(f"planning {spec.name}") as tell:
         for number, interval in enumerate(intervals):
@@ -188,9 +190,10 @@ def _dry_run(
                 if not is_range:
                     raise
                 failed += 1
-                reports.append(_failed(interval, error))
+                reports.append(_Refused(interval.name, type(error).__name__, str(error)))
     if as_json:
-        print_json(reports if is_range else reports[0])
+        told = [report.to_json() for report in reports]
+        print_json(told if is_range else told[0])
     else:
         typer.echo("\n".join(line for report in reports for line in _told(spec, report)))
     if failed:
@@ -198,18 +201,25 @@ def _dry_run(
         raise typer.Exit(_FAILED)
 
 
-def _failed(interval: Interval, error: TrainFeedError) -> dict[str, Any]:
-    return {
-        "interval": interval.name,
-        "error": {"kind": type(error).__name__, "message": str(error)},
-    }
+@dataclass(frozen=True)
+class _Refused:
+    """An interval of a range that cannot be planned, with the error that says why."""
+
+    interval: str
+    kind: str
+    message: str
+
+    def to_json(self) -> JsonObject:
+        return {
+            "interval": self.interval,
+            "error": {"kind": self.kind, "message": self.message},
+        }
 
 
-def _told(spec: DatasetSpec, report: dict[str, Any]) -> list[str]:
-    if "error" not in report:
-        return describe(report)
-    error = report["error"]
-    return [f"dry run of {spec.name}/{report['interval']}: {error['kind']}: {error['message']}"]
+def _told(spec: DatasetSpec, report: DryRun | _Refused) -> list[str]:
+    if isinstance(report, _Refused):
+        return [f"dry run of {spec.name}/{report.interval}: {report.kind}: {report.message}"]
+    return describe(report)
 
 
 def _preview(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated, Final
 
@@ -29,9 +30,9 @@ def gc(
     with error_console().status("looking for leftovers"):
         removed = sweep(env, older_than=timedelta(hours=older_than), dry_run=dry_run)
     if as_json:
-        print_json(removed)
+        print_json([asdict(each) for each in removed])
         return
     if removed:
-        print_rows(_COLUMNS, [[row[column] for column in _COLUMNS] for row in removed])
-    verb, size = "would remove" if dry_run else "removed", sum(row["bytes"] for row in removed)
+        print_rows(_COLUMNS, [[each.place, each.bytes, each.modified] for each in removed])
+    verb, size = "would remove" if dry_run else "removed", sum(each.bytes for each in removed)
     typer.echo(f"{verb} {len(removed)} leftovers, {size} bytes")

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final, TypeVar
 
-from trainfeed.config import Environment, KafkaSettings
+from trainfeed.config import KafkaSettings
 from trainfeed.errors import EngineError
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._stage_reports import StageReport
 from trainfeed.pipeline.functions import StageJob, fitting_processes, memory_ran_out
 from trainfeed.pipeline.stage import kept
 from trainfeed.pipeline.workers import Death, WorkerLimits, rest_workers, run_jobs, stop_workers
@@ -22,6 +23,7 @@ __all__ = ["at_once", "in_worker", "run_units", "share_of"]
 
 _LEAST_MEMORY_BYTES: Final = 1 << 20
 _AGAIN_S: Final = 0.1
+_Report = TypeVar("_Report")
 _NO_LIMITS: Final = WorkerLimits(math.inf, sys.maxsize)
 
 
@@ -60,8 +62,8 @@ def share_of(spec: DatasetSpec, num_tasks: int) -> DatasetSpec:
 
 
 def in_worker(
-    stage: Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]],
-) -> Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]]:
+    stage: Callable[[Build, int], StageReport],
+) -> Callable[[Build, int], StageReport]:
     """Return ``stage`` as it runs in a worker process: threads would wait for each other.
 
     Args:
@@ -71,14 +73,13 @@ def in_worker(
 
 
 def _run_in_worker(
-    stage: Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]],
-    spec: DatasetSpec,
-    env: Environment,
-    ref: PlanRef,
+    stage: Callable[[Build, int], StageReport],
+    build: Build,
     unit: int,
-) -> dict[str, Any]:
+) -> StageReport:
+    spec, env = build.spec, build.env
     recorded = {name: KafkaSettings(recorded=kafka.recorded) for name, kafka in env.kafka.items()}
-    job = StageJob(stage, spec, replace(env, kafka=recorded), ref, unit)
+    job = StageJob(stage, replace(build, env=replace(env, kafka=recorded)), unit)
     try:
         (report,) = run_jobs([job], _NO_LIMITS, str)
     except Death as death:
@@ -94,8 +95,8 @@ def _run_in_worker(
 
 
 def run_units(
-    run: Callable[[int], dict[str, Any]], units: Sequence[int], num_tasks: int
-) -> Iterator[dict[str, Any]]:
+    run: Callable[[int], _Report], units: Sequence[int], num_tasks: int
+) -> Iterator[_Report]:
     """Run every task of a stage, up to ``num_tasks`` at a time.
 
     The work of a task is to be done outside of this interpreter, in worker processes.
@@ -112,7 +113,7 @@ def run_units(
         yield from map(run, units)
         return
     pool = ThreadPoolExecutor(num_tasks, thread_name_prefix="trainfeed-task")
-    tasks: list[Future[dict[str, Any]]] = []
+    tasks: list[Future[_Report]] = []
     try:
         tasks.extend(pool.submit(run, unit) for unit in units)
         # Not in their order: the first may wait for ever for what a later one has failed at.
@@ -128,7 +129,7 @@ def run_units(
         rest_workers()
 
 
-def _end(tasks: Sequence[Future[dict[str, Any]]]) -> None:
+def _end(tasks: Sequence[Future[_Report]]) -> None:
     """End the workers of tasks that may wait for a function that never comes back."""
     stop_workers(busy=True)
     # Again: a task that had no worker yet gets one later.

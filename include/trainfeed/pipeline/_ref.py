@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
-__all__ = ["PlanRef"]
+if TYPE_CHECKING:
+    from trainfeed.config import Environment
+    from trainfeed.specification import DatasetSpec
+
+__all__ = ["Build", "JsonObject", "PlanRef"]
+
+JsonObject: TypeAlias = dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -23,11 +28,21 @@ class PlanRef:
     interval: str
     plan_id: str
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> PlanRef:
-        """Pick the reference out of what ``plan`` returned."""
-        return cls(str(value["dataset"]), str(value["interval"]), str(value["plan_id"]))
-
     def to_json(self) -> dict[str, str]:
         """Return the reference as small JSON."""
         return {"dataset": self.dataset, "interval": self.interval, "plan_id": self.plan_id}
+
+
+@dataclass(frozen=True)
+class Build:
+    """The build of one interval, as every stage after ``plan`` is given it.
+
+    Attributes:
+        spec: The data set.
+        env: Where things are.
+        ref: The plan.
+    """
+
+    spec: DatasetSpec
+    env: Environment
+    ref: PlanRef

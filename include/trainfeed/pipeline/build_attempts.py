@@ -5,25 +5,20 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from trainfeed.attempts import ATTEMPTS, attempt
-from trainfeed.config import Environment
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.functions import memory_remedy
-from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
 __all__ = ["build_attempt"]
 
 
-def build_attempt(
-    spec: DatasetSpec, env: Environment, ref: PlanRef, work: str
-) -> AbstractContextManager[None]:
+def build_attempt(build: Build, work: str) -> AbstractContextManager[None]:
     """Return what surrounds the work of a process on a plan; see ``trainfeed.attempts.attempt``.
 
     Args:
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         work: Which part of it, as it may be in a file name: a stage, and the number of its task.
     """
-    mark = Location.parse(env.work) / ATTEMPTS / f"{ref.plan_id}.{work}.json"
-    return attempt(mark, f"{work} of {ref.dataset}/{ref.interval}", memory_remedy(spec))
+    mark = Location.parse(build.env.work) / ATTEMPTS / f"{build.ref.plan_id}.{work}.json"
+    what = f"{work} of {build.ref.dataset}/{build.ref.interval}"
+    return attempt(mark, what, memory_remedy(build.spec))

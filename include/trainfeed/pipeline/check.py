@@ -8,24 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed import faults
-from trainfeed.config import Environment
-from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf, canonical
+from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import GateError
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._stage_reports import CheckReport, PublishedBefore
+from trainfeed.pipeline.functions import RecordAccount
 from trainfeed.pipeline.inputs import late_policies
 from trainfeed.pipeline.plans import first_few
 from trainfeed.pipeline.sorting import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept, run_stage
-from trainfeed.pipeline.version import Counts, check_report, evaluate, failures, refusal
+from trainfeed.pipeline.version import (
+    CheckedShard,
+    Counts,
+    FieldFacts,
+    GateResult,
+    LateCounts,
+    QuarantineCounts,
+    ShardPart,
+    Verdict,
+    check_report,
+    evaluate,
+    failures,
+    refusal,
+)
 from trainfeed.samples import FieldStatistics, Schema, Statistics
-from trainfeed.specification import DatasetSpec
 
 __all__ = ["check"]
 
@@ -34,52 +47,49 @@ _FEW_SOURCES: Final = 32
 _REMEDY: Final = "build the interval again (in Airflow: clear the run from preprocess on)"
 
 
-def check(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+def check(build: Build) -> CheckReport | PublishedBefore:
     """Prove completeness and evaluate the gates.
 
     Returns:
-        ``verdict``, ``samples``, ``quarantined``, ``filtered``, ``warnings``, ``proof``, and
-        ``report`` for pages.
+        What was counted, and what pages show of it; the verdict is built or published.
 
     Raises:
         GateError: Ledgers differ, or a blocking gate failed; both sides are in the message. Of a
             gate, the message and ``report`` have reasons, examples and where the records are.
     """
-    return run_stage("check", (spec, env, ref), _check)
+    return run_stage("check", build, _check)
 
 
-def _check(stage: Stage) -> dict[str, Any]:
-    trailers = list(_spill_trailers(stage))
-    ledger = _ledger(stage, trailers)
+def _check(stage: Stage) -> CheckReport:
+    accounts = list(_accounts(stage))
+    ledger = _ledger(stage, accounts)
     quarantine = _recount_quarantine(stage, ledger)
     shards, statistics = _recount_shards(stage, ledger)
-    late = _late(stage, trailers)
+    late = _late(stage, accounts)
     counts = _counted(stage, ledger, statistics, late)
-    verdict: dict[str, Any] = {
-        # Gates may change under one plan id: a verdict counts for the plan that it was reached on.
-        "plan_sha256": stage.plan.sha256(),
-        "ledger": ledger.to_json(),
-        "quarantine": quarantine,
-        "filtered": _filtered(ledger),
-        "late": late,
-        "shards": shards,
-        "statistics": {split: part.to_json() for split, part in statistics.items()},
-        "gates": _gates(stage, counts, late),
-    }
+    verdict = Verdict(
+        plan_sha256=stage.plan.sha256(),
+        ledger=ledger,
+        quarantine=quarantine,
+        filtered=_filtered(ledger),
+        late=late,
+        shards=shards,
+        statistics={split: part.to_json() for split, part in statistics.items()},
+        gates=_gates(stage, counts, late),
+    )
     if error := refusal(stage, verdict, counts):
         raise error
-    data = canonical.dumps(verdict)
+    data = verdict.to_bytes()
     stage.verdict_file.write_atomic(lambda file: _write(file, data))
-    return {
-        "verdict": "built",
-        "samples": sum(leaf.valid.samples for leaf in ledger.values()),
-        "quarantined": quarantine["records"],
-        "filtered": sum(verdict["filtered"].values()),
-        "warnings": failures(verdict["gates"], "warn", counts),
+    return CheckReport(
+        samples=sum(leaf.valid.samples for leaf in ledger.values()),
+        quarantined=quarantine.records,
+        filtered=sum(verdict.filtered.values()),
+        warnings=failures(verdict.gates, "warn", counts),
         # Without published positions nobody can repeat the proof from the version alone.
-        "proof": "positions" if stage.spec.output.positions else "spill",
-        "report": check_report(stage, verdict, counts),
-    }
+        proof="positions" if stage.spec.output.positions else "spill",
+        report=check_report(stage, verdict, counts),
+    )
 
 
 def _write(file: BinaryIO, data: bytes) -> None:
@@ -87,31 +97,30 @@ def _write(file: BinaryIO, data: bytes) -> None:
     faults.point("check.before_rename")
 
 
-def _spill_trailers(stage: Stage) -> Iterator[Mapping[str, Any]]:
+def _accounts(stage: Stage) -> Iterator[RecordAccount]:
     for group in range(len(stage.plan.preprocess)):
         with closing(ArrowWithTrailer(stage.spill_file(group))) as spill:
-            yield spill.trailer
+            yield RecordAccount.from_json(spill.trailer)
 
 
-def _ledger(stage: Stage, trailers: list[Mapping[str, Any]]) -> Ledger:
+def _ledger(stage: Stage, accounts: list[RecordAccount]) -> Ledger:
     """Return what preprocessing accounted for, having checked that it saw every range once."""
-    seen = sorted(index for trailer in trailers for index in trailer["ranges"])
+    seen = sorted(index for account in accounts for index in account.ranges)
     if seen != list(range(len(stage.plan.ranges))):
         raise GateError(
             f"expected spill files of {len(stage.plan.ranges)} ranges, as the plan has them, got"
             f" {len(seen)}; {kept(stage.spec)}; {_REMEDY}"
         )
     empty = {source: SourceLedger() for source in stage.plan.sources}
-    parts = [Ledger.from_json(trailer["ledger"]) for trailer in trailers]
-    ledger = Ledger.total([empty, *parts])
+    ledger = Ledger.total([empty, *(account.ledger for account in accounts)])
     if imbalances := ledger.imbalances():
         what = "preprocessing did not account for every record"
         raise GateError(_unequal(stage, what, imbalances))
     return ledger
 
 
-def _recount_quarantine(stage: Stage, ledger: Ledger) -> dict[str, Any]:
-    """Compare the quarantine files with the ledger; return records and counts by reason."""
+def _recount_quarantine(stage: Stage, ledger: Ledger) -> QuarantineCounts:
+    """Compare the quarantine files with the ledger; return how many records have which reason."""
     reasons: dict[str, int] = {}
     found = dict.fromkeys(stage.plan.sources, Leaf())
     for group in range(len(stage.plan.preprocess)):
@@ -125,36 +134,36 @@ def _recount_quarantine(stage: Stage, ledger: Ledger) -> dict[str, Any]:
     _compare(
         stage, "quarantine", found, {source: leaf.quarantined for source, leaf in ledger.items()}
     )
-    return {"records": sum(reasons.values()), "reasons": reasons}
+    return QuarantineCounts(reasons)
 
 
 def _recount_shards(
     stage: Stage, ledger: Ledger
-) -> tuple[list[dict[str, Any]], dict[str, Statistics]]:
+) -> tuple[list[CheckedShard], dict[str, Statistics]]:
     """Recompute the valid side from the positions of the shards; return shards and statistics."""
     schema = Schema.from_json(stage.plan.fields)
     statistics = {split: Statistics(schema) for split in stage.plan.splits}
     found = dict.fromkeys(stage.plan.sources, ValidLeaf())
     shards = []
     for shard in stage.plan.all_shards():
-        with closing(ArrowWithTrailer(stage.part_file(shard))) as part:
-            positions, trailer = part.read_all(), part.trailer
+        with closing(ArrowWithTrailer(stage.part_file(shard))) as file:
+            positions, part = file.read_all(), ShardPart.from_json(file.trailer)
         offsets, ordinals = positions["offset"].to_numpy(), positions["ordinal"].to_numpy()
         for source, rows in _by_source(stage, positions["source"].to_numpy()):
             found[source] += ValidLeaf.of(source_hash(source), offsets[rows], ordinals[rows], 0)
-        if trailer["shard"]["samples"] != len(positions):
+        if part.entry.samples != len(positions):
             raise GateError(
-                f"expected {trailer['shard']['samples']} positions of shard"
-                f" {trailer['shard']['name']}, got {len(positions)}; {kept(stage.spec)}; {_REMEDY}"
+                f"expected {part.entry.samples} positions of shard {part.entry.name}, got"
+                f" {len(positions)}; {kept(stage.spec)}; {_REMEDY}"
             )
-        statistics[shard.split].merge(Statistics.from_json(schema, trailer["statistics"]))
-        shards.append({"split": shard.split, **trailer["shard"]})
+        statistics[shard.split].merge(Statistics.from_json(schema, part.statistics))
+        shards.append(CheckedShard(shard.split, part.entry))
     _compare(stage, "shards", found, {source: leaf.valid for source, leaf in ledger.items()})
     return shards, statistics
 
 
 def _by_source(
-    stage: Stage, indices: NDArray[np.integer[Any]]
+    stage: Stage, indices: NDArray[np.int32]
 ) -> Iterator[tuple[str, NDArray[np.bool_] | NDArray[np.intp]]]:
     """Yield sources, all that occur in a column of source indices, and what selects their rows."""
     sources = stage.plan.sources
@@ -185,7 +194,7 @@ def _compare(
         )
 
 
-def _counts(leaf: Leaf | ValidLeaf) -> dict[str, Any]:
+def _counts(leaf: Leaf | ValidLeaf) -> dict[str, int | str]:
     """Return everything but the bytes, which positions do not tell."""
     return {name: value for name, value in leaf.to_json().items() if name != "bytes"}
 
@@ -194,21 +203,20 @@ def _unequal(stage: Stage, what: str, lines: list[str]) -> str:
     return f"{what}: {first_few(lines)}; {kept(stage.spec)}; {_REMEDY}"
 
 
-def _late(stage: Stage, trailers: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _late(stage: Stage, accounts: list[RecordAccount]) -> LateCounts:
     """Add up the records stamped outside of the window, and those that no policy lets pass."""
     policies = late_policies(stage.spec, stage.plan.inputs)
-    parts = [(source, part) for trailer in trailers for source, part in trailer["late"].items()]
-    refused = [part for source, part in parts if policies[source] == "fail"]
-    # In the manifest where they are not 0 only: they are younger than the format.
-    optional = {name: sum(p.get(name, 0) for _, p in parts) for name in ("unstamped", "ahead")}
-    return {
-        "policy": {stage.plan.inputs[source].label: policies[source] for source in policies},
-        "late": sum(part["late"] for _, part in parts),
-        "future": sum(part["future"] for _, part in parts),
-        "max_lateness_ms": max((part["max_lateness_ms"] for _, part in parts), default=0),
-        "refused": sum(part["late"] + part.get("ahead", 0) for part in refused),
-        **{name: count for name, count in optional.items() if count},
-    }
+    late = RecordAccount.total(accounts).late
+    refused = [part for source, part in late.items() if policies[source] == "fail"]
+    return LateCounts(
+        policy={stage.plan.inputs[source].label: policies[source] for source in policies},
+        late=sum(part.late for part in late.values()),
+        future=sum(part.future for part in late.values()),
+        max_lateness_ms=max((part.max_lateness_ms for part in late.values()), default=0),
+        refused=sum(part.late + part.ahead for part in refused),
+        unstamped=sum(part.unstamped for part in late.values()),
+        ahead=sum(part.ahead for part in late.values()),
+    )
 
 
 def _filtered(ledger: Ledger) -> dict[str, int]:
@@ -220,7 +228,7 @@ def _filtered(ledger: Ledger) -> dict[str, int]:
 
 
 def _counted(
-    stage: Stage, ledger: Ledger, statistics: Mapping[str, Statistics], late: Mapping[str, Any]
+    stage: Stage, ledger: Ledger, statistics: Mapping[str, Statistics], late: LateCounts
 ) -> Counts:
     # Of the fields that gates are about: there may be very many others.
     schema = Schema.from_json(stage.plan.fields)
@@ -233,14 +241,14 @@ def _counted(
         read=sum(leaf.read.records for leaf in ledger.values()),
         quarantined=sum(leaf.quarantined.records for leaf in ledger.values()),
         samples=sum(leaf.valid.samples for leaf in ledger.values()),
-        late=late["refused"],
-        statistics={name: total.to_json() for name, total in totals.items()},
+        late=late.refused,
+        fields={name: FieldFacts.of(total.to_json()) for name, total in totals.items()},
         filtered=sum(_filtered(ledger).values()),
     )
 
 
-def _gates(stage: Stage, counts: Counts, late: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _gates(stage: Stage, counts: Counts, late: LateCounts) -> list[GateResult]:
     gates = list(stage.plan.quality)
-    if "fail" in late["policy"].values():
+    if "fail" in late.policy.values():
         gates.append({"check": "late", "max": 0, "severity": "block"})
     return evaluate(gates, counts)

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import pairwise
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 
 from trainfeed import faults
-from trainfeed.config import Environment
+from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.paths import make_folders
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._stage_reports import ConvertReport, PublishedBefore
 from trainfeed.pipeline.functions import field_bytes
 from trainfeed.pipeline.plans import PlannedShard
 from trainfeed.pipeline.sorting import (
@@ -31,7 +32,7 @@ from trainfeed.pipeline.sorting import (
     first_shards,
 )
 from trainfeed.pipeline.stage import Stage, StagedFile, run_stage, unit_of
-from trainfeed.pipeline.version import ShardWriter
+from trainfeed.pipeline.version import ShardPart, ShardWriter
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["convert"]
@@ -39,25 +40,23 @@ __all__ = ["convert"]
 _PART_SCHEMA: Final = pa.schema([SPILL_SCHEMA.field(n) for n in ("source", "offset", "ordinal")])
 
 
-def convert(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict[str, Any]:
+def convert(build: Build, unit: int) -> ConvertReport | PublishedBefore:
     """Write the shards of one task.
 
     Args:
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         unit: Index into the plan's ``convert``.
 
     Returns:
-        ``verdict``, ``shards``, ``samples``, ``bytes``.
+        What was written; the verdict is built or published.
 
     Raises:
         QuotaExceededError: The publication root is full.
     """
-    return run_stage("convert", (spec, env, ref), lambda stage: _convert(stage, unit))
+    return run_stage("convert", build, lambda stage: _convert(stage, unit))
 
 
-def _convert(stage: Stage, unit: int) -> dict[str, Any]:
+def _convert(stage: Stage, unit: int) -> ConvertReport:
     make_folders(stage.folder.staged(stage.plan.plan_id))
     shards = unit_of(stage.plan.convert, unit)
     scratch = stage.spill / f".convert-{unit:05d}"
@@ -74,13 +73,12 @@ def _convert(stage: Stage, unit: int) -> dict[str, Any]:
                 shard = first.model_copy(update={"index": index})
                 entries.append(_write_shard(stage, shard, samples.take(count)))
                 faults.point("convert.after_shard")
-    return {
-        "verdict": "built",
-        "unit": unit,
-        "shards": len(entries),
-        "samples": sum(entry["samples"] for entry in entries),
-        "bytes": sum(entry["bytes"] for entry in entries),
-    }
+    return ConvertReport(
+        unit=unit,
+        shards=len(entries),
+        samples=sum(entry.samples for entry in entries),
+        bytes=sum(entry.bytes for entry in entries),
+    )
 
 
 def _room_for_samples(spec: DatasetSpec) -> int:
@@ -137,40 +135,40 @@ class _Samples:
             yield table
 
 
-def _write_shard(stage: Stage, shard: PlannedShard, blocks: Iterator[pa.Table]) -> dict[str, Any]:
+def _write_shard(stage: Stage, shard: PlannedShard, blocks: Iterator[pa.Table]) -> ShardEntry:
     """Write a shard, and the file of its positions beside: there is no room for all of them."""
-    entry: dict[str, Any] = {}
+    written: list[ShardEntry] = []
 
     def write(file: BinaryIO) -> None:
-        part = TrailerWriter(file, _PART_SCHEMA)
-        writer = _write_samples(stage, shard, blocks, part, entry)
-        part.close({"shard": entry, **writer.account()})
+        positions = TrailerWriter(file, _PART_SCHEMA)
+        part = _write_samples(stage, shard, blocks, positions)
+        positions.close(part.to_json())
+        written.append(part.entry)
 
     stage.part_file(shard).write_atomic(write)
-    return entry
+    return written[-1]
 
 
 def _write_samples(
     stage: Stage,
     shard: PlannedShard,
     blocks: Iterator[pa.Table],
-    part: TrailerWriter,
-    entry: dict[str, Any],
-) -> ShardWriter:
+    positions: TrailerWriter,
+) -> ShardPart:
     name = stage.plan.shard_name(shard)
     with StagedFile(stage.folder, stage.plan.plan_id, name, mode=0o444) as file:
         writer = ShardWriter(stage, file)
         for block in blocks:
             writer.write(block[RECORD])
-            part.write(block.select(_PART_SCHEMA.names))
+            positions.write(block.select(_PART_SCHEMA.names))
             faults.point("convert.after_block")
         writer.close()
         faults.point("convert.before_sync")
-    entry |= {
-        "name": name,
-        "bytes": file.num_bytes,
-        "samples": writer.num_samples,
-        "sha256": file.sha256,
-        "records_sha256": writer.records_sha256,
-    }
-    return writer
+    entry = ShardEntry(
+        name=name,
+        bytes=file.num_bytes,
+        samples=writer.num_samples,
+        sha256=file.sha256,
+        records_sha256=writer.records_sha256,
+    )
+    return writer.part(entry)

@@ -8,47 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 
 from trainfeed import faults
-from trainfeed.config import Environment
 from trainfeed.dataset import Leaf, canonical
 from trainfeed.dataset.identity import source_hash
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._stage_reports import IngestReport, PublishedBefore
 from trainfeed.pipeline.inputs import reader_of
 from trainfeed.pipeline.plans import PlannedRange, landed_leaf, landing_file, leaf_of
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
 from trainfeed.sources import LandingWriter
-from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
 __all__ = ["ingest"]
 
 
-def ingest(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict[str, Any]:
+def ingest(build: Build, unit: int) -> IngestReport | PublishedBefore:
     """Land the ranges of one task.
 
     Args:
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         unit: Index into the plan's ``ingest``.
 
     Returns:
-        ``verdict`` (built, adopted, verified or published), ``source_reads``, ``records``,
-        ``bytes``.
+        What has landed or was verified; the verdict is built, adopted, verified or published.
 
     Raises:
         SourceReplacedError: The topic is not the one that was planned, or log files are not.
         OffsetOutOfRangeError: Retention deleted records of a range.
         IngestError: The source cannot be read now.
     """
-    return run_stage("ingest", (spec, env, ref), lambda stage: _ingest(stage, unit))
+    return run_stage("ingest", build, lambda stage: _ingest(stage, unit))
 
 
-def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
+def _ingest(stage: Stage, unit: int) -> IngestReport:
     pieces = [stage.plan.ranges[index] for index in unit_of(stage.plan.ingest, unit)]
     if not stage.spec.source.kind.lands:
         return _verify(stage, unit, pieces)
@@ -66,20 +62,20 @@ def _ingest(stage: Stage, unit: int) -> dict[str, Any]:
     for piece, location in missing:
         landed += _land(stage, piece, location)
     total = adopted + landed
-    return {
-        "verdict": "built" if landed.records else "adopted",
-        "unit": unit,
-        "source_reads": landed.records,
-        "records": total.records,
-        "bytes": total.bytes,
-    }
+    return IngestReport(
+        verdict="built" if landed.records else "adopted",
+        unit=unit,
+        source_reads=landed.records,
+        records=total.records,
+        bytes=total.bytes,
+    )
 
 
-def _verify(stage: Stage, unit: int, pieces: list[PlannedRange]) -> dict[str, Any]:
+def _verify(stage: Stage, unit: int, pieces: list[PlannedRange]) -> IngestReport:
     """Make sure that what preprocess will read is what was planned."""
     reader_of(stage.spec).check(stage, {piece.source for piece in pieces})
     num_bytes = sum(piece.end - piece.start for piece in pieces)
-    return {"verdict": "verified", "unit": unit, "records": 0, "bytes": num_bytes}
+    return IngestReport(verdict="verified", unit=unit, records=0, bytes=num_bytes)
 
 
 def _land(stage: Stage, piece: PlannedRange, location: Location) -> Leaf:

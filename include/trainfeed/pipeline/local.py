@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from trainfeed.config import Environment
 from trainfeed.pipeline._parallel import at_once, in_worker, run_units, share_of
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._plan_report import MAPPED_STAGES, PlanReport, SkipReport
+from trainfeed.pipeline._ref import Build, JsonObject
+from trainfeed.pipeline._stage_reports import PublishReport, StageReport
 from trainfeed.pipeline.build_attempts import build_attempt
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
@@ -23,7 +24,7 @@ from trainfeed.pipeline.workers import start_workers
 from trainfeed.specification import DatasetSpec
 from trainfeed.window import Interval
 
-__all__ = ["BuildRequest", "build"]
+__all__ = ["BuildReport", "BuildRequest", "SkippedBuild", "build"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,53 @@ class BuildRequest:
     allow_gap: str | None = None
 
 
+@dataclass(frozen=True)
+class BuildReport:
+    """An interval is published.
+
+    Attributes:
+        published: The report of the stage ``publish``.
+        verdict: built, published (by another run meanwhile) or identical.
+        source_reads: Records that all stages read from the source itself.
+        seconds: Per stage how long it took.
+        note: That of the plan, if it has one.
+    """
+
+    published: PublishReport
+    verdict: str
+    source_reads: int
+    seconds: Mapping[str, float]
+    note: str | None
+
+    def to_json(self) -> JsonObject:
+        """Return what commands print: the report of ``publish``, with what is so of the build."""
+        return {
+            **self.published.to_json(),
+            "verdict": self.verdict,
+            "source_reads": self.source_reads,
+            "seconds": dict(self.seconds),
+            **({} if self.note is None else {"note": self.note}),
+        }
+
+
+@dataclass(frozen=True)
+class SkippedBuild:
+    """An interval is left out; ``planned`` says why."""
+
+    planned: SkipReport
+
+    def to_json(self) -> JsonObject:
+        """Return what commands print."""
+        return {
+            "dataset": self.planned.dataset,
+            "interval": self.planned.interval,
+            "verdict": "skipped",
+            "note": self.planned.note,
+            "source_reads": 0,
+            "seconds": {"plan": self.planned.seconds},
+        }
+
+
 def build(
     spec: DatasetSpec,
     interval: Interval,
@@ -46,7 +94,7 @@ def build(
     request: BuildRequest | None = None,
     *,
     on_stage: Callable[[str], object] = str,
-) -> dict[str, Any]:
+) -> BuildReport | SkippedBuild:
     """Build and publish one interval.
 
     Args:
@@ -57,10 +105,7 @@ def build(
         on_stage: Called with the name of every stage before it starts.
 
     Returns:
-        What ``publish.summary`` says of the version, ``verdict`` (built, published or identical),
-        ``source_reads`` and ``seconds`` per stage; ``note``, when ``plan`` gave one. Of an interval
-        that is left out ``dataset``, ``interval``, ``verdict`` (skipped), ``note``,
-        ``source_reads`` and ``seconds``.
+        What is published, and what it took; of an interval that is left out, why.
 
     Raises:
         TrainFeedError: Whatever a stage raised; running again goes on where it stopped.
@@ -70,51 +115,57 @@ def build(
     # They start while this process plans.
     start_workers(spec.resources.processes)
     planned = plan(spec, interval, env, rebuild=request.rebuild, allow_gap=request.allow_gap)
-    seconds = {"plan": planned["seconds"]}
-    if planned["verdict"] == "skipped":
-        told = {key: planned[key] for key in ("dataset", "interval", "verdict", "note")}
-        return {**told, "source_reads": 0, "seconds": seconds}
-    is_identical = planned["verdict"] == "identical"
-    ref = PlanRef.from_json(planned)
-    with nullcontext() if is_identical else build_attempt(spec, env, ref, "build"):
-        report, reads = _run(_stages(spec, env, planned), on_stage, seconds)
-    verdict = "identical" if is_identical else report["verdict"]
-    notes = {"note": planned["note"]} if "note" in planned else {}
-    return {**report, "verdict": verdict, "source_reads": reads, "seconds": seconds, **notes}
+    if isinstance(planned, SkipReport):
+        return SkippedBuild(planned)
+    is_identical = planned.verdict == "identical"
+    begun = Build(spec, env, planned.ref)
+    seconds = {"plan": planned.seconds}
+    with nullcontext() if is_identical else build_attempt(begun, "build"):
+        published, reads = _run(begun, planned, on_stage, seconds)
+    verdict = "identical" if is_identical else published.verdict
+    return BuildReport(published, verdict, reads, seconds, planned.note)
 
 
 def _run(
-    stages: Iterator[tuple[str, Iterator[dict[str, Any]]]],
+    build: Build,
+    planned: PlanReport,
     on_stage: Callable[[str], object],
     seconds: dict[str, float],
-) -> tuple[dict[str, Any], int]:
-    """Run the tasks of all stages; return the last report, and how often a source was read."""
-    reads, report = 0, dict[str, Any]()
-    for stage, run in stages:
-        on_stage(stage)
-        started = time.perf_counter()
-        for report in run:
-            reads += report["source_reads"]
-        seconds[stage] = round(time.perf_counter() - started, 3)
-    return report, reads
+) -> tuple[PublishReport, int]:
+    """Run all tasks; return the report of the last, and how often a source was read."""
+    reads = 0
+    for stage, reports in _stages(build, planned):
+        with _timed(stage, on_stage, seconds):
+            reads += sum(report.source_reads for report in reports)
+    with _timed("publish", on_stage, seconds):
+        published = publish(build)
+    return published, reads
 
 
-def _stages(
-    spec: DatasetSpec, env: Environment, planned: dict[str, Any]
-) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
-    """Yield every stage after ``plan``, and an iterator that runs its tasks."""
-    ref = PlanRef.from_json(planned)
-    for stage in (ingest, preprocess, convert):
-        units = [item["unit"] for item in planned[stage.__name__]]
+@contextmanager
+def _timed(
+    stage: str, on_stage: Callable[[str], object], seconds: dict[str, float]
+) -> Iterator[None]:
+    on_stage(stage)
+    started = time.perf_counter()
+    yield
+    seconds[stage] = round(time.perf_counter() - started, 3)
+
+
+def _stages(build: Build, planned: PlanReport) -> Iterator[tuple[str, Iterator[StageReport]]]:
+    """Yield every stage between ``plan`` and ``publish``, and an iterator that runs its tasks."""
+    spec = build.spec
+    mapped: tuple[Callable[[Build, int], StageReport], ...] = (ingest, preprocess, convert)
+    for name, stage in zip(MAPPED_STAGES, mapped, strict=True):
+        units = range(planned.tasks[name])
         # Functions run in workers anyway; what is around them is little. Credentials of a cluster
         # stay in this process: functions run in the same workers later.
-        stays = stage is preprocess or (stage is ingest and not _is_recorded(spec, env))
+        stays = stage is preprocess or (stage is ingest and not _is_recorded(spec, build.env))
         num_tasks = at_once(spec, len(units))
         run_in = stage if stays or num_tasks == 1 else in_worker(stage)
-        run = partial(run_in, share_of(spec, num_tasks), env, ref)
-        yield stage.__name__, run_units(run, units, num_tasks)
-    for last in (check, publish):
-        yield last.__name__, (run(spec, env, ref) for run in [last])
+        run = partial(run_in, replace(build, spec=share_of(spec, num_tasks)))
+        yield name, run_units(run, units, num_tasks)
+    yield "check", (check(each) for each in [build])
 
 
 def _is_recorded(spec: DatasetSpec, env: Environment) -> bool:

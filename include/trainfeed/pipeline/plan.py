@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sized
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Literal, NamedTuple
 
 from trainfeed import faults
 from trainfeed.config import Environment
@@ -20,11 +19,12 @@ from trainfeed.dataset import DatasetFolder, Skip, record_schedule, require_root
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.paths import make_folders
+from trainfeed.pipeline._plan_report import PlanReport, SkipReport
 from trainfeed.pipeline.functions import require_room_for_fields
 from trainfeed.pipeline.inputs import Inputs, PublishedInputs, is_away, reader_of
 from trainfeed.pipeline.planner import Planner, require_closed
 from trainfeed.pipeline.plans import Plan, first_few, keep_code
-from trainfeed.pipeline.stage import require_space
+from trainfeed.pipeline.stage import Stage, require_space
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
 from trainfeed.usercode import require_function
@@ -33,8 +33,6 @@ from trainfeed.window import Interval
 __all__ = ["plan"]
 
 logger = logging.getLogger(__name__)
-
-_STAGES: Final = ("ingest", "preprocess", "convert")
 
 
 def plan(
@@ -45,7 +43,7 @@ def plan(
     rebuild: str | None = None,
     allow_gap: str | None = None,
     checks_space: bool = True,
-) -> dict[str, Any]:
+) -> PlanReport | SkipReport:
     """Plan one interval, or find that it is published already.
 
     Args:
@@ -58,12 +56,9 @@ def plan(
         checks_space: Whether a build that will not fit is refused.
 
     Returns:
-        The plan's reference, ``generation``, ``verdict`` (build or identical), ``seconds``, and
-        per stage one ``{"unit": n}`` for every task, never none. ``note`` besides, when a rebuild
-        was asked for with the reason that the published version was built for, and when a version
-        was found identical without its source; ``empty_because`` when there is nothing to read:
-        per source why. An interval that the specification leaves out has the verdict ``skipped``,
-        a ``note``, no tasks, no plan and no generation.
+        The plan, and what is to be done about it. Its ``note`` says so when a rebuild was asked
+        for with the reason that the published version was built for, and when a version was found
+        identical without its source. Of an interval that the specification leaves out, why.
 
     Raises:
         WindowOpenError: The interval has not ended and settled yet, its folder of log files is
@@ -90,18 +85,20 @@ def plan(
     _probe(folder)
     record_schedule(folder, spec.schedule_model())
     asked = _Asked(rebuild, allow_gap)
-    found, verdict, note = _find(spec, interval, env, folder, asked)
+    found = _find(spec, interval, env, folder, asked)
     if isinstance(found, Skip):
         return _skipped(folder, write_skip(folder, found), started)
-    if verdict == "build":
+    if found.verdict == "build":
         require_room_for_fields(spec)
     keep_code(folder, spec)
     faults.point("plan.after_save")
-    if verdict == "build" and checks_space:
-        require_space(spec, found, env)
-    seconds = round(time.perf_counter() - started, 3)
-    logger.info("plan %s/%s: %s in %.1f s", spec.name, interval.name, verdict, seconds)
-    return _report(found, verdict) | {"seconds": seconds, **note}
+    if found.verdict == "build" and checks_space:
+        require_space(Stage(spec, env, found.plan))
+    report = _report(found, started)
+    logger.info(
+        "plan %s/%s: %s in %.1f s", spec.name, interval.name, report.verdict, report.seconds
+    )
+    return report
 
 
 class _Asked(NamedTuple):
@@ -112,16 +109,16 @@ class _Asked(NamedTuple):
 
 
 class _FoundPlan(NamedTuple):
-    """What the planner came to: a plan or a skip, its verdict, and what is said of it besides."""
+    """The plan that the planner came to, what is to be done about it, and what else is said."""
 
-    what: Plan | Skip
-    verdict: str
-    note: dict[str, str] = {}  # noqa: RUF012 - read only
+    plan: Plan
+    verdict: Literal["build", "identical"]
+    note: str | None = None
 
 
 def _find(
     spec: DatasetSpec, interval: Interval, env: Environment, folder: DatasetFolder, asked: _Asked
-) -> _FoundPlan:
+) -> _FoundPlan | Skip:
     """Ask the source; when it is away, the published version speaks for itself."""
     try:
         with reader_of(spec).open(spec, env, folder, interval) as source:
@@ -135,36 +132,39 @@ def _find(
         return _FoundPlan(plan, "identical", _not_compared(plan, error))
 
 
-def _decide(planner: Planner, source: Inputs, asked: _Asked) -> _FoundPlan:
+def _decide(planner: Planner, source: Inputs, asked: _Asked) -> _FoundPlan | Skip:
     """Return the plan of the published version, the decision to skip, or a new plan."""
     published = planner.identical(source, asked.rebuild)
     if published is not None:
-        note = _spent_reason(published) if asked.rebuild is not None else {}
+        note = _spent_reason(published) if asked.rebuild is not None else None
         return _FoundPlan(published, "identical", note)
     skip = planner.skip(source)
     if skip is not None:
-        return _FoundPlan(skip, "skipped")
+        return skip
     plan = planner.make(source, rebuild=asked.rebuild, allow_gap=asked.allow_gap)
     return _FoundPlan(plan, "build")
 
 
-def _report(found: Plan, verdict: str) -> dict[str, Any]:
+def _report(found: _FoundPlan, started: float) -> PlanReport:
     """Return the reference of a plan, and its tasks by stage."""
-    units: dict[str, Sized] = {
-        "ingest": found.ingest,
-        "preprocess": found.preprocess,
-        "convert": found.convert,
-    }
-    return {
-        **found.ref().to_json(),
-        "generation": generation_name(found.generation),
-        "verdict": verdict,
-        **{stage: [{"unit": unit} for unit in range(len(units[stage]))] for stage in _STAGES},
-        **_emptiness(found),
-    }
+    plan = found.plan
+    _warn_of_emptiness(plan)
+    return PlanReport(
+        plan.ref(),
+        generation_name(plan.generation),
+        found.verdict,
+        {
+            "ingest": len(plan.ingest),
+            "preprocess": len(plan.preprocess),
+            "convert": len(plan.convert),
+        },
+        empty_because=plan.empty_because,
+        seconds=_since(started),
+        note=found.note,
+    )
 
 
-def _skipped(folder: DatasetFolder, skip: Skip, started: float) -> dict[str, Any]:
+def _skipped(folder: DatasetFolder, skip: Skip, started: float) -> SkipReport:
     """Return what is said of an interval that is left out: there is no plan and no task."""
     note = (
         f"the interval is left out (source.logs.missing: skip): {skip.why}; nothing was read or"
@@ -172,43 +172,39 @@ def _skipped(folder: DatasetFolder, skip: Skip, started: float) -> dict[str, Any
         " hand"
     )
     logger.warning("plan %s/%s: %s", folder.name, skip.interval, note)
-    return {
-        "dataset": folder.name,
-        "interval": skip.interval,
-        "verdict": "skipped",
-        **{stage: [] for stage in _STAGES},
-        "seconds": round(time.perf_counter() - started, 3),
-        "note": note,
-    }
+    return SkipReport(folder.name, skip.interval, note, _since(started))
 
 
-def _not_compared(found: Plan, error: TrainFeedError) -> dict[str, str]:
+def _since(started: float) -> float:
+    return round(time.perf_counter() - started, 3)
+
+
+def _not_compared(found: Plan, error: TrainFeedError) -> str:
     """Return what is said of a version that was found identical without its source."""
     note = (
         f"{generation_name(found.generation)} is published from this code, specification and"
         f" lookups; its source was not compared: {type(error).__name__}: {error}"
     )
     logger.warning("plan %s/%s: %s", found.dataset, found.interval["name"], note)
-    return {"note": note}
+    return note
 
 
-def _spent_reason(found: Plan) -> dict[str, str]:
+def _spent_reason(found: Plan) -> str:
     """Return what is said to whoever asks for a rebuild that took place: a reason counts once."""
     note = (
         f"{generation_name(found.generation)} was built for this reason already, nothing is built;"
         " to build again give another, with the date for instance"
     )
     logger.warning("plan %s/%s: %s", found.dataset, found.interval["name"], note)
-    return {"note": note}
+    return note
 
 
-def _emptiness(found: Plan) -> dict[str, Any]:
-    """Return what is said of an interval with nothing to read."""
+def _warn_of_emptiness(found: Plan) -> None:
+    """Say in the log why nothing is read of an interval."""
     if not found.empty_because:
-        return {}
+        return
     why = first_few([f"{source}: {reason}" for source, reason in found.empty_because.items()])
     logger.warning("plan %s/%s: nothing to read (%s)", found.dataset, found.interval["name"], why)
-    return {"empty_because": found.empty_because}
 
 
 def _probe(folder: DatasetFolder) -> None:

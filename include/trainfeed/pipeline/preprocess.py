@@ -10,17 +10,17 @@ from __future__ import annotations
 import uuid
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from trainfeed import faults
-from trainfeed.config import Environment
-from trainfeed.dataset import Ledger
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._heap import give_back, return_large_blocks
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._stage_reports import PreprocessReport, PublishedBefore
 from trainfeed.pipeline.functions import (
     FunctionJob,
-    Lateness,
+    PreparedPart,
+    RecordAccount,
     batch_bytes_of,
     explain,
     fitting_processes,
@@ -37,23 +37,20 @@ from trainfeed.pipeline.sorting import (
 )
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
 from trainfeed.pipeline.workers import Death, WorkerLimits, rest_workers, run_jobs
-from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
 __all__ = ["preprocess"]
 
 
-def preprocess(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> dict[str, Any]:
+def preprocess(build: Build, unit: int) -> PreprocessReport | PublishedBefore:
     """Preprocess the records of one split group.
 
     Args:
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         unit: Index into the plan's ``preprocess``.
 
     Returns:
-        ``verdict``, ``records``, ``samples``, ``quarantined``, ``filtered``, ``runs``.
+        How many records became what; the verdict is built or published.
 
     Raises:
         PreprocessError: The user function raised, returned what the schema forbids, ended its
@@ -61,10 +58,10 @@ def preprocess(spec: DatasetSpec, env: Environment, ref: PlanRef, unit: int) -> 
         MemoryLimitError: It took too much memory, or too much is in quarantine.
         EngineError: Somebody killed a process that ran it.
     """
-    return run_stage("preprocess", (spec, env, ref), lambda stage: _preprocess(stage, unit))
+    return run_stage("preprocess", build, lambda stage: _preprocess(stage, unit))
 
 
-def _preprocess(stage: Stage, unit: int) -> dict[str, Any]:
+def _preprocess(stage: Stage, unit: int) -> PreprocessReport:
     ranges = unit_of(stage.plan.preprocess, unit)
     stage.spill.make_dir()
     # A name of this try alone: a slower one of the same task may still be at work.
@@ -72,38 +69,36 @@ def _preprocess(stage: Stage, unit: int) -> dict[str, Any]:
     try:
         parts = _run(stage, ranges, target)
         faults.point("preprocess.after_runs")
-        ledger = Ledger.total(Ledger.from_json(part["account"]["ledger"]) for part in parts)
+        account = RecordAccount.total([part.account for part in parts])
         _settle_quarantine(stage, unit, parts)
         faults.point("preprocess.before_spill")
-        _settle_spill(stage, unit, parts, ledger, target)
+        _settle_spill(stage, unit, parts, account, target)
         faults.point("preprocess.after_spill")
     finally:
         _remove(stage, target)
+    ledger = account.ledger
     filtered = [leaf.records for part in ledger.values() for leaf in part.filtered.values()]
     records = sum(part.read.records for part in ledger.values())
-    return {
-        "verdict": "built",
-        "unit": unit,
-        "source_reads": 0 if stage.spec.source.kind.lands else records,
-        "records": records,
-        "samples": sum(part.valid.samples for part in ledger.values()),
-        "quarantined": sum(part.quarantined.records for part in ledger.values()),
-        "filtered": sum(filtered),
-        "runs": sum(len(part["runs"]) for part in parts),
-    }
+    return PreprocessReport(
+        unit=unit,
+        source_reads=0 if stage.spec.source.kind.lands else records,
+        records=records,
+        samples=sum(part.valid.samples for part in ledger.values()),
+        quarantined=sum(part.quarantined.records for part in ledger.values()),
+        filtered=sum(filtered),
+        runs=sum(len(part.runs) for part in parts),
+    )
 
 
-def _run(stage: Stage, ranges: list[int], target: Location) -> list[dict[str, Any]]:
+def _run(stage: Stage, ranges: list[int], target: Location) -> list[PreparedPart]:
     """Share the ranges out among workers; return what they have made, in order of ranges."""
     resources = stage.spec.resources
     shares = _shares(stage, ranges, fitting_processes(stage.spec))
     # Functions share a process with it: none needs to know how to reach a cluster.
-    env = replace(stage.env, kafka={})
+    build = Build(stage.spec, replace(stage.env, kafka={}), stage.plan.ref())
     jobs = [
         FunctionJob(
-            spec=stage.spec,
-            env=env,
-            ref=stage.plan.ref(),
+            build=build,
             ranges=share,
             limit_bytes=resources.memory_bytes // len(shares),
             target=f"{target.uri}.{number}",
@@ -130,16 +125,16 @@ def _shares(stage: Stage, ranges: list[int], processes: int) -> list[list[int]]:
     return [share for share in shares if share] or [[]]
 
 
-def _settle_quarantine(stage: Stage, unit: int, parts: list[dict[str, Any]]) -> None:
+def _settle_quarantine(stage: Stage, unit: int, parts: list[PreparedPart]) -> None:
     """Give the quarantined records of all parts, which follow one another, their file.
 
     Raises:
         MemoryLimitError: Together there are too many, as there would be in one part.
     """
-    kept_bytes = sum(part["kept_bytes"] for part in parts)
+    kept_bytes = sum(part.kept_bytes for part in parts)
     require_bounded(kept_bytes, stage.spec.resources.task_memory_bytes)
     target = stage.quarantine_file(unit)
-    names = [name for part in parts for name in part["quarantine"]]
+    names = [name for part in parts for name in part.quarantine]
     if len(names) == 1:
         (stage.spill / names[0]).replace(target)
         return
@@ -156,22 +151,17 @@ def _write_quarantine(stage: Stage, names: list[str], file: BinaryIO) -> None:
 
 
 def _settle_spill(
-    stage: Stage, unit: int, parts: list[dict[str, Any]], ledger: Ledger, scratch: Location
+    stage: Stage, unit: int, parts: list[PreparedPart], account: RecordAccount, scratch: Location
 ) -> None:
     """Give the samples of all parts their file; several runs are merged."""
     target = stage.spill_file(unit)
-    names = [name for part in parts for name in part["runs"]]
+    names = [name for part in parts for name in part.runs]
     if len(names) == 1:
         (stage.spill / names[0]).replace(target)
         return
     # Workers keep memory for their next job, and what they have sorted is merged here.
     rest_workers()
     return_large_blocks()
-    account = {
-        "ledger": ledger.to_json(),
-        "late": _late(parts),
-        "ranges": stage.plan.preprocess[unit],
-    }
     with ExitStack() as stack:
         files = []
         for name in names:
@@ -188,7 +178,7 @@ def _write_merged(
     files: list[ArrowWithTrailer],
     file: BinaryIO,
     merge: Merge,
-    account: dict[str, Any],
+    account: RecordAccount,
 ) -> None:
     edges = [run.trailer.pop("rows") for run in files]
     rows = _merged_rows(stage.plan.splits, edges)
@@ -205,7 +195,7 @@ def _write_merged(
         for block in merge.blocks(runs):
             writer.write(block)
             faults.point("preprocess.after_merged_block")
-    writer.close({"rows": rows, **account})
+    writer.close({"rows": rows, **account.to_json()})
 
 
 def _merged_rows(splits: list[str], edges: list[dict[str, list[int]]]) -> dict[str, list[int]]:
@@ -220,15 +210,6 @@ def _merged_rows(splits: list[str], edges: list[dict[str, list[int]]]) -> dict[s
         rows[split] = [first + count for count in before]
         first = rows[split][-1]
     return rows
-
-
-def _late(parts: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """Add up what the parts counted of late records, by source."""
-    result: dict[str, Lateness] = {}
-    for part in parts:
-        for source, counts in part["account"]["late"].items():
-            result[source] = result.get(source, Lateness()) + Lateness(**counts)
-    return {source: late.to_json() for source, late in result.items()}
 
 
 def _remove(stage: Stage, target: Location) -> None:

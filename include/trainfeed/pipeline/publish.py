@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainfeed import faults
-from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Version, lift_skip
 from trainfeed.dataset.layout import CURRENT, CURRENT_BYTES, parse_generation
 from trainfeed.errors import (
@@ -25,10 +24,10 @@ from trainfeed.errors import (
     TrainFeedError,
 )
 from trainfeed.paths import read_plain, walk
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._stage_reports import PublishReport, StageReport, VersionSummary
 from trainfeed.pipeline.stage import Stage, run_stage
 from trainfeed.pipeline.version import assemble, checked_content
-from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
 
 __all__ = ["publish", "summary"]
@@ -38,12 +37,11 @@ logger = logging.getLogger(__name__)
 _FOLDER_MODE: Final = 0o755
 
 
-def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]:
+def publish(build: Build) -> PublishReport:
     """Publish what ``check`` let through.
 
     Returns:
-        ``verdict`` (built, or published when the version was there already) and what
-        ``summary`` says of the version.
+        What the version has; the verdict is built, or published when it was there already.
 
     Raises:
         ConflictError: The generation was published from another fingerprint.
@@ -51,56 +49,57 @@ def publish(spec: DatasetSpec, env: Environment, ref: PlanRef) -> dict[str, Any]
         CommitUnknownError: The file system did not say whether the commit took place.
         QuotaExceededError: The publication root is full.
     """
-    _mark_training(spec, env, ref)
-    report = run_stage("publish", (spec, env, ref), _publish)
-    stage = Stage.open(spec, env, ref)
+    _mark_training(build)
+    done = run_stage("publish", build, _publish)
+    stage = Stage.open(build)
     version = Version.open(stage.version_path)
     _confirm(stage)
     _point(version)
     _lift(stage)
-    if report["verdict"] == "published":
+    if done.verdict == "published":
         _require_equal(stage, version)
     _clean(stage)
-    return {**report, **summary(version)}
+    return PublishReport(
+        verdict=done.verdict, seconds=done.seconds, version=version.name, summary=summary(version)
+    )
 
 
-def _mark_training(spec: DatasetSpec, env: Environment, ref: PlanRef) -> None:
+def _mark_training(build: Build) -> None:
     """Write down since when the data set has a training, before this version is there."""
-    marks = TrainingMarks(DatasetFolder(Path(env.root), ref.dataset))
-    if spec.train is None:
+    marks = TrainingMarks(DatasetFolder(Path(build.env.root), build.ref.dataset))
+    if build.spec.train is None:
         marks.end()
     else:
-        marks.begin(ref.interval)
+        marks.begin(build.ref.interval)
 
 
-def summary(version: Version) -> dict[str, Any]:
-    """Return what reports and events say of a version: small JSON, no secrets."""
+def summary(version: Version) -> VersionSummary:
+    """Return what reports and events say of a version."""
     manifest = version.manifest
     shards = [shard for split in manifest.splits.values() for shard in split.shards]
-    return {
-        "dataset": manifest.dataset,
-        "interval": version.path.parent.name,
-        "generation": version.path.name,
-        "fingerprint": manifest.fingerprint,
-        "content_digest": manifest.content_digest,
-        "manifest_sha256": version.manifest_sha256,
-        "samples": manifest.num_samples(),
-        "quarantined": manifest.quarantine["records"],
-        "filtered": sum(manifest.filtered.values()),
-        "shards": len(shards),
-        "bytes": sum(num_bytes for num_bytes, _ in manifest.file_digests().values()),
-    }
+    return VersionSummary(
+        dataset=manifest.dataset,
+        interval=version.path.parent.name,
+        generation=version.path.name,
+        fingerprint=manifest.fingerprint,
+        content_digest=manifest.content_digest,
+        manifest_sha256=version.manifest_sha256,
+        samples=manifest.num_samples(),
+        quarantined=manifest.quarantine["records"],
+        filtered=sum(manifest.filtered.values()),
+        shards=len(shards),
+        bytes=sum(num_bytes for num_bytes, _ in manifest.file_digests().values()),
+    )
 
 
-def _publish(stage: Stage) -> dict[str, Any]:
+def _publish(stage: Stage) -> StageReport:
     staged = stage.folder.staged(stage.plan.plan_id)
     assemble(stage)
     faults.point("publish.after_manifest")
     _seal(staged)
     Version.open(staged).verify()
     faults.point("publish.after_verify")
-    verdict = _commit(stage, staged)
-    return {"verdict": verdict, "version": Version.open(stage.version_path).name}
+    return StageReport(stage="publish", verdict=_commit(stage, staged))
 
 
 def _seal(staged: Path) -> None:

@@ -24,7 +24,7 @@ from trainfeed.errors import (
     QuotaExceededError,
     StorageError,
 )
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.stage import _run_stage as _stage
@@ -153,9 +153,9 @@ def test_a_node_that_is_started_again_while_a_stage_is_at_work_costs_no_try(
 
     monkeypatch.setattr(_stage, "_PAUSES_S", (1, 2, 4, 8))
     monkeypatch.setattr(_stage, "_pause", pause)
-    ref = PlanRef.from_json(plan(project.spec, project.interval(), ground.project.env))
+    ref = plan(project.spec, project.interval(), ground.project.env).ref
     own_cluster.kill(node)
-    assert ingest(project.spec, ground.project.env, ref, 0)["verdict"] == "built"
+    assert ingest(Build(project.spec, ground.project.env, ref), 0).verdict == "built"
     assert pauses
     ground.build_after_all()
 

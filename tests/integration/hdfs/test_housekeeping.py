@@ -50,7 +50,7 @@ def test_work_and_unfinished_landing_files_are_removed(folder: Location, tmp_pat
     trashed = put(folder / "work" / "_trash" / uuid.uuid4().hex / "00000.arrow")
     assert sweep(env) == []
     removed = sweep(env, older_than=timedelta(0))
-    assert [(row["place"], row["bytes"]) for row in removed] == [
+    assert [(each.place, each.bytes) for each in removed] == [
         (place.uri, 5) for place in (spilled.parent, trashed.parent, torn)
     ]
     assert landed.exists()

@@ -23,7 +23,7 @@ from trainfeed.errors import (
     SourceReplacedError,
     WindowOpenError,
 )
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
@@ -90,9 +90,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.file("").delete(recursive=True)
 
 
-def planned(project: LogProject) -> tuple[object, object, PlanRef]:
+def planned(project: LogProject) -> Build:
     report = plan(project.spec, project.interval(), project.env)
-    return project.spec, project.env, PlanRef.from_json(report)
+    return Build(project.spec, project.env, report.ref)
 
 
 def open_for_writing(path: str) -> subprocess.Popen[bytes]:
@@ -173,7 +173,7 @@ def test_logs_rewritten_between_plan_and_read_are_named(
     data = store.file().read_bytes()
     store.rewrite(data.replace(b'"value": 7', b'"value": 9', 1))
     with pytest.raises(SourceReplacedError, match=r"part-0\.txt: .*modification time") as caught:
-        ingest(*where, 0)
+        ingest(where, 0)
     assert caught.value.outcome is Outcome.FAIL
     assert project.build()["verdict"] == "built"
 
@@ -183,10 +183,10 @@ def test_logs_rewritten_between_ingest_and_preprocess_are_named(
     store: Store, variable: str
 ) -> None:
     where = planned(project := store.by(variable))
-    ingest(*where, 0)
+    ingest(where, 0)
     store.rewrite(store.file().read_bytes() + b"\n{}")
     with pytest.raises(SourceReplacedError, match=r"part-0\.txt: .*length \d+ → \d+"):
-        preprocess(*where, 0)
+        preprocess(where, 0)
     assert not project.folder.interval(DAY).exists()
 
 
@@ -196,7 +196,7 @@ def test_a_file_with_the_time_and_length_of_another_is_told_by_webhdfs(store: St
     store.rewrite(store.file().read_bytes())
     store.web("PUT", "SETTIMES", PLAIN, modificationtime=str(modified))
     with pytest.raises(SourceReplacedError, match=r"part-0\.txt: file id \d+ → \d+"):
-        ingest(*where, 0)
+        ingest(where, 0)
 
 
 @pytest.mark.parametrize("variable", PROTOCOLS)

@@ -116,8 +116,8 @@ def attempts(monkeypatch):
     """The work that tasks have marked as begun; nothing is written anywhere."""
     made = []
 
-    def build_attempt(spec, env, ref, work):
-        made.append((ref.plan_id, work))
+    def build_attempt(build, work):
+        made.append((build.ref.plan_id, work))
         return nullcontext()
 
     monkeypatch.setattr("trainfeed.pipeline.build_attempts.build_attempt", build_attempt)

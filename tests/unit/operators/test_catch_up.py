@@ -19,7 +19,7 @@ from trainfeed.dataset import DatasetFolder, TrainingMarks
 from trainfeed.errors import WindowIncompleteError
 
 ASSET = Asset(name="clicks", uri="trainfeed://clicks")
-OWN = REPORT["interval"]
+OWN = REPORT.summary.interval
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def folder(clicks, set_connection, tmp_path):
 @pytest.fixture
 def run(monkeypatch, folder, make_context):
     """Publish an interval as a task of a run; gives the report and the event."""
-    monkeypatch.setattr("trainfeed.pipeline.publish.publish", lambda *_: dict(REPORT))
+    monkeypatch.setattr("trainfeed.pipeline.publish.publish", lambda *_: REPORT)
 
     def execute(name="run 1", *, paused=False, wish="missed", verdict="build", **plan):
         put(folder, OWN)

@@ -14,18 +14,43 @@ from airflow.sdk.exceptions import (
 
 from operators.plan_interval import PlanIntervalOperator
 from trainfeed.errors import ConflictError, TransactionOpenError, WindowOpenError
+from trainfeed.pipeline import SkipReport, plan_report_from_json
+from trainfeed.pipeline.preview._dry_run_report import DryRunReport, PlannedVersion
 
 DAY = {
     "data_interval_start": datetime(2026, 1, 5, tzinfo=UTC),
     "data_interval_end": datetime(2026, 1, 6, tzinfo=UTC),
 }
 PLANNED = {
+    "dataset": "clicks",
+    "interval": "2026-01-05",
     "plan_id": "p1",
+    "generation": "g0001",
+    "verdict": "build",
     "ingest": [{"unit": 0}],
     "preprocess": [{"unit": 0}, {"unit": 1}],
     "convert": [{"unit": 0}, {"unit": 1}, {"unit": 2}],
+    "seconds": 1.5,
 }
-DRY_RUN = {"dry_run": True, "verdict": "identical", "generation": "g0001"}
+
+
+DRY_RUN = DryRunReport(
+    dataset="clicks",
+    interval="2026-01-05",
+    verdict="identical",
+    generation="g0001",
+    lands=True,
+    reads=[],
+    sources=1,
+    offsets=0,
+    read_bytes=None,
+    tasks={"ingest": 1, "preprocess": 1, "convert": 1},
+    shards={"train": 1},
+    publishes=PlannedVersion("clicks/2026-01-05/g0001", "/pfs/dataset", None, None, None),
+    gaps=[],
+    space=[],
+    seconds=0.5,
+)
 
 
 @pytest.fixture
@@ -42,7 +67,7 @@ def stage(monkeypatch, clicks):
             self.calls.append((spec.name, interval.name, env.root, rebuild, allow_gap))
             if self.error:
                 raise self.error
-            return PLANNED
+            return plan_report_from_json(PLANNED)
 
     stage = Stage()
     monkeypatch.setattr("trainfeed.pipeline.plan.plan", stage)
@@ -64,12 +89,12 @@ def wait_of(context):
 def test_an_interval_that_is_left_out_skips_the_plan_and_the_later_tasks(
     stage, make_context, monkeypatch
 ):
-    report = {"verdict": "skipped", "note": "the interval is left out: no folder"}
+    report = SkipReport("clicks", "2026-01-05", "the interval is left out: no folder")
     monkeypatch.setattr("trainfeed.pipeline.plan.plan", lambda *_, **__: report)
     context = make_context(**DAY)
     with pytest.raises(AirflowSkipException, match="left out: no folder"):
         execute(context)
-    assert context["ti"].xcoms == {"plan": report}
+    assert context["ti"].xcoms == {"plan": report.to_json()}
 
 
 def test_the_stage_is_called_once_with_what_the_run_says(stage, make_context):
@@ -90,7 +115,7 @@ def dry(monkeypatch, clicks):
 
     def dry_run(spec, interval, env, *, rebuild, allow_gap):
         calls.append((spec.name, interval.name, env.root, rebuild, allow_gap))
-        return {**DRY_RUN, "dataset": spec.name, "interval": interval.name}
+        return DRY_RUN
 
     monkeypatch.setattr("trainfeed.pipeline.preview.dry_run", dry_run)
     return calls

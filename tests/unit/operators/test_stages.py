@@ -16,28 +16,34 @@ from operators.recordio_to_cephfs import RecordIOToCephFSOperator
 from operators.samples_to_recordio import SamplesToRecordIOOperator
 from operators.training_job import TrainingJobOperator
 from trainfeed.errors import GateError
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import PlanRef, PublishReport, VersionSummary
 
 MAPPED = (KafkaToHdfsOperator, PreprocessOperator, SamplesToRecordIOOperator)
 PLAN = {
     "dataset": "clicks",
     "interval": "2026-01-05",
     "plan_id": "p1",
+    "generation": "g0001",
     "verdict": "build",
+    "seconds": 0.5,
     **{stage: [{"unit": 0}, {"unit": 1}] for stage in ("ingest", "preprocess", "convert")},
 }
-REPORT = {
-    "stage": "any",
-    "dataset": "clicks",
-    "verdict": "built",
-    "interval": "2026-01-05",
-    "generation": "g0001",
-    "manifest_sha256": "11",
-    "content_digest": "22",
-    "fingerprint": "33",
-    "samples": 920,
-    "shards": 2,
-}
+REPORT = PublishReport(
+    version="2026-01-05/g0001",
+    summary=VersionSummary(
+        dataset="clicks",
+        interval="2026-01-05",
+        generation="g0001",
+        fingerprint="33",
+        content_digest="22",
+        manifest_sha256="11",
+        samples=920,
+        quarantined=0,
+        filtered=0,
+        shards=2,
+        bytes=4096,
+    ),
+)
 ASSET = Asset(name="clicks", uri="trainfeed://clicks")
 
 
@@ -47,9 +53,9 @@ def calls(monkeypatch, clicks):
     made = []
 
     def stage_named(name):
-        def stage(spec, env, *arguments):
-            made.append((name, spec.name, env.root, *arguments))
-            return dict(REPORT)
+        def stage(build, *arguments):
+            made.append((name, build.spec.name, build.env.root, build.ref, *arguments))
+            return REPORT
 
         return stage
 
@@ -69,7 +75,7 @@ def publish(context, **changes):
 @pytest.mark.parametrize("kind", MAPPED, ids=lambda kind: kind.stage)
 def test_a_mapped_stage_works_on_its_unit(calls, make_context, attempts, kind):
     task = kind(task_id=kind.stage, dataset="clicks", plan=PLAN, unit=1)
-    assert task.execute(make_context()) == REPORT
+    assert task.execute(make_context()) == REPORT.to_json()
     ref = PlanRef("clicks", "2026-01-05", "p1")
     assert calls == [(kind.stage, "clicks", "/pfs/dataset", ref, 1)]
     assert attempts == [("p1", f"{kind.stage}-1")]

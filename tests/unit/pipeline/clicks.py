@@ -98,7 +98,8 @@ class Project:
         return self.spec.schedule_model().interval_named(name)
 
     def build(self, name="2024-03-01", **request):
-        return build(self.spec, self.interval(name), self.env, BuildRequest(**request))
+        request = BuildRequest(**request)
+        return build(self.spec, self.interval(name), self.env, request).to_json()
 
     def version(self, name="2024-03-01", generation=None):
         return Version.resolve(self.folder, name, generation)

@@ -72,7 +72,7 @@ class LogProject:
         return self.spec.schedule_model().interval_named(DAY)
 
     def build(self, **request):
-        return build(self.spec, self.interval(), self.env, BuildRequest(**request))
+        return build(self.spec, self.interval(), self.env, BuildRequest(**request)).to_json()
 
     def version(self):
         return Version.resolve(self.folder, DAY, None)

@@ -10,6 +10,7 @@ from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.test_concurrent import run_until
 from trainfeed.dataset.root import ROOT_MARKER, init_root
 from trainfeed.errors import CommitUnknownError, NonDeterminismError, StorageError
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
@@ -21,7 +22,7 @@ IMPURE = ("import os\n\nfrom trainfeed.preprocessing", "int.from_bytes(os.urando
 
 
 def where(project, ref):
-    return project.spec, project.env, ref
+    return Build(project.spec, project.env, ref)
 
 
 def pointer(project):
@@ -54,9 +55,9 @@ def test_a_commit_that_nobody_confirmed_is_no_success_and_the_retry_confirms_it(
         folder.interval("2024-03-01") if which == "interval" else folder.staging,
     )
     with pytest.raises(CommitUnknownError, match="retry this task: it looks before it acts"):
-        publish(*where(project, ref))
+        publish(where(project, ref))
     assert not pointer(project).exists()
-    assert publish(*where(project, ref))["verdict"] == "published"
+    assert publish(where(project, ref)).verdict == "published"
     assert pointer(project).read_text() == "g0001\n"
     project.version().verify()
 
@@ -71,7 +72,7 @@ def test_whoever_finds_the_version_there_confirms_it_before_the_pointer_moves(pr
     with monkeypatch.context() as patch:
         patch.setattr("trainfeed.pipeline.publish._confirm", killed)
         with pytest.raises(KeyboardInterrupt):
-            publish(*where(project, ref))
+            publish(where(project, ref))
     sync, synced = posix.sync_dir, []
 
     def noted(path):
@@ -79,7 +80,7 @@ def test_whoever_finds_the_version_there_confirms_it_before_the_pointer_moves(pr
         sync(path)
 
     monkeypatch.setattr(posix, "sync_dir", noted)
-    publish(*where(project, ref))
+    publish(where(project, ref))
     assert synced[:2] == [(folder.interval("2024-03-01"), False), (folder.staging, False)]
 
 
@@ -98,10 +99,10 @@ def test_the_slower_of_two_runs_with_other_bytes_is_told_and_the_published_versi
     slower, faster = beside(project), project
     ref = run_until(slower, check)
     run_until(faster, check)
-    first = publish(*where(faster, ref))
+    first = publish(where(faster, ref))
     with pytest.raises(NonDeterminismError, match="make preprocessing a pure function"):
-        publish(*where(slower, ref))
-    assert project.version().manifest.content_digest == first["content_digest"]
+        publish(where(slower, ref))
+    assert project.version().manifest.content_digest == first.summary.content_digest
     project.version().verify()
     assert (Path(slower.env.work) / "spill" / ref.plan_id / "00000.arrow").exists()
 
@@ -111,9 +112,9 @@ def test_after_that_has_been_said_the_interval_is_published_for_everybody(projec
     slower = beside(project)
     ref = run_until(slower, check)
     run_until(project, check)
-    publish(*where(project, ref))
+    publish(where(project, ref))
     with pytest.raises(NonDeterminismError):
-        publish(*where(slower, ref))
+        publish(where(slower, ref))
     assert slower.build()["verdict"] == "identical"
     assert not (Path(slower.env.work) / "spill" / ref.plan_id).exists()
 
@@ -122,7 +123,7 @@ def test_the_slower_of_two_runs_with_equal_bytes_adopts_the_version(project):
     slower = beside(project)
     ref = run_until(slower, check)
     project.build()
-    assert publish(*where(slower, ref))["verdict"] == "published"
+    assert publish(where(slower, ref)).verdict == "published"
 
 
 def test_a_verdict_that_cannot_be_read_does_not_undo_a_success(project):
@@ -131,7 +132,7 @@ def test_a_verdict_that_cannot_be_read_does_not_undo_a_success(project):
     project.build()
     verdict = Path(slower.env.work) / "spill" / ref.plan_id / "check.json"
     verdict.write_bytes(b"{")
-    assert publish(*where(slower, ref))["verdict"] == "published"
+    assert publish(where(slower, ref)).verdict == "published"
 
 
 def test_a_version_can_be_read_by_other_accounts_whatever_the_umask(project):
@@ -161,14 +162,14 @@ def test_a_reason_counts_once_and_that_is_said(project):
     project.build()
     project.build(rebuild="damaged")
     interval = project.interval()
-    assert "note" not in plan(project.spec, interval, project.env)
+    assert plan(project.spec, interval, project.env).note is None
     planned = plan(project.spec, interval, project.env, rebuild="damaged")
-    assert planned["verdict"] == "identical"
-    assert "g0002 was built for this reason already" in planned["note"]
+    assert planned.verdict == "identical"
+    assert "g0002 was built for this reason already" in planned.note
     report = project.build(rebuild="damaged")
-    assert (report["verdict"], report["note"]) == ("identical", planned["note"])
+    assert (report["verdict"], report["note"]) == ("identical", planned.note)
     (line,) = describe(dry_run(project.spec, interval, project.env, rebuild="damaged"))
-    assert line.endswith(planned["note"])
+    assert line.endswith(planned.note)
     assert project.build(rebuild="damaged on 2024-04-01")["generation"] == "g0003"
 
 
@@ -176,7 +177,7 @@ def test_a_plan_of_what_has_landed_reads_no_landing_file(project, monkeypatch):
     ref = run_until(project, ingest)
     monkeypatch.setattr("trainfeed.pipeline.plans._landed_ranges.landed_leaf", lambda *_: 1 / 0)
     again = plan(project.spec, project.interval(), project.env)
-    assert again["plan_id"] == ref.plan_id
+    assert again.ref == ref
 
 
 def test_a_landing_file_is_looked_at_once(project, monkeypatch):
@@ -191,5 +192,5 @@ def test_a_landing_file_is_looked_at_once(project, monkeypatch):
         return read(self, index)
 
     monkeypatch.setattr(LandingFile, "read_batch", counted)
-    assert ingest(*where(project, ref), 0)["verdict"] == "adopted"
+    assert ingest(where(project, ref), 0).verdict == "adopted"
     assert len(batches) == len({(id(file), index) for file, index in batches}) > 0

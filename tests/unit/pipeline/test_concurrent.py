@@ -19,7 +19,7 @@ from trainfeed.errors import (
     NonDeterminismError,
     WindowOpenError,
 )
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
@@ -30,15 +30,15 @@ from trainfeed.pipeline.publish import publish
 
 def run_until(project, last):
     """Run the stages up to and with ``last``; return the plan's reference."""
-    ref = PlanRef.from_json(plan(project.spec, project.interval(), project.env))
-    where = (project.spec, project.env, ref)
+    ref = plan(project.spec, project.interval(), project.env).ref
+    where = Build(project.spec, project.env, ref)
     for stage in (ingest, preprocess, convert):
-        stage(*where, 0)
+        stage(where, 0)
         if stage is last:
             return ref
-    check(*where)
+    check(where)
     if last is publish:
-        publish(*where)
+        publish(where)
     return ref
 
 
@@ -53,16 +53,16 @@ def test_two_runs_at_once_end_with_one_generation(project):
 
 def test_every_stage_of_a_published_plan_returns_at_once(project):
     ref = run_until(project, publish)
-    where = (project.spec, project.env, ref)
+    where = Build(project.spec, project.env, ref)
     for report in (
-        ingest(*where, 0),
-        preprocess(*where, 0),
-        convert(*where, 0),
-        check(*where),
-        publish(*where),
+        ingest(where, 0),
+        preprocess(where, 0),
+        convert(where, 0),
+        check(where),
+        publish(where),
     ):
-        assert report["verdict"] == "published"
-        assert report["source_reads"] == 0
+        assert report.verdict == "published"
+        assert report.source_reads == 0
     assert not (project.path / "work" / "spill" / ref.plan_id).exists()
     assert not project.folder.staged(ref.plan_id).exists()
 
@@ -81,7 +81,7 @@ def test_code_that_changes_between_two_tasks_stops_the_run(project, last):
     ref = run_until(project, last)
     project.edit('"label": n', '"label": n + 1', "preprocess.py")
     with pytest.raises(CodeChangedError, match="build the interval again"):
-        convert(project.spec, project.env, ref, 0)
+        convert(Build(project.spec, project.env, ref), 0)
     assert not project.folder.interval("2024-03-01").exists()
     assert project.build()["source_reads"] == 0
 
@@ -93,7 +93,7 @@ def test_a_lookup_that_changes_between_two_tasks_stops_the_run(project):
     ref = run_until(project, ingest)
     lookup.write_text("a,b\n1,3\n")
     with pytest.raises(CodeChangedError, match=r"lookup 'names'"):
-        preprocess(project.spec, project.env, ref, 0)
+        preprocess(Build(project.spec, project.env, ref), 0)
 
 
 def test_a_missing_lookup_says_where_it_belongs(project):
@@ -105,7 +105,7 @@ def test_a_missing_lookup_says_where_it_belongs(project):
 def test_publishing_without_a_passed_check_is_refused(project):
     ref = run_until(project, convert)
     with pytest.raises(GateError, match="has not passed check"):
-        publish(project.spec, project.env, ref)
+        publish(Build(project.spec, project.env, ref))
     assert not project.folder.interval("2024-03-01").exists()
 
 
@@ -119,10 +119,10 @@ def test_another_content_under_an_equal_fingerprint_is_refused(project):
     (project.folder.version("2024-03-01", 1) / "MANIFEST.json").rename(project.path / "kept")
     (project.folder.version("2024-03-01", 1) / "other").touch()
     with pytest.raises(ConflictError, match="holds no manifest"):
-        publish(project.spec, project.env, ref)
+        publish(Build(project.spec, project.env, ref))
     (project.path / "kept").rename(project.folder.version("2024-03-01", 1) / "MANIFEST.json")
     with pytest.raises(NonDeterminismError, match="pure function"):
-        publish(project.spec, project.env, ref)
+        publish(Build(project.spec, project.env, ref))
 
 
 def test_a_version_of_another_fingerprint_under_the_planned_number_is_a_conflict(project):
@@ -132,7 +132,7 @@ def test_a_version_of_another_fingerprint_under_the_planned_number_is_a_conflict
     manifest = json.loads((other.version().path / "MANIFEST.json").read_bytes())
     fake_version(project, manifest | {"fingerprint": "0" * 64})
     with pytest.raises(ConflictError, match="was published by plan"):
-        publish(project.spec, project.env, ref)
+        publish(Build(project.spec, project.env, ref))
 
 
 def fake_version(project, manifest):
@@ -173,7 +173,7 @@ def test_a_package_without_a_file_of_its_own_is_installed_all_the_same(project, 
     monkeypatch.syspath_prepend(str(home))
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(home))
     project.edit("def clicks", "import spread.inner\n\n\ndef clicks", "preprocess.py")
-    assert plan(project.spec, project.interval(), project.env)["verdict"] == "build"
+    assert plan(project.spec, project.interval(), project.env).verdict == "build"
 
 
 def test_a_package_that_is_partly_elsewhere_is_refused(project, monkeypatch):

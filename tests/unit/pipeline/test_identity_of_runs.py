@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -20,7 +21,7 @@ from trainfeed.errors import (
     PreprocessError,
     QuotaExceededError,
 )
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import Build, PlanRef
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
@@ -35,16 +36,15 @@ from trainfeed.readers import open_dataset
 
 def planned(project, **request):
     made = plan(project.spec, project.interval(), project.env, **request)
-    return project.spec, project.env, PlanRef.from_json(made)
+    return Build(project.spec, project.env, made.ref)
 
 
 def test_a_spec_that_changes_between_two_tasks_stops_the_run(project):
     where = planned(project)
-    ingest(*where, 0)
+    ingest(where, 0)
     project.edit("seed: 7", "seed: 8")
-    spec, env, ref = project.spec, *where[1:]
     with pytest.raises(CodeChangedError, match=r"spec\.seed: 7 → 8"):
-        preprocess(spec, env, ref, 0)
+        preprocess(replace(where, spec=project.spec), 0)
 
 
 def test_a_run_that_plans_while_another_publishes_adopts_its_generation(project, monkeypatch):
@@ -138,8 +138,8 @@ def test_a_gap_in_a_topic_that_left_the_specification_leaves_with_it(project, ag
 def test_other_content_that_appears_just_before_the_rename_is_loud(project, monkeypatch):
     where = planned(project)
     for stage in (ingest, preprocess, convert):
-        stage(*where, 0)
-    check(*where)
+        stage(where, 0)
+    check(where)
     other = project.elsewhere("other")
     other.build()
     path = other.version().path
@@ -156,7 +156,7 @@ def test_other_content_that_appears_just_before_the_rename_is_loud(project, monk
 
     monkeypatch.setattr(module, "_seal", sealed)
     with pytest.raises(NonDeterminismError, match="pure function"):
-        publish(*where)
+        publish(where)
 
 
 def test_a_removed_generation_is_not_made_again(project):
@@ -166,7 +166,7 @@ def test_a_removed_generation_is_not_made_again(project):
     version.rename(project.path / "removed")
     (version.parent / "g0001.removed").touch()
     with pytest.raises(ConflictError, match="its number is never used again"):
-        ingest(project.spec, project.env, ref, 0)
+        ingest(Build(project.spec, project.env, ref), 0)
     assert project.build()["generation"] == "g0002"
 
 
@@ -241,14 +241,14 @@ def test_a_flipped_bit_in_a_work_file_is_never_published(project, position):
         '"value": row["value"]', '"value": hash((row["value"], n)) % 1000', "preprocess.py"
     )
     where = planned(project)
-    ingest(*where, 0)
-    preprocess(*where, 0)
+    ingest(where, 0)
+    preprocess(where, 0)
     (spill,) = (project.path / "work").rglob("00000.arrow")
     data = bytearray(spill.read_bytes())
     data[int(len(data) * position)] ^= 4
     spill.write_bytes(data)
     with pytest.raises(FormatError, match=r"00000\.arrow"):
-        convert(*where, 0)
+        convert(where, 0)
 
 
 def test_batches_are_bounded_and_exact(project, tmp_path):
@@ -280,32 +280,32 @@ def test_batches_are_bounded_and_exact(project, tmp_path):
 
 def test_a_stale_task_number_is_a_typed_error(project):
     with pytest.raises(CodeChangedError, match="none with number 7"):
-        preprocess(*planned(project), 7)
+        preprocess(planned(project), 7)
 
 
 def test_a_verdict_counts_for_the_gates_that_it_was_reached_with(project):
     where = planned(project)
     for stage in (ingest, preprocess, convert):
-        stage(*where, 0)
-    check(*where)
+        stage(where, 0)
+    check(where)
     project.edit("seed: 7", "seed: 7\nquality: [{check: count, min: 10000}]")
     where = planned(project)
     with pytest.raises(GateError, match="count is"):
-        check(*where)
+        check(where)
     with pytest.raises(GateError, match="was made again and has not passed check since"):
-        publish(*where)
+        publish(where)
 
 
 def test_a_second_check_does_not_take_the_verdict_from_a_run_that_publishes(project):
     where = planned(project)
     for stage in (ingest, preprocess, convert):
-        stage(*where, 0)
-    check(*where)
+        stage(where, 0)
+    check(where)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trainfeed.pipeline.check._spill_trailers", lambda _: 1 / 0)
+        patch.setattr("trainfeed.pipeline.check._accounts", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            check(*where)
-    assert publish(*where)["verdict"] == "built"
+            check(where)
+    assert publish(where).verdict == "built"
 
 
 @pytest.mark.parametrize("statement", ["raise SystemExit(0)", "import sys; sys.exit(3)"])
@@ -419,20 +419,20 @@ def test_positions_may_be_left_out_and_the_report_says_where_the_proof_ends(proj
     project.edit("codec: zstd", "codec: zstd, positions: false")
     where = planned(project)
     for stage in (ingest, preprocess, convert):
-        stage(*where, 0)
-    assert check(*where)["proof"] == "spill"
-    publish(*where)
+        stage(where, 0)
+    assert check(where).proof == "spill"
+    publish(where)
     assert not (project.version().path / "POSITIONS.arrow").exists()
     assert list(open_dataset(project.version().path, split="train").reader()())
 
 
 def test_a_damaged_landing_file_between_two_tasks_says_what_to_do(project):
     where = planned(project)
-    ingest(*where, 0)
+    ingest(where, 0)
     landed = min((project.path / "landing").rglob("*.arrow"))
     data = bytearray(landed.read_bytes())
     data[len(data) // 2] ^= 1
     landed.write_bytes(data)
     with pytest.raises((ChecksumError, FormatError), match="clear the run from ingest on"):
-        preprocess(*where, 0)
-    assert ingest(*where, 0)["source_reads"] > 0
+        preprocess(where, 0)
+    assert ingest(where, 0).source_reads > 0

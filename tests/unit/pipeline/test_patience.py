@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from trainfeed.errors import NotFoundError, StorageError
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.inputs._log_reader import LogReader
 from trainfeed.pipeline.plan import plan
@@ -30,7 +30,7 @@ def pauses(monkeypatch):
 
 
 def planned(project):
-    return PlanRef.from_json(plan(project.spec, project.interval(), project.env))
+    return plan(project.spec, project.interval(), project.env).ref
 
 
 def fail_first(monkeypatch, error, times):
@@ -56,13 +56,13 @@ def test_a_server_that_stays_away_is_given_up_after_a_quarter_of_a_minute(
     project, pauses, scheme, socket_enabled
 ):
     ref = planned(project)
-    ingest(project.spec, project.env, ref, 0)
+    ingest(Build(project.spec, project.env, ref), 0)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"{scheme}://127.0.0.1:{unused.getsockname()[1]}/"
     away = replace(project.env, logs={"hdfs_default": address})
     with pytest.raises(StorageError, match="retry when the file system answers again"):
-        preprocess(project.spec, away, ref, 0)
+        preprocess(Build(project.spec, away, ref), 0)
     assert sum(pauses) == 15
     assert not project.folder.interval(DAY).exists()
 

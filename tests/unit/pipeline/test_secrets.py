@@ -65,7 +65,7 @@ def test_no_kafka_settings_travel_to_the_processes_of_functions(project, monkeyp
 
     monkeypatch.setattr(preprocess, "run_jobs", noted)
     replace(project, env=env).build()
-    assert [dict(job.env.kafka) for job in seen] == [{}]
+    assert [dict(job.build.env.kafka) for job in seen] == [{}]
 
 
 def test_no_kafka_settings_travel_to_processes_that_take_other_tasks(project, monkeypatch):
@@ -83,7 +83,7 @@ def test_no_kafka_settings_travel_to_processes_that_take_other_tasks(project, mo
     monkeypatch.setattr(_parallel, "run_jobs", noted)
     replace(project, env=env).build()
     assert {job.label.split()[0] for job in seen} == {"ingest", "convert"}
-    assert all(job.env.kafka["kafka_default"].client == {} for job in seen)
+    assert all(job.build.env.kafka["kafka_default"].client == {} for job in seen)
 
 
 def test_a_cluster_is_read_by_the_process_that_has_its_settings(project):

@@ -9,6 +9,7 @@ from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.test_concurrent import run_until
 from trainfeed.dataset.root import ROOT_MARKER, init_root
 from trainfeed.errors import RootError
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.preview import dry_run, preview
 from trainfeed.pipeline.upkeep import prune, sweep
@@ -77,7 +78,7 @@ def test_a_root_that_is_unmounted_between_two_stages_is_named(project):
     ref = run_until(project, preprocess)
     Path(project.env.root).rename(project.path / "unmounted")
     with pytest.raises(RootError, match="expected TRAINFEED_ROOT"):
-        preprocess(project.spec, project.env, ref, 0)
+        preprocess(Build(project.spec, project.env, ref), 0)
     assert not Path(project.env.root).exists()
 
 

@@ -40,7 +40,8 @@ def env(tmp_path, datasets, monkeypatch):
 
 def build_all(env, name):
     spec = load_spec(env.datasets / name)
-    return [build(spec, interval, env) for interval in spec.schedule_model().intervals()]
+    intervals = spec.schedule_model().intervals()
+    return [build(spec, interval, env).to_json() for interval in intervals]
 
 
 def test_it_builds_at_once_without_a_broker(datasets, env):

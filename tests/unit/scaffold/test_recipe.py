@@ -35,4 +35,4 @@ def test_lines_of_ones_own_are_recorded_and_built(tmp_path, monkeypatch):
     env = replace(environment_from_environ(datasets=str(datasets)), kafka={})
     init_root(Path(env.root))
     report = build(spec, spec.schedule_model().interval_named("2026-01-01"), env)
-    assert report["samples"] == 9
+    assert report.published.summary.samples == 9

@@ -1,9 +1,15 @@
 """Calls preprocessing functions and accounts for every record that they get."""
 
-from trainfeed.pipeline.functions._account import Lateness, require_bounded
-from trainfeed.pipeline.functions._deaths import explain, memory_ran_out, memory_remedy
+from trainfeed.pipeline.functions._account import require_bounded
 from trainfeed.pipeline.functions._group import batch_bytes_of
-from trainfeed.pipeline.functions._jobs import FunctionJob, StageJob
+from trainfeed.pipeline.functions._jobs import (
+    FunctionJob,
+    StageJob,
+    explain,
+    memory_ran_out,
+    memory_remedy,
+)
+from trainfeed.pipeline.functions._prepared_part import PreparedPart, RecordAccount
 from trainfeed.pipeline.functions._sample_limits import (
     field_bytes,
     fitting_processes,
@@ -12,7 +18,8 @@ from trainfeed.pipeline.functions._sample_limits import (
 
 __all__ = [
     "FunctionJob",
-    "Lateness",
+    "PreparedPart",
+    "RecordAccount",
     "StageJob",
     "batch_bytes_of",
     "explain",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.identity import source_hash
@@ -17,7 +15,7 @@ from trainfeed.errors import MemoryLimitError
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA
 from trainfeed.preprocessing import Reject
 
-__all__ = ["Lateness", "Tally", "require_bounded"]
+__all__ = ["Tally", "require_bounded"]
 
 # Raw bytes kept of a quarantined record; whatever is longer is cut, the position finds the rest.
 _MAX_RAW_BYTES: Final = 64 << 10
@@ -191,59 +189,3 @@ def require_bounded(kept_bytes: int, limit_bytes: int, place: str = "") -> None:
             f"{place}; nothing was published; look at why so many are broken, raise it, or lower"
             " resources.records_per_task in dataset.yaml"
         )
-
-
-@dataclass
-class Lateness:
-    """Records of one source stamped outside of the window that their offset puts them into.
-
-    Attributes:
-        late: Stamped before its start.
-        future: Stamped at its end or later.
-        max_lateness_ms: How long before its start, at most.
-        unstamped: Without a stamp: neither late nor future.
-        ahead: Those of ``future`` that are stamped so long after its end that they are refused;
-            counted where the policy is to fail.
-    """
-
-    late: int = 0
-    future: int = 0
-    max_lateness_ms: int = 0
-    unstamped: int = 0
-    ahead: int = 0
-
-    def count(
-        self, stamps: NDArray[Any], start_ms: int, end_ms: int, ahead_ms: int | None = None
-    ) -> None:
-        """Count the stamps of a batch, int64 milliseconds of shape (n,).
-
-        Args:
-            stamps: Negative where a record has none.
-            start_ms: Start of the window.
-            end_ms: Its end.
-            ahead_ms: From when on stamps are refused; None when none is.
-        """
-        stamped = stamps >= 0
-        late = stamped & (stamps < start_ms)
-        self.unstamped += len(stamps) - int(stamped.sum())
-        self.late += int(late.sum())
-        self.future += int((stamps >= end_ms).sum())
-        if ahead_ms is not None:
-            self.ahead += int((stamps >= ahead_ms).sum())
-        if late.any():
-            self.max_lateness_ms = max(self.max_lateness_ms, int(start_ms - stamps[late].min()))
-
-    def __add__(self, other: Lateness) -> Lateness:
-        return Lateness(
-            self.late + other.late,
-            self.future + other.future,
-            max(self.max_lateness_ms, other.max_lateness_ms),
-            self.unstamped + other.unstamped,
-            self.ahead + other.ahead,
-        )
-
-    def to_json(self) -> dict[str, int]:
-        """Return the counts for the trailer of the spill file; the optional ones where not 0."""
-        counts = {"late": self.late, "future": self.future, "max_lateness_ms": self.max_lateness_ms}
-        optional = {"unstamped": self.unstamped, "ahead": self.ahead}
-        return counts | {name: count for name, count in optional.items() if count}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from datetime import timedelta
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from trainfeed.dataset import Leaf
 from trainfeed.dataset.order import split_seed
 from trainfeed.errors import MemoryLimitError, PreprocessError
-from trainfeed.pipeline.functions._account import Lateness, Tally
+from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.functions._account import Tally
 from trainfeed.pipeline.functions._batch_mode import BatchMode, Mode
+from trainfeed.pipeline.functions._prepared_part import Lateness, PreparedPart, RecordAccount
 from trainfeed.pipeline.functions._record_mode import RecordMode
 from trainfeed.pipeline.functions._sample_limits import SampleLimits
 from trainfeed.pipeline.functions._split_fields import SplitFields
@@ -104,34 +106,25 @@ class Group:
                 self._progress.batch(piece.source, offsets[0].as_py(), offsets[-1].as_py())
                 for block in self._mode.blocks(batch, piece.source):
                     if not self._sorter.has_room(block):
-                        self._write_run({})
+                        self._write_run()
                     self._sorter.add(block)
                 if self._tally.is_full:
                     self._write_quarantine()
 
-    def finish(self, ranges: list[int]) -> dict[str, Any]:
+    def finish(self, ranges: list[int]) -> PreparedPart:
         """Write the last run, which carries the account, and the quarantined records.
 
         Args:
             ranges: The ranges that were processed, for the account.
 
         Returns:
-            ``runs`` and ``quarantine`` (names of files), ``account`` (ledger, late, ranges),
-            ``kept_bytes`` (in quarantine).
+            The names of all files, and the account.
         """
-        account = {
-            "ledger": self._tally.ledger(self._read, self._sorter.valid).to_json(),
-            "late": {source: late.to_json() for source, late in self._lateness.items()},
-            "ranges": ranges,
-        }
+        ledger = self._tally.ledger(self._read, self._sorter.valid)
+        account = RecordAccount(ledger, self._lateness, ranges)
         self._write_run(account)
         self._write_quarantine()
-        return {
-            "runs": self._runs,
-            "quarantine": self._quarantine,
-            "account": account,
-            "kept_bytes": self._tally.kept_bytes,
-        }
+        return PreparedPart(self._runs, self._quarantine, account, self._tally.kept_bytes)
 
     def _late_before(self) -> dict[str, int]:
         """Return, for the sources whose late records have a split of their own, what is late."""
@@ -169,24 +162,27 @@ class Group:
                 yield piece
                 start += piece.num_rows
 
-    def _write_run(self, trailer: dict[str, Any]) -> None:
+    def _write_run(self, account: RecordAccount | None = None) -> None:
         table, rows = self._sorter.run()
         name = f"{len(self._runs):05d}.arrow"
-        self._runs.append(self._write(name, table, {"rows": rows, **trailer}))
+        told = {} if account is None else account.to_json()
+        edges = edges_of(rows, self._stage.plan.convert)
+        self._runs.append(self._write(name, table, {"rows": rows, **told}, edges))
 
     def _write_quarantine(self) -> None:
         name = f"quarantine.{len(self._quarantine):05d}.arrow"
         self._quarantine.append(self._write(name, self._tally.take_quarantine(), {}))
 
-    def _write(self, suffix: str, table: pa.Table, trailer: dict[str, Any]) -> str:
+    def _write(
+        self, suffix: str, table: pa.Table, trailer: JsonObject, edges: Sequence[int] = ()
+    ) -> str:
         location = self._target.parent / f"{self._target.name}.{suffix}"
-        plan = self._stage.plan
         with location.open_write() as file:
             writer = TrailerWriter(
                 file,
                 table.schema,
                 batch_bytes=batch_bytes_of(self._stage),
-                edges=edges_of(trailer["rows"], plan.convert) if "rows" in trailer else (),
+                edges=edges,
             )
             writer.write(table)
             writer.close(trailer)

@@ -1,27 +1,46 @@
-"""What worker processes are given to do: run a function over ranges, or a whole task of a stage."""
+"""What worker processes are given to do, and why one that ended did so.
+
+A job runs a function over ranges, or a whole task of a stage. The message about a worker that ended
+says what the function did, where, what was kept, what to do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
-from trainfeed.config import Environment
-from trainfeed.errors import StorageError
-from trainfeed.pipeline._ref import PlanRef
-from trainfeed.pipeline.functions._deaths import where
+from trainfeed.errors import (
+    EngineError,
+    MemoryLimitError,
+    PreprocessError,
+    StorageError,
+    TrainFeedError,
+)
+from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._stage_reports import StageReport
 from trainfeed.pipeline.functions._group import Group
+from trainfeed.pipeline.functions._prepared_part import PreparedPart
 from trainfeed.pipeline.functions._user_function import UserFunction
 from trainfeed.pipeline.plans import Plan
-from trainfeed.pipeline.stage import Stage
-from trainfeed.pipeline.workers import Desk, WorkerPlace
+from trainfeed.pipeline.stage import Stage, kept
+from trainfeed.pipeline.workers import Death, DeathCause, Desk, LastSeen, WorkerPlace
+from trainfeed.process_ties import signal_name
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location, posix
 
-__all__ = ["FunctionJob", "StageJob"]
+__all__ = [
+    "FunctionJob",
+    "StageJob",
+    "explain",
+    "memory_ran_out",
+    "memory_remedy",
+    "where",
+]
 
-_Run = Callable[[DatasetSpec, Environment, PlanRef, int], dict[str, Any]]
+_Run = Callable[[Build, int], StageReport]
+_SAID: Final = "it had printed"
 
 
 @dataclass(frozen=True)
@@ -29,17 +48,13 @@ class FunctionJob:
     """Run the preprocessing function over ranges of a plan.
 
     Attributes:
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         ranges: Indices into the plan's ranges.
         limit_bytes: Memory that the samples of a run may take.
         target: URI that the names of the files it writes begin with.
     """
 
-    spec: DatasetSpec
-    env: Environment
-    ref: PlanRef
+    build: Build
     ranges: list[int]
     limit_bytes: int
     target: str
@@ -47,11 +62,11 @@ class FunctionJob:
     @property
     def label(self) -> str:
         """The function."""
-        return self.spec.preprocess.function
+        return self.build.spec.preprocess.function
 
-    def run(self, desk: Desk) -> dict[str, Any]:
-        """Return ``runs``, ``quarantine`` and ``account``, as ``Group.finish`` does."""
-        stage = Stage.open(self.spec, self.env, self.ref)
+    def run(self, desk: Desk) -> PreparedPart:
+        """Return what was made of the ranges, as ``Group.finish`` does."""
+        stage = Stage.open(self.build)
         stage.check_code()
         with posix.map_errors(stage.folder.path):
             group = Group(
@@ -75,16 +90,12 @@ class StageJob:
 
     Attributes:
         stage: The stage, a function of a module.
-        spec: The data set.
-        env: Where things are.
-        ref: The plan.
+        build: The build.
         unit: The task.
     """
 
     stage: _Run
-    spec: DatasetSpec
-    env: Environment
-    ref: PlanRef
+    build: Build
     unit: int
 
     @property
@@ -92,9 +103,9 @@ class StageJob:
         """Stage and task."""
         return f"{self.stage.__name__} {self.unit}"
 
-    def run(self, desk: Desk) -> dict[str, Any]:  # noqa: ARG002 - a job's signature
+    def run(self, desk: Desk) -> StageReport:  # noqa: ARG002 - a job's signature
         """Return what the stage reports."""
-        return self.stage(self.spec, self.env, self.ref, self.unit)
+        return self.stage(self.build, self.unit)
 
 
 @contextmanager
@@ -108,12 +119,98 @@ def _told(plan: Plan, place: WorkerPlace) -> Iterator[None]:
         raise
 
 
-def _function(stage: Stage, functions: dict[Any, UserFunction]) -> UserFunction:
+def _function(stage: Stage, functions: dict[Hashable, object]) -> UserFunction:
     """Return the function, the one of the last job when code and lookups are the same."""
     plan = stage.plan
     lookups = tuple(sorted(plan.lookups.items()))
     key = (str(stage.spec.folder), plan.code["digest"], stage.spec.preprocess.function, lookups)
-    if key not in functions:
+    function = functions.get(key)
+    if not isinstance(function, UserFunction):
         functions.clear()
-        functions[key] = UserFunction(stage.spec, plan.lookups)
-    return functions[key]
+        function = functions[key] = UserFunction(stage.spec, plan.lookups)
+    return function
+
+
+def explain(stage: Stage, death: Death) -> TrainFeedError:
+    """Return the error that says what the function of a stage did to its worker."""
+    resources = stage.spec.resources
+    there = where(stage.plan, death.place)
+    if death.cause is DeathCause.MEMORY:
+        return _error(
+            MemoryLimitError,
+            stage,
+            f"took {death.detail} bytes of memory {there}, above resources.worker_memory_bytes ="
+            f" {resources.worker_memory_bytes}",
+            "keep less in the function, or raise it in dataset.yaml",
+        )
+    if death.cause is DeathCause.TIME:
+        return _error(
+            PreprocessError,
+            stage,
+            f"took longer than resources.time_limit = {resources.time_limit.total_seconds():g} s"
+            f" {there}",
+            f"fix the loop, or raise it in dataset.yaml{_printed('it was at', death)}",
+        )
+    if want := memory_ran_out(stage.spec, death):
+        return _error(EngineError, stage, f"{want[0]} {there}", want[1] + _printed(_SAID, death))
+    if death.cause is DeathCause.SIGNAL:
+        return _error(
+            EngineError,
+            stage,
+            f"was ended by {signal_name(death.detail)} {there}",
+            "a kill, a crash in native code, or the machine was out of memory; run again, or look"
+            f" into that record{_printed(_SAID, death)}",
+        )
+    return _error(
+        PreprocessError,
+        stage,
+        f"ended its process with status {death.detail} {there}",
+        "raise Reject for broken records, and never call os._exit" + _printed(_SAID, death),
+    )
+
+
+def memory_ran_out(spec: DatasetSpec, death: Death) -> tuple[str, str] | None:
+    """Return what the kernel did to a worker for want of memory, and what to do; None if not so."""
+    if death.for_want_of_memory is False:
+        return None
+    probably = "probably " if death.for_want_of_memory is None else ""
+    how = f"was ended by SIGKILL, {probably}by the kernel for want of memory"
+    return how, memory_remedy(spec)
+
+
+def memory_remedy(spec: DatasetSpec) -> str:
+    """Return what to do when the kernel has ended a process for want of memory."""
+    # What a task has that runs beside others is a share of the settings: no numbers of them here.
+    return (
+        "give the machine or container more memory, or lower resources.processes or"
+        " resources.memory_bytes in dataset.yaml; with resources.worker_memory_bytes ="
+        f" {spec.resources.worker_memory_bytes} below what is there, a function that takes too much"
+        " is told with its record"
+    )
+
+
+def _error(kind: type[TrainFeedError], stage: Stage, what: str, remedy: str) -> TrainFeedError:
+    name = f"{stage.spec.preprocess.function} of data set {stage.spec.name!r}"
+    return kind(f"{name} {what}; {kept(stage.spec)}; {remedy}")
+
+
+def where(plan: Plan, seen: LastSeen) -> str:
+    """Return which record, batch or range was at work, as messages say it.
+
+    Args:
+        plan: The plan.
+        seen: Where the worker was.
+    """
+    if seen.range_index is None:
+        return "while it was loaded"
+    piece = plan.ranges[seen.range_index]
+    whole = f"[{piece.start}, {piece.end}) of {piece.source}"
+    if seen.record is not None:
+        return f"at {piece.source} offset {seen.record}, in {whole}"
+    if seen.first is not None:
+        return f"in the batch of {piece.source} offsets {seen.first} to {seen.last}, in {whole}"
+    return f"before the first record of {whole}"
+
+
+def _printed(what: str, death: Death) -> str:
+    return f"; {what}:\n{death.printed}" if death.printed else ""

@@ -1,12 +1,17 @@
 """What an interval reads, from topics or from log files, and the proof that nothing is missing."""
 
 from trainfeed.pipeline.inputs._boundary_check import CheckedFile, Repair, check_boundaries, repairs
-from trainfeed.pipeline.inputs._inputs import READERS, late_policies, late_skews, reader_of
 from trainfeed.pipeline.inputs._log_absence import Absence, deadline, logs_of
 from trainfeed.pipeline.inputs._log_inputs import find_interval_logs, logs_folder
 from trainfeed.pipeline.inputs._published_inputs import PublishedInputs, is_away
-from trainfeed.pipeline.inputs._reading import PieceReader
 from trainfeed.pipeline.inputs._source_reader import Inputs, KnownInputs, SourceReader
+from trainfeed.pipeline.inputs._source_readers import (
+    READERS,
+    PieceReader,
+    late_policies,
+    late_skews,
+    reader_of,
+)
 
 __all__ = [
     "READERS",

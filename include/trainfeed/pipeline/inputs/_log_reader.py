@@ -1,28 +1,39 @@
-"""Plans and reads log files: one folder per interval."""
+"""Plans and reads log files, one folder per interval; reads the first records for a preview."""
 
 from __future__ import annotations
 
+import gzip
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
+import cramjam
 import pyarrow as pa
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
+from trainfeed.pipeline.inputs._log_absence import logs_of
 from trainfeed.pipeline.inputs._log_files import check_folder, iter_log
-from trainfeed.pipeline.inputs._log_head import with_log_heads
-from trainfeed.pipeline.inputs._log_inputs import LogInputs
+from trainfeed.pipeline.inputs._log_inputs import LogInputs, find_interval_logs, log_location
 from trainfeed.pipeline.inputs._source_reader import SourceReader
 from trainfeed.pipeline.plans import PlannedRange
 from trainfeed.pipeline.stage import Stage
-from trainfeed.specification import DatasetSpec
+from trainfeed.sources import LineRange, LogFile, iter_lines
+from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path
+from trainfeed.storage import Location
 from trainfeed.window import Interval
 
-__all__ = ["LogReader"]
+__all__ = [
+    "LogReader",
+]
 
 _COPIES: Final = "logs"
+# Long ago for every rule that waits until nothing changes any more.
+_LONG_AGO_S: Final = 0
 
 
 class LogReader(SourceReader):
@@ -68,4 +79,70 @@ class LogReader(SourceReader):
             FormatError: A file does not decompress, or has a line that is too long.
             StorageError: A file cannot be read.
         """
-        return with_log_heads(spec, interval, env, place / _COPIES, limit)
+        return _with_log_heads(spec, interval, env, place / _COPIES, limit)
+
+
+def _with_log_heads(
+    spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
+) -> Environment:
+    """Copy the first lines of the interval's log files, and give an environment that finds them.
+
+    Args:
+        spec: A data set of log files.
+        interval: The interval.
+        env: Where things are.
+        place: Folder for the copies; they have the names and the compression of the originals.
+            Files of which no line is wanted have none.
+        limit: Lines in all, shared out among the files.
+
+    Raises:
+        WindowOpenError: The folder of the interval is not complete.
+        FormatError: A file does not decompress, or has a line that is too long.
+        StorageError: A file cannot be read.
+    """
+    logs = logs_of(spec)
+    path = expand_path(logs.path, interval)
+    folder = log_location(env, logs.connection, path)
+    copies = place / path.lstrip("/")
+    copies.mkdir(parents=True)
+    files = find_interval_logs(logs, env, interval)
+    left = limit
+    for number, file in enumerate(files):
+        if not left:
+            break
+        share = -(-left // (len(files) - number))
+        lines = list(islice(_lines(folder / file.info.name, file, logs), share))
+        left -= len(lines)
+        _write(copies / file.info.name, b"".join(lines), file.compression)
+    if logs.marker is not None:
+        (copies / logs.marker).touch()
+    for copy in (*copies.iterdir(), copies):
+        os.utime(copy, (_LONG_AGO_S, _LONG_AGO_S))
+    return replace(env, logs={**env.logs, logs.connection: str(place)})
+
+
+def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[bytes]:
+    size = file.info.size_bytes
+    span = LineRange(
+        location=location,
+        compression=file.compression,
+        size_bytes=size,
+        start=0,
+        end=size,
+        timestamp_ms=0,
+        max_line_bytes=logs.max_line_bytes,
+    )
+    for batch in iter_lines(span):
+        offsets, values = (batch.column(name).to_pylist() for name in ("offset", "value"))
+        following = [*offsets[1:], offsets[-1] + len(values[-1]) + 1]
+        for offset, value, end in zip(offsets, values, following, strict=True):
+            # Lines keep their ends, lest offsets differ from those of a build.
+            yield value + (b"\r\n" if end - offset > len(value) + 1 else b"\n")
+
+
+def _write(path: Path, data: bytes, compression: str) -> None:
+    if compression == "gzip":
+        data = gzip.compress(data)
+    elif compression == "zstd":
+        data = bytes(cramjam.zstd.compress(data))
+    path.write_bytes(data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip, canonical
@@ -11,7 +10,7 @@ from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
 from trainfeed.dataset.order import LATE_SPLIT, check_shards, num_shards
 from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline._ref import JsonObject, PlanRef
 from trainfeed.pipeline.inputs import Inputs, KnownInputs, late_policies
 from trainfeed.pipeline.plans import (
     Plan,
@@ -164,7 +163,7 @@ class Planner:
         )
 
     def _refusal(
-        self, current: Manifest, fingerprint_of: dict[str, Any], replaced: list[str]
+        self, current: Manifest, fingerprint_of: JsonObject, replaced: list[str]
     ) -> Exception:
         version = f"{self._spec.name}/{self._interval.name}/{generation_name(current.generation)}"
         remedy = (
@@ -188,7 +187,7 @@ class Planner:
             f" {remedy}{code}"
         )
 
-    def _fingerprint_of(self, inputs: Mapping[str, Planned]) -> dict[str, Any]:
+    def _fingerprint_of(self, inputs: Mapping[str, Planned]) -> JsonObject:
         """Return everything that determines the content."""
         interval = self._interval_json()
         return {

@@ -1,4 +1,4 @@
-"""Whether the log files of an interval can be planned: what a scheduler asks before ``plan``."""
+"""Whether an interval can be planned: it has ended and settled, and its log files are there."""
 
 from __future__ import annotations
 
@@ -16,12 +16,40 @@ from trainfeed.pipeline.inputs import (
     logs_folder,
     logs_of,
 )
-from trainfeed.pipeline.planner._closed import require_closed
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
-from trainfeed.window import Interval
+from trainfeed.window import Interval, format_time, ready_at
 
-__all__ = ["folder_of_logs", "require_complete", "waits_until"]
+__all__ = [
+    "folder_of_logs",
+    "require_closed",
+    "require_complete",
+    "waits_until",
+]
+
+
+def require_closed(spec: DatasetSpec, interval: Interval, now: datetime) -> None:
+    """Refuse an interval that may still get records.
+
+    Args:
+        spec: The data set.
+        interval: A tick of its schedule.
+        now: Aware UTC time.
+
+    Raises:
+        WindowOpenError: It has not ended and settled yet; with ``ready_at``.
+    """
+    settle = spec.source.kind.settle
+    ready = ready_at(interval, settle)
+    if now >= ready:
+        return
+    error = WindowOpenError(
+        f"interval {interval.name} of data set {spec.name!r} ends at {format_time(interval.end)}"
+        f" and settles for {settle}: it can be planned from {format_time(ready)} on;"
+        " nothing was read or written; run again then"
+    )
+    error.ready_at = ready
+    raise error
 
 
 def folder_of_logs(spec: DatasetSpec, interval: Interval, env: Environment) -> Location:

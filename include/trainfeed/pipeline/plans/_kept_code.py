@@ -1,4 +1,4 @@
-"""The code of every plan, kept below the publication root, so that a later change can be shown.
+"""The code of every plan, kept below the publication root, and what differs from code of today.
 
 A plan knows its code by one digest. When a build meets a version of other code, a person wants to
 see what is different; the digest alone shows that something is. So the text is kept in
@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.dataset import DatasetFolder, canonical
 from trainfeed.errors import FormatError, StorageError
 from trainfeed.paths import open_plain
-from trainfeed.pipeline.plans._differences import differences
 from trainfeed.pipeline.plans._planned import first_few
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
 from trainfeed.usercode import code_texts, digest_of_texts
 
-__all__ = ["keep_code", "told_changes"]
+__all__ = [
+    "differences",
+    "keep_code",
+    "told_changes",
+]
 
 _MAX_BYTES: Final = 4 << 20
 _MAX_LINES: Final = 60
@@ -67,7 +70,7 @@ def _code_difference(folder: DatasetFolder, old: str, spec: DatasetSpec) -> str:
 
 
 def told_changes(
-    folder: DatasetFolder, spec: DatasetSpec, old: Mapping[str, Any], new: Mapping[str, Any]
+    folder: DatasetFolder, spec: DatasetSpec, old: Mapping[str, object], new: Mapping[str, object]
 ) -> tuple[str, str]:
     """Say what differs between what a build was made from and what there is now.
 
@@ -84,7 +87,9 @@ def told_changes(
     changes = differences(old, {**new, "code": old["code"]})
     if old["code"] == new["code"]:
         return first_few(changes), ""
-    return first_few([*changes, "the code"]), f"\n{_code_difference(folder, old['code'], spec)}"
+    return first_few(
+        [*changes, "the code"]
+    ), f"\n{_code_difference(folder, str(old['code']), spec)}"
 
 
 def _diff(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
@@ -107,3 +112,13 @@ def _kept(folder: DatasetFolder, digest: str) -> dict[str, str] | None:
     ):
         return None
     return dict(found)
+
+
+def differences(old: object, new: object, place: str = "") -> list[str]:
+    """Return one line per value that differs, as ``place: old → new``."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        lines = []
+        for key in sorted(old.keys() | new.keys()):
+            lines += differences(old.get(key), new.get(key), f"{place}.{key}" if place else key)
+        return lines
+    return [] if old == new else [f"{place}: {old!r} → {new!r}"]

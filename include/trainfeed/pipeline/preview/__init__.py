@@ -1,9 +1,11 @@
 """Builds that publish nothing: a preview of the first records, and a dry run."""
 
-from trainfeed.pipeline.preview._dry_run import describe, dry_run
+from trainfeed.pipeline.preview._dry_run import dry_run
+from trainfeed.pipeline.preview._dry_run_report import DryRun, describe
 from trainfeed.pipeline.preview._preview_build import preview
 
 __all__ = [
+    "DryRun",
     "describe",
     "dry_run",
     "preview",

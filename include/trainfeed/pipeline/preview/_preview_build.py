@@ -11,12 +11,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.errors import ConfigError
-from trainfeed.pipeline._ref import PlanRef
+from trainfeed.errors import ConfigError, LogsMissingError
+from trainfeed.pipeline._plan_report import SkipReport
+from trainfeed.pipeline._ref import Build, JsonObject
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
@@ -43,7 +44,7 @@ def preview(
     *,
     limit: int,
     allow_gap: str | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Build the first ``limit`` records of an interval, and show what came of them.
 
     Args:
@@ -72,13 +73,15 @@ def preview(
         place = replace(shadow, landing=f"{work}/landing", work=f"{work}/work")
         place = reader_of(spec).head(spec, interval, place, Path(work), limit)
         planned = plan(spec, interval, place, allow_gap=allow_gap, checks_space=False)
-        ref = PlanRef.from_json(planned)
+        if isinstance(planned, SkipReport):
+            raise LogsMissingError(planned.note)
         folder = DatasetFolder(Path(place.root), spec.name)
-        _shorten(folder, load_plan(folder, ref), limit)
+        build = Build(spec, place, planned.ref)
+        _shorten(folder, load_plan(folder, build.ref), limit)
         for stage in (ingest, preprocess, convert):
-            stage(spec, place, ref, 0)
-        check(spec, place, ref)
-        publish(spec, place, ref)
+            stage(build, 0)
+        check(build)
+        publish(build)
         report = preview_report(Version.resolve(folder, interval.name))
     seconds = round(time.perf_counter() - started, 3)
     return {"dataset": spec.name, "interval": interval.name, **report, "seconds": seconds}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from trainfeed.dataset import Version
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.version import total_statistics
 from trainfeed.readers import DatasetReader
 
@@ -23,7 +24,7 @@ _SHOWN_VALUES: Final = 8
 _SHOWN_CHARS: Final = 200
 
 
-def preview_report(version: Version) -> dict[str, Any]:
+def preview_report(version: Version) -> JsonObject:
     """Return counts, the first samples and quarantined records, statistics and gates, as JSON."""
     manifest = version.manifest
     return {
@@ -38,14 +39,14 @@ def preview_report(version: Version) -> dict[str, Any]:
     }
 
 
-def _samples(version: Version) -> Iterator[dict[str, Any]]:
+def _samples(version: Version) -> Iterator[JsonObject]:
     splits = version.manifest.splits
     for split in sorted(splits, key=lambda name: -splits[name].millionths):
         for sample in DatasetReader([version], split).reader()():
             yield {"split": split} | {name: _plain(value) for name, value in sample.items()}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a field's value as JSON, long ones cut."""
     if isinstance(value, np.ndarray | np.generic):
         flat = np.asarray(value).reshape(-1)
@@ -58,7 +59,7 @@ def _plain(value: Any) -> Any:
     return value if value is None else str(value)[:_SHOWN_CHARS]
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     return value if not isinstance(value, float) or np.isfinite(value) else str(value)
 
 
@@ -71,7 +72,7 @@ def _readable(data: bytes) -> str:
         return f"base64:{base64.b64encode(head).decode()}"
 
 
-def _quarantined(version: Version) -> list[dict[str, Any]]:
+def _quarantined(version: Version) -> list[JsonObject]:
     (name,) = (file.name for file in version.manifest.files if file.name.startswith(_QUARANTINE))
     with pa.OSFile(str(version.path / name)) as file:
         table = pa.ipc.open_file(file).read_all()

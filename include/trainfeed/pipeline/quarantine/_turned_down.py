@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.quarantine._excerpt import excerpt, plain
 from trainfeed.pipeline.quarantine._quarantined import Quarantine, QuarantinedRecord
 
@@ -42,7 +43,7 @@ class Example:
         place = f"  {name} at {self.source} offset {self.offset}{said}"
         return [place, f"    record: {self.value}"] if self.value else [place]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the example for a report."""
         return {
             "source": self.source,
@@ -71,7 +72,7 @@ class Reason:
         """The examples as lines of a message."""
         return [line for example in self.examples for line in example.lines(self.name)]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the reason for a report."""
         examples = [example.to_json() for example in self.examples]
         return {"reason": self.name, "records": self.records, "examples": examples}

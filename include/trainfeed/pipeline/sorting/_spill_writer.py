@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -129,7 +129,7 @@ class TrailerWriter:
             for start in range(0, len(batch), step):
                 self._append(batch.slice(start, step))
 
-    def close(self, trailer: Mapping[str, Any]) -> None:
+    def close(self, trailer: Mapping[str, object]) -> None:
         """Write what is left, then the trailer, and Arrow's footer."""
         self._flush(last=True)
         heads, bodies = self._digests

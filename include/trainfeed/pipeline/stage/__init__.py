@@ -1,12 +1,13 @@
 """What every stage does before, during and after its work: plan, code, staging folder, space."""
 
-from trainfeed.pipeline.stage._run_stage import Stage, run_stage, unit_of
-from trainfeed.pipeline.stage._space import Experience, landed_bytes, require_space, space
+from trainfeed.pipeline.stage._opened_stage import Stage, kept
+from trainfeed.pipeline.stage._run_stage import run_stage, unit_of
+from trainfeed.pipeline.stage._space import Experience, Space, landed_bytes, require_space, space
 from trainfeed.pipeline.stage._staging import StagedFile
-from trainfeed.pipeline.stage._what_is_kept import kept
 
 __all__ = [
     "Experience",
+    "Space",
     "Stage",
     "StagedFile",
     "kept",

@@ -1,4 +1,4 @@
-"""How much space a build will need, as far as the newest version of the data set tells.
+"""How much space a build will need, and what is said when a disk or a quota is full in the middle.
 
 A range of offsets does not say how many bytes it has. The newest version does: its manifest counts
 records, their bytes, and the bytes of its files.
@@ -9,16 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.errors import QuotaExceededError, TrainFeedError
 from trainfeed.pipeline.plans import Plan, landing_file
-from trainfeed.specification import DatasetSpec
+from trainfeed.pipeline.stage._opened_stage import Stage
 from trainfeed.storage import Location
 
-__all__ = ["Experience", "landed_bytes", "require_space", "space"]
+__all__ = [
+    "Experience",
+    "Space",
+    "full",
+    "landed_bytes",
+    "require_space",
+    "space",
+]
 
 # What a version costs besides its records counts for little in one that is not much smaller.
 _MAX_FACTOR: Final = 20
@@ -77,67 +83,72 @@ class Experience:
         return cls(version.name, positions, read / positions, written / positions)
 
 
-def landed_bytes(spec: DatasetSpec, plan: Plan, env: Environment) -> dict[int, int]:
+@dataclass(frozen=True)
+class Space:
+    """What a build takes of a place, and what is free there.
+
+    Attributes:
+        place: landing or root.
+        uri: Where the place is.
+        needed_bytes: About how many bytes the build writes there; None where that is unknown.
+        free_bytes: How many bytes are free; None where the place does not tell.
+    """
+
+    place: str
+    uri: str
+    needed_bytes: int | None
+    free_bytes: int | None
+
+
+def landed_bytes(stage: Stage) -> dict[int, int]:
     """Return the size of the landing files that are there already, by index of their range."""
     sizes: dict[int, int] = {}
-    if not spec.source.kind.lands:
+    if not stage.spec.source.kind.lands:
         return sizes
-    landing = Location.parse(env.landing)
-    for index, piece in enumerate(plan.ranges):
-        file = landing_file(landing, plan.inputs[piece.source], piece)
+    for index, piece in enumerate(stage.plan.ranges):
+        file = landing_file(stage.landing, stage.plan.inputs[piece.source], piece)
         if file.exists():
             sizes[index] = file.stat().size_bytes
     return sizes
 
 
-def space(
-    spec: DatasetSpec, plan: Plan, env: Environment, landed: Mapping[int, int]
-) -> list[dict[str, Any]]:
+def space(stage: Stage, landed: Mapping[int, int]) -> list[Space]:
     """Return what a build takes of each place, and what is free there.
 
     Args:
-        spec: The data set.
-        plan: What will be built.
-        env: Where things are.
+        stage: A stage of the build.
         landed: As ``landed_bytes`` gives it.
-
-    Returns:
-        Per place ``place``, ``uri``, ``needed_bytes`` and ``free_bytes``, both None when unknown.
     """
+    plan, env = stage.plan, stage.env
     experience = Experience.for_plan(plan, env.root)
     missing = [piece for index, piece in enumerate(plan.ranges) if index not in landed]
     to_land = sum(piece.end - piece.start for piece in missing)
     positions = sum(piece.end - piece.start for piece in plan.ranges)
     landing = root = None
-    if not spec.source.kind.lands:
+    if not stage.spec.source.kind.lands:
         landing = 0
     elif experience is not None:
         landing = round(to_land * experience.read_bytes)
     if experience is not None:
         root = round(positions * experience.published_bytes)
     return [
-        {
-            "place": place,
-            "uri": uri,
-            "needed_bytes": needed,
-            "free_bytes": _free_bytes(uri),
-        }
+        Space(place, uri, needed, _free_bytes(uri))
         for place, uri, needed in (("landing", env.landing, landing), ("root", env.root, root))
     ]
 
 
-def require_space(spec: DatasetSpec, plan: Plan, env: Environment) -> None:
+def require_space(stage: Stage) -> None:
     """Refuse a build that cannot fit where it is written to.
 
     Raises:
         QuotaExceededError: A place has less free space than the build is known to need.
     """
-    for place in space(spec, plan, env, landed_bytes(spec, plan, env)):
-        needed, free = place["needed_bytes"], place["free_bytes"]
+    for place in space(stage, landed_bytes(stage)):
+        needed, free = place.needed_bytes, place.free_bytes
         if needed is not None and free is not None and needed > free:
             raise QuotaExceededError(
-                f"expected about {needed} bytes of space in {place['uri']} ({place['place']}),"
-                f" going by the newest version of {plan.dataset!r}, got {free} bytes free;"
+                f"expected about {needed} bytes of space in {place.uri} ({place.place}),"
+                f" going by the newest version of {stage.plan.dataset!r}, got {free} bytes free;"
                 " nothing was read or written but the plan; make room, then run the build again"
             )
 
@@ -148,3 +159,21 @@ def _free_bytes(uri: str) -> int | None:
     while location.path != "/" and not location.exists():
         location = location.parent
     return location.free_bytes()
+
+
+def full(stage: Stage, error: QuotaExceededError) -> QuotaExceededError:
+    """Return the error of a build, for the one of the file that did not fit."""
+    places = space(stage, landed_bytes(stage))
+    lines = [_line(each.place, each.needed_bytes, each.free_bytes) for each in places]
+    work = _line("work", None, Location.parse(stage.env.work).free_bytes())
+    landing = "landing files of this run, " if stage.spec.source.kind.lands else ""
+    return QuotaExceededError(
+        f"{error}; kept: {landing}the plan and every published version; nothing was published;"
+        f" {'; '.join([*lines, work])}; make room and build the interval again, it goes on from"
+        " there"
+    )
+
+
+def _line(place: str, needed: int | None, free: int | None) -> str:
+    want = "an unknown number of" if needed is None else f"about {needed}"
+    return f"{place}: {want} bytes needed in all, {'unknown' if free is None else free} free"

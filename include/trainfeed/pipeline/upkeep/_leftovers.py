@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainfeed import faults
 from trainfeed.attempts import ATTEMPTS
@@ -69,6 +69,21 @@ class _Leftover:
             discard(self.place, self.trash)
 
 
+@dataclass(frozen=True)
+class Swept:
+    """What was left behind and is removed, or would be.
+
+    Attributes:
+        place: Where it was.
+        bytes: Size of its files.
+        modified: When it was last touched, an ISO 8601 time.
+    """
+
+    place: str
+    bytes: int
+    modified: str
+
+
 def discard(place: Location, trash: Location) -> None:
     """Remove a folder in one step for whoever looks, then its files; fine if it is gone.
 
@@ -86,9 +101,7 @@ def discard(place: Location, trash: Location) -> None:
     moved.delete(recursive=True)
 
 
-def sweep(
-    env: Environment, *, older_than: timedelta = OLD, dry_run: bool = False
-) -> list[dict[str, Any]]:
+def sweep(env: Environment, *, older_than: timedelta = OLD, dry_run: bool = False) -> list[Swept]:
     """Remove what nobody has touched for ``older_than``.
 
     It may run beside builds and other sweeps, and be killed: the next one finishes its work.
@@ -100,7 +113,7 @@ def sweep(
         dry_run: Whether to remove nothing.
 
     Returns:
-        What was removed, or would be: ``place``, ``bytes`` and ``modified``, an ISO 8601 time.
+        What was removed, or would be.
 
     Raises:
         RootError: Nobody has made the publication root.
@@ -117,13 +130,8 @@ def sweep(
         if not dry_run:
             leftover.remove()
             logger.info("removed %s, last touched %s", leftover.place.uri, modified)
-        removed.append(
-            {
-                "place": leftover.place.uri,
-                "bytes": leftover.size_bytes,
-                "modified": modified.isoformat(timespec="seconds"),
-            }
-        )
+        touched = modified.isoformat(timespec="seconds")
+        removed.append(Swept(leftover.place.uri, leftover.size_bytes, touched))
     return removed
 
 

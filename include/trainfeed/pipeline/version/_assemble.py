@@ -9,21 +9,24 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from trainfeed.dataset import Manifest, canonical, content_digest
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
-from trainfeed.dataset.manifest import FORMAT
+from trainfeed.dataset.manifest import FORMAT, FileEntry, ShardEntry, SplitEntry
 from trainfeed.dataset.version import BUILT, CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
 from trainfeed.errors import GateError
-from trainfeed.pipeline.plans import Plan
+from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.plans import Plan, PlannedShard
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, StagedFile
+from trainfeed.pipeline.version._shard_writer import ShardPart
+from trainfeed.pipeline.version._verdict import Verdict
 
 __all__ = ["assemble", "checked_content"]
 
@@ -43,13 +46,13 @@ def assemble(stage: Stage) -> None:
     files = [
         _write_arrow(stage, CHUNKS, CHUNKS_SCHEMA, _chunks(stage)),
         _write_arrow(stage, _QUARANTINE, QUARANTINE_SCHEMA, _quarantine(stage)),
-        _write_bytes(stage, "statistics.json", canonical.dumps(verdict["statistics"])),
+        _write_bytes(stage, "statistics.json", canonical.dumps(dict(verdict.statistics))),
     ]
     if stage.spec.output.positions:
         files.append(_write_arrow(stage, POSITIONS, POSITIONS_SCHEMA, _positions(stage)))
     manifest = _manifest(stage.plan, stage, verdict, files).to_bytes()
     entry = _write_bytes(stage, MANIFEST, manifest)
-    _write_bytes(stage, MANIFEST_DIGEST, f"{entry['sha256']}\n".encode())
+    _write_bytes(stage, MANIFEST_DIGEST, f"{entry.sha256}\n".encode())
     _write_bytes(stage, BUILT, json.dumps(_built(stage), indent=2).encode())
 
 
@@ -62,14 +65,14 @@ def checked_content(stage: Stage) -> str:
     return _content_digest(stage.plan, _splits(stage, _verdict(stage)))
 
 
-def _verdict(stage: Stage) -> dict[str, Any]:
+def _verdict(stage: Stage) -> Verdict:
     if not stage.verdict_file.exists():
         raise GateError(
             f"plan {stage.plan.plan_id} has not passed check: {stage.verdict_file.uri} is missing;"
             " nothing was published; build the interval again (in Airflow: clear the task check)"
         )
-    verdict: dict[str, Any] = canonical.loads(stage.verdict_file.read_bytes())
-    if verdict["plan_sha256"] != stage.plan.sha256():
+    verdict = Verdict.from_bytes(stage.verdict_file.read_bytes(), path=stage.verdict_file.uri)
+    if verdict.plan_sha256 != stage.plan.sha256():
         raise GateError(
             f"plan {stage.plan.plan_id} was made again and has not passed check since; nothing was"
             " published; build the interval again (in Airflow: clear the task check)"
@@ -77,15 +80,15 @@ def _verdict(stage: Stage) -> dict[str, Any]:
     return verdict
 
 
-def _write_bytes(stage: Stage, name: str, data: bytes) -> dict[str, Any]:
+def _write_bytes(stage: Stage, name: str, data: bytes) -> FileEntry:
     with StagedFile(stage.folder, stage.plan.plan_id, name, mode=0o444) as file:
         file.write(data)
-    return {"name": name, "bytes": file.num_bytes, "sha256": file.sha256}
+    return FileEntry(name=name, bytes=file.num_bytes, sha256=file.sha256)
 
 
 def _write_arrow(
     stage: Stage, name: str, schema: pa.Schema, tables: Iterator[pa.Table]
-) -> dict[str, Any]:
+) -> FileEntry:
     mode = 0o600 if name == _QUARANTINE else 0o444
     with (
         StagedFile(stage.folder, stage.plan.plan_id, name, mode=mode) as file,
@@ -93,30 +96,32 @@ def _write_arrow(
     ):
         for table in tables:
             writer.write_table(table)
-    return {"name": name, "bytes": file.num_bytes, "sha256": file.sha256}
+    return FileEntry(name=name, bytes=file.num_bytes, sha256=file.sha256)
 
 
-def _parts(stage: Stage) -> Iterator[tuple[str, int, pa.Table, dict[str, Any]]]:
+def _parts(stage: Stage) -> Iterator[tuple[PlannedShard, pa.Table, ShardPart]]:
     for shard in stage.plan.all_shards():
-        with closing(ArrowWithTrailer(stage.part_file(shard))) as part:
-            yield shard.split, shard.index, part.read_all(), part.trailer
+        with closing(ArrowWithTrailer(stage.part_file(shard))) as file:
+            yield shard, file.read_all(), ShardPart.from_json(file.trailer)
 
 
 def _chunks(stage: Stage) -> Iterator[pa.Table]:
     ordinals = dict.fromkeys(stage.plan.splits, 0)
-    for split, index, _, trailer in _parts(stage):
+    for shard, _, part in _parts(stage):
         rows = []
-        for chunk in trailer["chunks"]:
-            rows.append({"split": split, "shard": index, **chunk, "first_ordinal": ordinals[split]})
-            ordinals[split] += chunk["num_records"]
+        for chunk in part.chunks:
+            first = ordinals[shard.split]
+            place = {"split": shard.split, "shard": shard.index, "first_ordinal": first}
+            rows.append({**chunk, **place})
+            ordinals[shard.split] += chunk["num_records"]
         yield pa.Table.from_pylist(rows, schema=CHUNKS_SCHEMA)
 
 
 def _positions(stage: Stage) -> Iterator[pa.Table]:
     names = pa.array(stage.plan.splits)
-    for split, _, positions, _ in _parts(stage):
+    for shard, positions, _ in _parts(stage):
         # One dictionary for the whole file: an IPC file cannot replace it half-way.
-        indices = pa.array([stage.plan.splits.index(split)] * len(positions), pa.int32())
+        indices = pa.array([stage.plan.splits.index(shard.split)] * len(positions), pa.int32())
         column = pa.DictionaryArray.from_arrays(indices, names)
         columns = [column, *(positions[name] for name in ("source", "offset", "ordinal"))]
         yield pa.Table.from_arrays(columns, schema=POSITIONS_SCHEMA)
@@ -144,9 +149,7 @@ def _in_batches(table: pa.Table) -> Iterator[pa.Table]:
         yield from (table.slice(start, num_rows) for start in range(0, len(table), num_rows))
 
 
-def _manifest(
-    plan: Plan, stage: Stage, verdict: dict[str, Any], files: list[dict[str, Any]]
-) -> Manifest:
+def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]) -> Manifest:
     splits = _splits(stage, verdict)
     return Manifest.model_validate(
         {
@@ -157,19 +160,19 @@ def _manifest(
             "supersedes": plan.supersedes,
             "fingerprint": plan.fingerprint,
             "content_digest": _content_digest(plan, splits),
-            "empty": not any(split["samples"] for split in splits.values()),
+            "empty": not any(split.samples for split in splits.values()),
             "schema": plan.fields,
             "splits": splits,
-            "files": sorted(files, key=lambda file: str(file["name"])),
+            "files": sorted(files, key=lambda file: file.name),
             "sources": plan.sources,
             "inputs": {name: planned.model_dump() for name, planned in plan.inputs.items()},
             "gaps": plan.gaps,
             "empty_because": plan.empty_because,
-            "late": verdict["late"],
-            "ledger": verdict["ledger"],
-            "quarantine": verdict["quarantine"],
-            "filtered": verdict["filtered"],
-            "gates": verdict["gates"],
+            "late": verdict.late.to_json(),
+            "ledger": verdict.ledger.to_json(),
+            "quarantine": verdict.quarantine.to_json(),
+            "filtered": dict(verdict.filtered),
+            "gates": [gate.to_json() for gate in verdict.gates],
             "waivers": [],
             "code": plan.code,
             "lookups": plan.lookups,
@@ -179,28 +182,28 @@ def _manifest(
     )
 
 
-def _content_digest(plan: Plan, splits: dict[str, Any]) -> str:
+def _content_digest(plan: Plan, splits: Mapping[str, SplitEntry]) -> str:
     digests = {
-        name: [shard["records_sha256"] for shard in split["shards"]]
-        for name, split in splits.items()
+        name: [shard.records_sha256 for shard in split.shards] for name, split in splits.items()
     }
     return content_digest(plan.fields, digests)
 
 
-def _splits(stage: Stage, verdict: dict[str, Any]) -> dict[str, Any]:
-    shares = stage.spec.split.millionths
-    splits: dict[str, Any] = {
-        name: {"millionths": shares.get(name, 0), "samples": 0, "shards": []}
-        for name in stage.plan.splits
+def _splits(stage: Stage, verdict: Verdict) -> dict[str, SplitEntry]:
+    shards: dict[str, list[ShardEntry]] = {name: [] for name in stage.plan.splits}
+    for shard in verdict.shards:
+        shards[shard.split].append(shard.entry)
+    return {
+        name: SplitEntry(
+            millionths=stage.spec.split.millionths.get(name, 0),
+            samples=sum(entry.samples for entry in entries),
+            shards=entries,
+        )
+        for name, entries in shards.items()
     }
-    for shard in verdict["shards"]:
-        split = splits[shard["split"]]
-        split["samples"] += shard["samples"]
-        split["shards"].append({key: value for key, value in shard.items() if key != "split"})
-    return splits
 
 
-def _built(stage: Stage) -> dict[str, Any]:
+def _built(stage: Stage) -> JsonObject:
     path = stage.folder.plan(stage.plan.interval["name"], stage.plan.plan_id)
     planned_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     now = datetime.now(UTC)

@@ -1,18 +1,41 @@
-"""Says why an interval is not published: gates, reasons, examples, where to look, what to do."""
+"""Says why an interval is not published: gates, reasons, examples, where to look, what to do.
+
+Examples are samples that break a gate on a field; the value of the gate alone does not tell them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
 
 from trainfeed.errors import GateError, TrainFeedError
-from trainfeed.pipeline.quarantine import Example, Reason, counted, quarantine_of_plan, turned_down
+from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.quarantine import (
+    Example,
+    Reason,
+    counted,
+    plain,
+    quarantine_of_plan,
+    turned_down,
+)
+from trainfeed.pipeline.sorting import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept
-from trainfeed.pipeline.version._gates import Counts, because, broken, line
-from trainfeed.pipeline.version._offending import offending_samples
+from trainfeed.pipeline.version._gates import Counts, GateResult, because, broken, line
+from trainfeed.pipeline.version._verdict import Verdict
+from trainfeed.samples import Schema, TypedCodec
 
-__all__ = ["check_report", "look_command", "refusal"]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = [
+    "check_report",
+    "look_command",
+    "refusal",
+]
 
 _MOST_GATES: Final = 10
 _MOST_CHARS: Final = 8_000
@@ -20,21 +43,24 @@ _REMEDY: Final = (
     "fix the source, the function or the gate in dataset.yaml, then build the interval again"
     " (in Airflow: trigger it again)"
 )
+_MOST_EXAMPLES: Final = 2
+# Decoding one by one takes about 10 µs: a failed task may take a second more, not an hour.
+_MOST_SAMPLES: Final = 100_000
 
 
-def refusal(stage: Stage, verdict: Mapping[str, Any], counts: Counts) -> GateError | None:
+def refusal(stage: Stage, verdict: Verdict, counts: Counts) -> GateError | None:
     """Return the error of gates that do not hold and block; None when all do.
 
     Args:
         stage: The stage ``check``.
-        verdict: What it found: ``gates``, ``quarantine``, ``filtered``.
+        verdict: What it found.
         counts: What the gates looked at.
     """
-    gates = broken(verdict["gates"], "block")
+    gates = broken(verdict.gates, "block")
     if not gates:
         return None
-    reasons = _reasons(stage, verdict["quarantine"]["reasons"])
-    examples = {number: offending_samples(stage, gate) for number, gate in enumerate(gates)}
+    reasons = _reasons(stage, verdict.quarantine.reasons)
+    examples = {number: _offending_samples(stage, gate) for number, gate in enumerate(gates)}
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
     lines = _gate_lines(gates, examples, counts)
     lines[0] = f"{name} is not published: {lines[0]}"
@@ -48,21 +74,21 @@ def refusal(stage: Stage, verdict: Mapping[str, Any], counts: Counts) -> GateErr
 
 
 def check_report(
-    stage: Stage, verdict: Mapping[str, Any], counts: Counts, reasons: Sequence[Reason] = ()
-) -> dict[str, Any]:
+    stage: Stage, verdict: Verdict, counts: Counts, reasons: Sequence[Reason] = ()
+) -> JsonObject:
     """Return what a page shows of the stage: small JSON.
 
     Returns:
         ``counts``, ``reasons`` (top ones with examples), ``filtered``, ``gates`` with value and
         what contributed to it, ``quarantine`` (place of the records) and ``command``.
     """
-    quarantined = verdict["quarantine"]["reasons"]
+    quarantined = verdict.quarantine.reasons
     shown = reasons or [Reason(name, records) for name, records in quarantined.items()]
     return {
         "counts": counts.to_json(),
         "reasons": [reason.to_json() for reason in shown[:_MOST_GATES]],
-        "filtered": dict(list(verdict["filtered"].items())[:_MOST_GATES]),
-        "gates": [{**gate, "because": because(gate, counts)} for gate in verdict["gates"]],
+        "filtered": dict(list(verdict.filtered.items())[:_MOST_GATES]),
+        "gates": [{**gate.to_json(), "because": because(gate, counts)} for gate in verdict.gates],
         "quarantine": stage.spill.uri if quarantined else None,
         "command": look_command(stage) if quarantined else None,
     }
@@ -75,13 +101,13 @@ def look_command(stage: Stage) -> str:
 
 
 def _gate_lines(
-    gates: Sequence[Mapping[str, Any]], examples: Mapping[int, list[Example]], counts: Counts
+    gates: Sequence[GateResult], examples: Mapping[int, list[Example]], counts: Counts
 ) -> list[str]:
     lines = []
     for number, gate in enumerate(gates[:_MOST_GATES]):
         lines.append(f"{'and ' if number else ''}{line(gate, counts)}")
         for example in examples[number]:
-            lines += example.lines(str(gate["check"]))
+            lines += example.lines(gate.check)
     return lines
 
 
@@ -92,13 +118,13 @@ def _reasons(stage: Stage, counts: Mapping[str, int]) -> list[Reason]:
     return [Reason(name, records) for name, records in counts.items()]
 
 
-def _what_became(stage: Stage, verdict: Mapping[str, Any], reasons: Iterable[Reason]) -> list[str]:
+def _what_became(stage: Stage, verdict: Verdict, reasons: Iterable[Reason]) -> list[str]:
     lines = []
-    if quarantined := verdict["quarantine"]["reasons"]:
+    if quarantined := verdict.quarantine.reasons:
         lines.append(f"quarantined: {counted(quarantined)}")
         lines += [text for reason in reasons for text in reason.lines]
-    if verdict["filtered"]:
-        lines.append(f"filtered: {counted(verdict['filtered'])}")
+    if verdict.filtered:
+        lines.append(f"filtered: {counted(verdict.filtered)}")
     if quarantined:
         lines.append(f"the quarantined records are in {stage.spill.uri}")
         lines.append(f"to see them: {look_command(stage)}")
@@ -106,10 +132,64 @@ def _what_became(stage: Stage, verdict: Mapping[str, Any], reasons: Iterable[Rea
 
 
 def _offending(
-    gates: Sequence[Mapping[str, Any]], examples: Mapping[int, list[Example]]
-) -> list[dict[str, Any]]:
+    gates: Sequence[GateResult], examples: Mapping[int, list[Example]]
+) -> list[JsonObject]:
     return [
-        {"check": gate["check"], "field": gate["field"], "examples": [e.to_json() for e in found]}
+        {"check": gate.check, "field": gate.field, "examples": [e.to_json() for e in found]}
         for number, gate in enumerate(gates)
         if (found := examples[number])
     ]
+
+
+def _offending_samples(stage: Stage, result: GateResult) -> list[Example]:
+    """Return the first samples, of the first 100,000 of the work files, that break a gate.
+
+    Args:
+        stage: The stage at work.
+        result: A gate ``range`` or ``null_ratio`` with its field; of others there is no sample.
+
+    Returns:
+        At most 2; none when those that break it come later.
+    """
+    field = result.field
+    if field is None:
+        return []
+    samples = islice(_samples(stage), _MOST_SAMPLES)
+    found = (
+        Example(plain(source), offset, f"{field} is {_shown(sample.get(field))}", "")
+        for source, offset, sample in samples
+        if _breaks(result, sample.get(field))
+    )
+    return list(islice(found, _MOST_EXAMPLES))
+
+
+def _samples(stage: Stage) -> Iterator[tuple[str, int, Mapping[str, object]]]:
+    codec = TypedCodec(Schema.from_json(stage.plan.fields))
+    sources = stage.plan.sources
+    for group in range(len(stage.plan.preprocess)):
+        with closing(ArrowWithTrailer(stage.spill_file(group))) as spill:
+            for table in spill.iter_tables():
+                columns = (table[name].to_pylist() for name in ("source", "offset", "record"))
+                for source, offset, record in zip(*columns, strict=True):
+                    yield sources[source], offset, dict(codec.decode(record))
+
+
+def _breaks(result: GateResult, value: object) -> bool:
+    if result.check == "null_ratio":
+        return value is None
+    if value is None:
+        return False
+    numbers = np.asarray(cast("ArrayLike", value), dtype=np.float64)
+    low, high = (cast("float | None", result.gate.get(side)) for side in ("min", "max"))
+    outside = ~np.isfinite(numbers)
+    if low is not None:
+        outside |= numbers < low
+    if high is not None:
+        outside |= numbers > high
+    return bool(outside.any())
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "absent"
+    return plain(str(value.tolist() if isinstance(value, np.ndarray | np.generic) else value))

@@ -1,15 +1,24 @@
-"""Writes one shard from blocks of samples, and keeps the account of what it wrote."""
+"""Writes one shard from blocks of samples, and keeps the account of what it wrote.
+
+The account of a shard that is written is the trailer of the file of its positions.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from trainfeed.dataset.chunks import Chunk
+from trainfeed.dataset.manifest import ShardEntry
+from trainfeed.errors import FormatError
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.sorting import RecordColumn
 from trainfeed.pipeline.stage import Stage, StagedFile
 from trainfeed.recordio import Codec, RecordWriter
@@ -19,12 +28,73 @@ from trainfeed.specification import OutputSpec
 if TYPE_CHECKING:
     from trainfeed.dataset.chunks.examples import ExampleRunWriter
 
-__all__ = ["ShardWriter"]
+__all__ = [
+    "ShardPart",
+    "ShardWriter",
+    "shard_entry",
+]
 
 # Records are framed, hashed and counted in pieces that stay in the processor's cache; of very many
 # fields in larger ones, as a step for each field costs more than what leaves the cache.
 _PIECE_BYTES: Final = 1 << 20
 _PIECE_BYTES_PER_FIELD: Final = 512
+
+
+@dataclass(frozen=True)
+class ShardPart:
+    """A shard in the staging folder.
+
+    Attributes:
+        entry: Name, size and digests of its file, as the manifest will have them.
+        chunks: Rows of the chunk index, without split, shard and first ordinal.
+        statistics: Statistics of its samples, as JSON.
+    """
+
+    entry: ShardEntry
+    chunks: Sequence[Mapping[str, int]]
+    statistics: Mapping[str, object]
+
+    def to_json(self) -> JsonObject:
+        """Return what the trailer says."""
+        return {
+            "shard": self.entry.model_dump(),
+            "chunks": list(self.chunks),
+            "statistics": self.statistics,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> ShardPart:
+        """Read what ``to_json`` gives, from a trailer that may hold further keys.
+
+        Raises:
+            FormatError: It is something else.
+        """
+        try:
+            return cls(
+                shard_entry(value["shard"]),
+                list(cast("Sequence[Mapping[str, int]]", value["chunks"])),
+                cast("Mapping[str, object]", value["statistics"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"expected what is known of a shard in the trailer of its positions: {error};"
+                " nothing was published; build the interval again (in Airflow: clear the run from"
+                " convert on)"
+            ) from error
+
+
+def shard_entry(value: object) -> ShardEntry:
+    """Read what is known of the file of a shard.
+
+    Raises:
+        ValueError: ``value`` is something else; names the first key that is wrong.
+    """
+    try:
+        return ShardEntry.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {first['msg']}") from error
 
 
 class ShardWriter:
@@ -61,12 +131,14 @@ class ShardWriter:
         """Write the last chunk; the file is closed by its owner."""
         self._writer.close()
 
-    def account(self) -> dict[str, Any]:
-        """Return ``chunks`` and ``statistics`` for the trailer, once closed."""
-        return {
-            "chunks": [_chunk_json(chunk) for chunk in self._writer.chunks],
-            "statistics": self._statistics.to_json(),
-        }
+    def part(self, entry: ShardEntry) -> ShardPart:
+        """Return what is known of the shard, once closed.
+
+        Args:
+            entry: What is known of its file.
+        """
+        chunks = [_chunk_json(chunk) for chunk in self._writer.chunks]
+        return ShardPart(entry, chunks, self._statistics.to_json())
 
     @property
     def num_samples(self) -> int:

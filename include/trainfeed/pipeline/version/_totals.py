@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trainfeed.dataset import Version
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.samples import Statistics
 
 __all__ = ["total_statistics"]
 
 
-def total_statistics(version: Version) -> dict[str, Any]:
+def total_statistics(version: Version) -> dict[str, JsonObject]:
     """Return the statistics of every field over all splits, as JSON.
 
     Raises:

@@ -6,20 +6,23 @@ first of each kind are in it, and how many there are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.errors import TrainFeedError
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.plans import unit_of_input
 from trainfeed.pipeline.quarantine import Reason, plain, quarantine_of_version, turned_down
-from trainfeed.pipeline.version._gates import Counts, because
+from trainfeed.pipeline.version._gates import Counts, FieldFacts, GateResult, because
 from trainfeed.pipeline.version._totals import total_statistics
 
 __all__ = ["version_report"]
+
+ValueT = TypeVar("ValueT")
 
 _MOST_SOURCES: Final = 20
 _MOST_FIELDS: Final = 30
@@ -29,7 +32,7 @@ _MOST_GENERATIONS: Final = 10
 _STATISTICS: Final = ("count", "nulls", "min", "max", "mean", "std")
 
 
-def version_report(version: Version, folder: DatasetFolder) -> dict[str, Any]:
+def version_report(version: Version, folder: DatasetFolder) -> JsonObject:
     """Return what a page shows of a version.
 
     Args:
@@ -48,16 +51,15 @@ def version_report(version: Version, folder: DatasetFolder) -> dict[str, Any]:
     """
     manifest = version.manifest
     statistics = total_statistics(version)
-    counts = _counts(manifest, statistics)
+    gates = [GateResult.from_json(gate) for gate in manifest.gates[:_MOST_GATES]]
+    counts = _counts(manifest, gates, statistics)
     return {
         "version": _identity(version),
         "counts": counts.to_json(),
         "splits": {name: split.samples for name, split in manifest.splits.items()},
         "reasons": [reason.to_json() for reason in _reasons(version)],
         "filtered": _first(manifest.filtered, _MOST_REASONS),
-        "gates": [
-            {**gate, "because": because(gate, counts)} for gate in manifest.gates[:_MOST_GATES]
-        ],
+        "gates": [{**gate.to_json(), "because": because(gate, counts)} for gate in gates],
         "late": manifest.late,
         "sources": list(islice(map(_source, *_items(manifest)), _MOST_SOURCES)),
         "gaps": [str(gap) for gap in manifest.gaps[:_MOST_SOURCES]],
@@ -72,7 +74,7 @@ def version_report(version: Version, folder: DatasetFolder) -> dict[str, Any]:
     }
 
 
-def _identity(version: Version) -> dict[str, Any]:
+def _identity(version: Version) -> JsonObject:
     manifest = version.manifest
     shards = [shard for split in manifest.splits.values() for shard in split.shards]
     return {
@@ -93,13 +95,19 @@ def _identity(version: Version) -> dict[str, Any]:
     }
 
 
-def _counts(manifest: Manifest, statistics: Mapping[str, Any]) -> Counts:
+def _counts(
+    manifest: Manifest, gates: Sequence[GateResult], statistics: Mapping[str, Mapping[str, object]]
+) -> Counts:
     return Counts(
         read=sum(leaf["read"]["records"] for leaf in manifest.ledger.values()),
         quarantined=manifest.quarantine["records"],
         samples=manifest.num_samples(),
         late=manifest.late.get("refused", 0),
-        statistics=statistics,
+        fields={
+            gate.field: FieldFacts.of(statistics[gate.field])
+            for gate in gates
+            if gate.field is not None
+        },
         filtered=sum(manifest.filtered.values()),
     )
 
@@ -130,15 +138,15 @@ def _source(name: str, planned: Mapping[str, Any], leaf: Mapping[str, Any]) -> d
     }
 
 
-def _generations(folder: DatasetFolder, version: Version) -> list[dict[str, Any]]:
+def _generations(folder: DatasetFolder, version: Version) -> list[JsonObject]:
     """Return the newest generations of the interval, the newest first, with why each was made."""
     interval = version.path.parent.name
     numbers = sorted(folder.generations(interval), reverse=True)[:_MOST_GENERATIONS]
     return [_generation(folder.version(interval, number), version) for number in numbers]
 
 
-def _generation(path: Path, version: Version) -> dict[str, Any]:
-    found: dict[str, Any] = {"generation": path.name, "this": path == version.path}
+def _generation(path: Path, version: Version) -> JsonObject:
+    found: JsonObject = {"generation": path.name, "this": path == version.path}
     try:
         manifest = version.manifest if found["this"] else Manifest.read(path)[0]
     except TrainFeedError as error:
@@ -152,11 +160,11 @@ def _generation(path: Path, version: Version) -> dict[str, Any]:
     }
 
 
-def _field(found: Mapping[str, Any]) -> dict[str, Any]:
+def _field(found: Mapping[str, object]) -> JsonObject:
     return {name: found.get(name) for name in _STATISTICS}
 
 
-def _first(values: Mapping[str, Any], count: int) -> dict[str, Any]:
+def _first(values: Mapping[str, ValueT], count: int) -> dict[str, ValueT]:
     return dict(islice(values.items(), count))
 
 

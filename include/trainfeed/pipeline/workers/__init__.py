@@ -4,21 +4,22 @@ This room imports nothing heavy: workers are started before the rest of a stage 
 worker itself imports what jobs need once it is tied to its parent, which plans meanwhile.
 """
 
+from trainfeed.pipeline.workers._worker_death import Death, DeathCause, WorkerLimits
 from trainfeed.pipeline.workers._worker_job import Desk, Job
 from trainfeed.pipeline.workers._worker_pool import (
-    Death,
-    WorkerLimits,
     rest_workers,
     run_jobs,
     start_workers,
     stop_workers,
 )
-from trainfeed.pipeline.workers._worker_protocol import WorkerPlace
+from trainfeed.pipeline.workers._worker_protocol import LastSeen, WorkerPlace
 
 __all__ = [
     "Death",
+    "DeathCause",
     "Desk",
     "Job",
+    "LastSeen",
     "WorkerLimits",
     "WorkerPlace",
     "rest_workers",

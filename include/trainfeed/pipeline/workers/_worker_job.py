@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from trainfeed.pipeline.workers._worker_protocol import WorkerPlace
 
 __all__ = ["Desk", "Job"]
+
+_Result_co = TypeVar("_Result_co", covariant=True)
 
 
 @dataclass
@@ -23,17 +25,17 @@ class Desk:
 
     place: WorkerPlace
     on_piece: Callable[[int], object]
-    functions: dict[Any, Any] = field(default_factory=dict)
+    functions: dict[Hashable, object] = field(default_factory=dict)
 
 
-class Job(Protocol):
+class Job(Protocol[_Result_co]):
     """A piece of work that travels to a worker by pickle."""
 
     @property
     def label(self) -> str:
         """What is said of it in logs."""
 
-    def run(self, desk: Desk) -> dict[str, Any]:
+    def run(self, desk: Desk) -> _Result_co:
         """Do it, and return what was made.
 
         Raises:

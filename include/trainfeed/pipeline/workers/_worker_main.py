@@ -13,7 +13,7 @@ import signal
 import sys
 import traceback
 from multiprocessing.connection import Connection
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import pyarrow as pa
 
@@ -21,7 +21,17 @@ from trainfeed.errors import PreprocessError, TrainFeedError
 from trainfeed.pipeline._heap import give_back, return_large_blocks
 from trainfeed.pipeline.workers._family import adopt_orphans
 from trainfeed.pipeline.workers._worker_job import Desk, Job
-from trainfeed.pipeline.workers._worker_protocol import NOWHERE, STACK_SIGNAL, WorkerPlace
+from trainfeed.pipeline.workers._worker_protocol import (
+    NOWHERE,
+    STACK_SIGNAL,
+    JobCrashed,
+    JobDone,
+    JobFailed,
+    JobReport,
+    JobStarted,
+    RangeDone,
+    WorkerPlace,
+)
 from trainfeed.process_ties import tie_to_parent
 
 __all__ = ["main"]
@@ -51,7 +61,7 @@ def main(channel: int, progress: int, parent: int) -> None:
     importlib.import_module(_OF_JOBS)
     own = os.getpid()
     connection = Connection(channel)
-    desk = Desk(WorkerPlace(progress), on_piece=lambda index: connection.send(("piece", index)))
+    desk = Desk(WorkerPlace(progress), on_piece=lambda index: connection.send(RangeDone(index)))
     while True:
         try:
             job = connection.recv()
@@ -60,14 +70,14 @@ def main(channel: int, progress: int, parent: int) -> None:
         if job is None:
             give_back()
             continue
-        connection.send(("started", None))
+        connection.send(JobStarted())
         desk.place.take()
         report = _report(job, desk)
         if os.getpid() != own:
             _end_as_child(desk, report)
         # What a child says that came back from the function counts more than what was made.
         told = desk.place.take()
-        connection.send(("error", PreprocessError(told)) if told else report)
+        connection.send(JobFailed(PreprocessError(told)) if told else report)
 
 
 def _end_with(parent: int) -> None:
@@ -75,21 +85,31 @@ def _end_with(parent: int) -> None:
         sys.exit(f"the parent {parent} is gone")
 
 
-def _end_as_child(desk: Desk, report: tuple[str, Any]) -> NoReturn:
+def _end_as_child(desk: Desk, report: JobReport) -> NoReturn:
     """End a forked child that came back from the function: the channel belongs to its parent."""
-    desk.place.leave(str(report[1]))
+    desk.place.leave(_text_of(report))
     os._exit(1)
 
 
-def _report(job: Job, desk: Desk) -> tuple[str, Any]:
-    """Return ``done`` and what was made, ``error`` and the error, or ``bug`` and a traceback."""
+def _text_of(report: JobReport) -> str:
+    match report:
+        case JobDone():
+            return str(report.result)
+        case JobFailed():
+            return str(report.error)
+        case JobCrashed():
+            return report.stack
+
+
+def _report(job: Job[object], desk: Desk) -> JobReport:
+    """Do the job; return how it ended."""
     desk.place.begin(NOWHERE)
     try:
-        return "done", job.run(desk)
+        return JobDone(job.run(desk))
     except TrainFeedError as error:
-        return "error", error
+        return JobFailed(error)
     except BaseException:  # noqa: BLE001 - whatever it is, the parent has to hear of it
-        return "bug", traceback.format_exc()
+        return JobCrashed(traceback.format_exc())
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -19,65 +19,32 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from trainfeed.memory_group import KillCount
+from trainfeed.pipeline.workers._worker_death import Death, DeathCause, WorkerLimits
 from trainfeed.pipeline.workers._worker_process import WorkerProcess
+from trainfeed.pipeline.workers._worker_protocol import (
+    JobCrashed,
+    JobDone,
+    JobFailed,
+    JobStarted,
+    RangeDone,
+)
 
 if TYPE_CHECKING:
     from trainfeed.pipeline.workers._worker_job import Job
 
-__all__ = ["Death", "WorkerLimits", "rest_workers", "run_jobs", "start_workers", "stop_workers"]
+__all__ = ["rest_workers", "run_jobs", "start_workers", "stop_workers"]
 
 _POLL_S: Final = 0.1
 _MAX_IDLE: Final = 8
-
-
-@dataclass(frozen=True)
-class WorkerLimits:
-    """What a worker may take for a job.
-
-    Attributes:
-        time_s: Seconds.
-        memory_bytes: Resident memory.
-    """
-
-    time_s: float
-    memory_bytes: int
-
-
-class Death(Exception):  # noqa: N818 - what happened, to be told with the names of things
-    """A worker ended, or was ended, before it was done.
-
-    Attributes:
-        cause: exit, signal, time or memory.
-        detail: Exit status, signal number, or bytes.
-        place: Range, first and last offset, record, as ``Place.read`` gives them.
-        printed: The end of what it has printed, or the stack of a function that did not come back.
-        for_want_of_memory: Whether the kernel ended it because there was no memory left, as far as
-            its control group tells; None where that is probable and nobody counts.
-    """
-
-    def __init__(
-        self,
-        cause: str,
-        detail: int,
-        place: tuple[int | None, int | None, int | None, int | None],
-        printed: str,
-        for_want_of_memory: bool | None = False,
-    ) -> None:
-        super().__init__(cause, detail, place, printed, for_want_of_memory)
-        self.cause = cause
-        self.detail = detail
-        self.place = place
-        self.printed = printed
-        self.for_want_of_memory = for_want_of_memory
+_Result = TypeVar("_Result")
 
 
 def run_jobs(
-    jobs: Sequence[Job], limits: WorkerLimits, on_piece: Callable[[int], object]
-) -> list[dict[str, Any]]:
+    jobs: Sequence[Job[_Result]], limits: WorkerLimits, on_piece: Callable[[int], object]
+) -> list[_Result]:
     """Run every job in a worker of its own, all at once.
 
     Args:
@@ -99,7 +66,7 @@ def run_jobs(
                 worker.submit(job)
             except OSError:
                 raise _death(worker, kills) from None
-        return _Watch(workers, limits, on_piece, kills).results()
+        return _Watch[_Result](workers, limits, on_piece, kills).results()
 
 
 def start_workers(count: int) -> None:
@@ -131,7 +98,7 @@ def stop_workers(*, busy: bool = False) -> None:
         worker.kill()
 
 
-class _Watch:
+class _Watch(Generic[_Result]):
     """Waits for the reports of workers, and for what they may not do."""
 
     def __init__(
@@ -145,11 +112,11 @@ class _Watch:
         self._limits = limits
         self._on_piece = on_piece
         self._kills = kills
-        self._results: dict[int, dict[str, Any]] = {}
+        self._results: dict[int, _Result] = {}
         # From when on a worker is at it: starting a process is not the function's time.
         self._deadlines: dict[int, float] = {}
 
-    def results(self) -> list[dict[str, Any]]:
+    def results(self) -> list[_Result]:
         """Return what the jobs have made."""
         with selectors.DefaultSelector() as selector:
             for number, worker in enumerate(self._workers):
@@ -172,27 +139,28 @@ class _Watch:
         report = worker.receive()
         if report is None:
             raise _death(worker, self._kills)
-        kind, content = report
-        if kind == "started":
-            self._deadlines[number] = time.monotonic() + self._limits.time_s
-        elif kind == "piece":
-            self._on_piece(content)
-        elif kind == "done":
-            self._results[number] = content
-            selector.unregister(worker.channel)
-        elif kind == "error":
-            raise content
-        else:
-            raise RuntimeError(f"a worker of the engine failed:\n{content}")
+        match report:
+            case JobStarted():
+                self._deadlines[number] = time.monotonic() + self._limits.time_s
+            case RangeDone():
+                self._on_piece(report.index)
+            case JobDone():
+                # What a job of this type has returned; a pipe does not say so.
+                self._results[number] = cast("_Result", report.result)
+                selector.unregister(worker.channel)
+            case JobFailed():
+                raise report.error
+            case JobCrashed():
+                raise RuntimeError(f"a worker of the engine failed:\n{report.stack}")
 
     def _check(self) -> None:
         for number, worker in enumerate(self._workers):
             if number in self._results:
                 continue
             if (rss_bytes := worker.rss_bytes()) > self._limits.memory_bytes:
-                raise Death("memory", rss_bytes, worker.place.read(), "")
+                raise Death(DeathCause.MEMORY, rss_bytes, worker.place.read(), "")
             if time.monotonic() > self._deadlines.get(number, math.inf):
-                raise Death("time", 0, worker.place.read(), worker.stack())
+                raise Death(DeathCause.TIME, 0, worker.place.read(), worker.stack())
 
 
 def _death(worker: WorkerProcess, kills: KillCount) -> Death:
@@ -201,8 +169,8 @@ def _death(worker: WorkerProcess, kills: KillCount) -> Death:
     if status < 0:
         is_foreign_kill = status == -signal.SIGKILL and not worker.was_told_to_end
         want = is_foreign_kill and kills.has_grown()
-        return Death("signal", -status, place, printed, want)
-    return Death("exit", status, place, printed)
+        return Death(DeathCause.SIGNAL, -status, place, printed, want)
+    return Death(DeathCause.EXIT, status, place, printed)
 
 
 def _new_nursery() -> ThreadPoolExecutor:

@@ -13,15 +13,16 @@ import uuid
 from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trainfeed.config import worker_environ
 from trainfeed.pipeline.workers._family import VARIABLE, Family
 from trainfeed.pipeline.workers._worker_protocol import (
-    LAST_REPORTS,
     PROGRESS_BYTES,
     STACK_SIGNAL,
+    JobReport,
     WorkerPlace,
+    WorkerReport,
 )
 from trainfeed.process_ties import program
 
@@ -108,7 +109,7 @@ class WorkerProcess:
         # It may not have ended yet when it was told to.
         return not self._ends and not self._has_ended()
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Job[object]) -> None:
         """Send a job; one at a time.
 
         Raises:
@@ -123,13 +124,13 @@ class WorkerProcess:
         with suppress(OSError):
             self._connection.send(None)
 
-    def receive(self) -> tuple[str, Any] | None:
+    def receive(self) -> WorkerReport | None:
         """Return the next report, or None when it has died without one."""
         try:
-            report: tuple[str, Any] = self._connection.recv()
+            report: WorkerReport = self._connection.recv()
         except (EOFError, OSError):
             return None
-        self.is_idle = report[0] in LAST_REPORTS
+        self.is_idle = isinstance(report, JobReport)
         return report
 
     def read_output(self) -> bool:

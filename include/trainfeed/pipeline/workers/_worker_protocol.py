@@ -4,19 +4,87 @@ from __future__ import annotations
 
 import mmap
 import signal
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
 
-__all__ = ["LAST_REPORTS", "NOWHERE", "PROGRESS_BYTES", "STACK_SIGNAL", "WorkerPlace"]
+from trainfeed.errors import TrainFeedError
+
+__all__ = [
+    "NOWHERE",
+    "PROGRESS_BYTES",
+    "STACK_SIGNAL",
+    "JobCrashed",
+    "JobDone",
+    "JobFailed",
+    "JobReport",
+    "JobStarted",
+    "LastSeen",
+    "RangeDone",
+    "WorkerPlace",
+    "WorkerReport",
+]
 
 # Makes a worker write where it is to its standard error, even inside a loop of C code.
 STACK_SIGNAL: Final = signal.SIGUSR1
-# What the report begins with that ends a job.
-LAST_REPORTS: Final = ("done", "error", "bug")
 NOWHERE: Final = -1
 
 _NUMBERS: Final = 4
 _TEXT_BYTES: Final = 4096 - 8 * _NUMBERS
 PROGRESS_BYTES: Final = 8 * _NUMBERS + _TEXT_BYTES
+
+
+@dataclass(frozen=True)
+class JobStarted:
+    """The worker has the job and begins: its time runs from now on."""
+
+
+@dataclass(frozen=True)
+class RangeDone:
+    """A range of the plan is done; ``index`` is its place among those of the plan."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class JobDone:
+    """The job has come to its end with a result."""
+
+    result: object
+
+
+@dataclass(frozen=True)
+class JobFailed:
+    """The job has raised an error of trainfeed."""
+
+    error: TrainFeedError
+
+
+@dataclass(frozen=True)
+class JobCrashed:
+    """The job has raised something else; ``stack`` is the traceback as text."""
+
+    stack: str
+
+
+# What ends a job, and all that a worker sends.
+JobReport: TypeAlias = JobDone | JobFailed | JobCrashed
+WorkerReport: TypeAlias = JobStarted | RangeDone | JobReport
+
+
+class LastSeen(NamedTuple):
+    """Where a worker was when it was seen last; None for what is not known.
+
+    Attributes:
+        range_index: Range of the plan.
+        first: First offset of the batch.
+        last: Last offset of the batch.
+        record: Offset of the record.
+    """
+
+    range_index: int | None
+    first: int | None
+    last: int | None
+    record: int | None
 
 
 class WorkerPlace:
@@ -55,10 +123,9 @@ class WorkerPlace:
         """Say which record comes now."""
         self._view[3] = offset
 
-    def read(self) -> tuple[int | None, int | None, int | None, int | None]:
-        """Return range, first and last offset, record; None for what is not known."""
-        index, first, last, record = (None if v == NOWHERE else v for v in self._view)
-        return index, first, last, record
+    def read(self) -> LastSeen:
+        """Return where the worker is."""
+        return LastSeen(*(None if number == NOWHERE else number for number in self._view))
 
     def close(self) -> None:
         """Release the memory."""

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, day, event
 from trainfeed.errors import GateError
-from trainfeed.pipeline.functions._account import Lateness
+from trainfeed.pipeline.functions._prepared_part import Lateness
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preview import describe, dry_run
 
@@ -93,14 +93,12 @@ def test_counts_of_parts_add_up():
 
 def test_an_empty_interval_says_why_in_report_manifest_and_dry_run(project):
     why = {f"kafka:clicks/{number}": "log_end" for number in range(3)}
-    assert (
-        dry_run(project.spec, project.interval("2024-03-20"), project.env)["empty_because"] == why
-    )
+    assert dry_run(project.spec, project.interval("2024-03-20"), project.env).empty_because == why
     lines = describe(dry_run(project.spec, project.interval("2024-03-20"), project.env))
     assert "nothing there  kafka:clicks/0: log_end" in lines
-    assert plan(project.spec, project.interval("2024-03-20"), project.env)["empty_because"] == why
+    assert plan(project.spec, project.interval("2024-03-20"), project.env).empty_because == why
     project.build("2024-03-20")
     manifest = project.version("2024-03-20").manifest
     assert (manifest.empty, manifest.empty_because) == (True, why)
     again = plan(project.spec, project.interval("2024-03-20"), project.env)
-    assert again["verdict"] == "identical"
+    assert again.verdict == "identical"

@@ -14,7 +14,7 @@ from tests.unit.pipeline.inputs.pages_kind import PagesSourceSpec
 from trainfeed.config import Environment
 from trainfeed.dataset import Ledger, init_root
 from trainfeed.errors import SourceReplacedError, SpecError, WindowOpenError
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.inputs import READERS, check_boundaries
 from trainfeed.pipeline.plan import plan
@@ -112,13 +112,13 @@ def test_what_a_further_kind_gives_does_not_depend_on_where_it_is_read(project):
 
 def test_ranges_of_a_further_kind_are_cut_and_land_in_a_folder_of_its_own(project):
     report = plan(project.spec, project.interval(), project.env)
-    made = load_plan(project.folder, PlanRef.from_json(report))
+    build = Build(project.spec, project.env, report.ref)
+    made = load_plan(project.folder, report.ref)
     assert [(piece.start, piece.end) for piece in made.ranges] == [(0, 40), (40, 80), (80, 100)]
     lands = project.spec.source.kind.lands
     verdicts = set()
     for unit in range(len(made.ingest)):
-        found = ingest(project.spec, project.env, PlanRef.from_json(report), unit)
-        verdicts.add(found["verdict"])
+        verdicts.add(ingest(build, unit).verdict)
     assert verdicts == ({"built"} if lands else {"verified"})
     landed = list((project.path / "landing").rglob("*.arrow"))
     assert len(landed) == (3 if lands else 0)
@@ -126,10 +126,10 @@ def test_ranges_of_a_further_kind_are_cut_and_land_in_a_folder_of_its_own(projec
 
 
 def test_a_page_that_changed_since_the_plan_is_refused(project):
-    ref = PlanRef.from_json(plan(project.spec, project.interval(), project.env))
+    ref = plan(project.spec, project.interval(), project.env).ref
     write_page(project.path, [{"value": 1}])
     with pytest.raises(SourceReplacedError, match="is not the one that was planned"):
-        ingest(project.spec, project.env, ref, 0)
+        ingest(Build(project.spec, project.env, ref), 0)
 
 
 def test_a_page_that_changed_since_the_version_needs_a_rebuild(project):
@@ -148,13 +148,13 @@ def test_a_page_that_is_not_there_is_what_the_kind_says_of_it(project):
 def test_an_empty_page_says_why(project):
     write_page(project.path, [])
     report = plan(project.spec, project.interval(), project.env)
-    assert report["empty_because"] == {SOURCE: "no_rows"}
+    assert report.empty_because == {SOURCE: "no_rows"}
     assert project.build()["samples"] == 0
 
 
 def test_a_dry_run_and_a_preview_read_a_further_kind(project):
     report = dry_run(project.spec, project.interval(), project.env)
-    assert (report["offsets"], report["reads"][0]["unit"]) == (100, "offsets")
+    assert (report.offsets, report.reads[0].unit) == (100, "offsets")
     assert f"would read     {SOURCE} [0, 100): 100 offsets" in "\n".join(describe(report))
     assert preview(project.spec, project.interval(), project.env, limit=7)["records"] == 7
 

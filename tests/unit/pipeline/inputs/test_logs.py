@@ -17,10 +17,10 @@ from trainfeed.errors import (
     SourceReplacedError,
     WindowOpenError,
 )
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.inputs._reading import PieceReader
+from trainfeed.pipeline.inputs._source_readers import PieceReader
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.planner import folder_of_logs, require_complete
 from trainfeed.pipeline.plans._plan_file import load_plan
@@ -38,16 +38,16 @@ def project(tmp_path):
 
 def planned(project):
     report = plan(project.spec, project.interval(), project.env)
-    return project.spec, project.env, PlanRef.from_json(report)
+    return Build(project.spec, project.env, report.ref)
 
 
 def ranges(project):
-    _, _, ref = planned(project)
+    ref = planned(project).ref
     return load_plan(project.folder, ref)
 
 
 def piece(project, number):
-    stage = Stage.open(*planned(project))
+    stage = Stage.open(planned(project))
     return stage, stage.plan.ranges[number]
 
 
@@ -267,7 +267,7 @@ def test_what_changed_between_plan_and_ingest_is_named(project, happen, message,
     where = planned(project)
     happen(project)
     with pytest.raises(SourceReplacedError, match=f"{message}.*nothing was published; run"):
-        ingest(*where, 0)
+        ingest(where, 0)
     assert not project.folder.interval(DAY).exists()
     assert not (project.path / "landing").exists()
 
@@ -279,10 +279,10 @@ def test_what_changed_between_plan_and_ingest_is_named(project, happen, message,
 )
 def test_what_changed_between_ingest_and_preprocess_is_named(project, happen, message):
     where = planned(project)
-    ingest(*where, 0)
+    ingest(where, 0)
     happen(project)
     with pytest.raises(SourceReplacedError, match=message.partition(r".*")[0]):
-        preprocess(*where, 0)
+        preprocess(where, 0)
     assert not project.folder.interval(DAY).exists()
 
 
@@ -317,26 +317,26 @@ def test_what_has_landed_needs_its_logs_no_more(project):
     undisturbed.build()
     project.edit("split_bytes: 64MiB", "land: true")
     where = planned(project)
-    assert ingest(*where, 0)["verdict"] == "built"
+    assert ingest(where, 0).verdict == "built"
     shutil.rmtree(project.logs)
-    report = ingest(*where, 0)
-    assert (report["verdict"], report["source_reads"], report["records"]) == ("adopted", 0, 220)
-    assert preprocess(*where, 0)["source_reads"] == 0
-    convert(*where, 0)
-    staged = sorted(p.name for p in project.folder.staged(where[2].plan_id).iterdir())
+    report = ingest(where, 0)
+    assert (report.verdict, report.source_reads, report.records) == ("adopted", 0, 220)
+    assert preprocess(where, 0).source_reads == 0
+    convert(where, 0)
+    staged = sorted(p.name for p in project.folder.staged(where.ref.plan_id).iterdir())
     assert any(name.startswith("clicks-train-") for name in staged)
 
 
 def test_a_torn_landing_file_is_landed_anew(project):
     project.edit("split_bytes: 64MiB", "land: true")
     where = planned(project)
-    ingest(*where, 0)
+    ingest(where, 0)
     landed = sorted((project.path / "landing").rglob("*.arrow"))
     assert len(landed) == 3
     landed[0].write_bytes(landed[0].read_bytes()[:-20])
-    report = ingest(*where, 0)
-    assert report["verdict"] == "built"
-    assert 0 < report["source_reads"] < report["records"] == 220
+    report = ingest(where, 0)
+    assert report.verdict == "built"
+    assert 0 < report.source_reads < report.records == 220
 
 
 def test_a_file_that_does_not_decompress_stops_the_build_until_it_is_replaced(project):
@@ -421,7 +421,7 @@ def test_another_checksum_of_the_same_length_and_time_is_named(project, monkeypa
     state["sum"] = "MD5:2"
     message = r"part-0\.txt: checksum MD5:1 → MD5:2"
     with pytest.raises(SourceReplacedError, match=message):
-        ingest(*where, 0)
+        ingest(where, 0)
     with pytest.raises(SourceReplacedError, match=message):
         list(whole)
 
@@ -434,8 +434,8 @@ def test_the_checksum_of_a_cut_file_is_asked_for_once(project, monkeypatch):
     project.edit("64MiB", "100B")
     where = planned(project)
     asked.clear()
-    ingest(*where, 0)
-    stage = Stage.open(*where)
+    ingest(where, 0)
+    stage = Stage.open(where)
     for first in stage.plan.ranges[:5]:
         list(PieceReader(stage, first))
     assert asked.count("part-0.txt") == 1
@@ -462,7 +462,7 @@ def test_of_many_files_a_message_names_some(project):
     where = planned(project)
     remove_all(project)
     with pytest.raises(SourceReplacedError, match=r"; and \d+ more; nothing") as caught:
-        ingest(*where, 0)
+        ingest(where, 0)
     assert len(str(caught.value)) < 2000
 
 

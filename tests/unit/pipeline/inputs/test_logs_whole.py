@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from trainfeed.errors import FormatError, SourceReplacedError, WindowOpenError
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans._plan_file import load_plan
@@ -22,7 +22,7 @@ def project(tmp_path):
 
 def planned(project):
     report = plan(project.spec, project.interval(), project.env)
-    return project.spec, project.env, PlanRef.from_json(report)
+    return Build(project.spec, project.env, report.ref)
 
 
 @pytest.mark.parametrize("name", ["part-1.txt.gz", "part-2.txt.zst"])
@@ -72,11 +72,11 @@ def test_a_last_line_without_an_end_is_found_in_pieces_of_a_plain_file(project):
 
 
 def test_the_plan_remembers_the_marker(project):
-    _, _, ref = planned(project)
+    ref = planned(project).ref
     assert load_plan(project.folder, ref).marker == "_SUCCESS"
     project.edit("wait", "stable: 0s, wait")
     other = project.elsewhere("other")
-    _, _, ref = planned(other)
+    ref = planned(other).ref
     assert b"marker" not in other.folder.plan(DAY, ref.plan_id).read_bytes()
 
 
@@ -86,16 +86,16 @@ def test_a_marker_that_goes_between_plan_and_ingest_is_named(project, land):
     where = planned(project)
     (project.logs / "_SUCCESS").unlink()
     with pytest.raises(SourceReplacedError, match=MARKER_GONE):
-        ingest(*where, 0)
+        ingest(where, 0)
     assert not project.folder.interval(DAY).exists()
 
 
 def test_a_marker_that_goes_before_the_files_are_read_is_named(project):
     where = planned(project)
-    ingest(*where, 0)
+    ingest(where, 0)
     (project.logs / "_SUCCESS").unlink()
     with pytest.raises(SourceReplacedError, match=MARKER_GONE):
-        preprocess(*where, 0)
+        preprocess(where, 0)
 
 
 def test_an_unpublished_folder_that_lost_files_since_a_plan_is_refused(project):
@@ -147,7 +147,7 @@ def test_plans_of_another_folder_say_nothing_of_this_one(project):
 
 
 def test_an_earlier_plan_that_cannot_be_read_is_named_and_left_out(project, caplog):
-    _, _, ref = planned(project)
+    ref = planned(project).ref
     project.folder.plan(DAY, ref.plan_id).rename(project.folder.plan(DAY, "0" * 16 + "-g0001"))
     project.folder.plan(DAY, "0" * 16 + "-g0001").write_bytes(b'{"format":2}')
     (project.logs / "part-2.txt.zst").unlink()

@@ -201,7 +201,7 @@ def test_a_dry_run_says_that_the_interval_would_be_left_out_and_writes_nothing(p
         project.build()
     before = tree(project.path)
     report = dry_run(project.spec, project.interval(), project.env)
-    assert report["verdict"] == "skipped"
+    assert report.to_json()["verdict"] == "skipped"
     assert "would publish nothing" in describe(report)[0]
     assert tree(project.path) == before
 

@@ -70,8 +70,8 @@ def test_a_dry_run_says_the_same_when_the_topic_is_gone(project):
     project.build()
     forget_topic(project)
     report = dry_run(project.spec, project.interval(), project.env)
-    assert report["verdict"] == "identical"
-    assert "its source was not compared" in report["note"]
+    assert report.verdict == "identical"
+    assert "its source was not compared" in report.note
 
 
 def test_a_published_plan_that_was_deleted_is_made_again_without_the_topic(project):

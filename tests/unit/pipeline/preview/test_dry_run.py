@@ -1,6 +1,7 @@
 """A dry run says what a build then does, and leaves every place as it was."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,12 @@ def dry(project, name="2024-03-01", **request):
 def test_it_names_what_a_build_then_reads_and_publishes(project):
     said = dry(project)
     done = project.build()
-    sizes = [part["end"] - part["start"] for part in said["reads"]]
+    sizes = [part.end - part.start for part in said.reads]
     assert sizes == [60, 61, 62]
     assert sum(sizes) == done["source_reads"]
-    assert (said["verdict"], said["generation"]) == ("build", done["generation"])
-    assert sum(said["shards"].values()) == done["shards"]
-    assert said["publishes"]["path"] == str(project.version().path)
+    assert (said.verdict, said.generation) == ("build", done["generation"])
+    assert sum(said.shards.values()) == done["shards"]
+    assert said.publishes.path == str(project.version().path)
 
 
 @pytest.mark.parametrize("built", [False, True], ids=["before the first build", "afterwards"])
@@ -47,7 +48,7 @@ def test_nothing_is_written_anywhere(project, built):
 def test_a_published_interval_would_be_found_identical(project):
     project.build()
     said = dry(project)
-    assert said["verdict"] == "identical"
+    assert said.verdict == "identical"
     (line,) = describe(said)
     assert line == (
         "dry run of clicks/2024-03-01: g0001 is published from the same inputs; a build would find"
@@ -58,27 +59,27 @@ def test_a_published_interval_would_be_found_identical(project):
 def test_a_rebuild_reads_what_has_landed(project):
     project.build()
     said = dry(project, rebuild="other label")
-    assert (said["generation"], said["publishes"]["supersedes"]["generation"]) == ("g0002", 1)
-    assert all(part["landed_pieces"] == part["pieces"] == 1 for part in said["reads"])
+    assert (said.generation, said.publishes.supersedes["generation"]) == ("g0002", 1)
+    assert all(part.landed_pieces == part.pieces == 1 for part in said.reads)
     landed = [path.stat().st_size for path in Path(project.env.landing).rglob("*.arrow")]
-    assert sum(part["bytes"] for part in said["reads"]) == sum(landed)
+    assert sum(part.bytes for part in said.reads) == sum(landed)
 
 
 def test_sizes_are_estimated_from_the_newest_version(project):
-    assert dry(project)["publishes"]["bytes"] is None
+    assert dry(project).publishes.bytes is None
     built = project.build()
     said = dry(project, "2024-03-02")
-    assert said["publishes"]["estimated_from"] == "2024-03-01/g0001"
-    assert said["publishes"]["bytes"] == round(built["bytes"] * 123 / 183)
-    assert said["read_bytes"] == said["space"][0]["needed_bytes"] > 0
-    assert all(place["free_bytes"] > 0 for place in said["space"])
+    assert said.publishes.estimated_from == "2024-03-01/g0001"
+    assert said.publishes.bytes == round(built["bytes"] * 123 / 183)
+    assert said.read_bytes == said.space[0].needed_bytes > 0
+    assert all(place.free_bytes > 0 for place in said.space)
 
 
 def test_a_version_that_is_much_smaller_is_nothing_to_go_by(project):
     project.record({0: [batch(day(0, 1) + day(1, 40))]})
     project.build()
     said = dry(project, "2024-03-02")
-    assert (said["publishes"]["bytes"], said["read_bytes"]) == (None, None)
+    assert (said.publishes.bytes, said.read_bytes) == (None, None)
     assert "size unknown" in "\n".join(describe(said))
 
 
@@ -88,7 +89,7 @@ def test_a_damaged_version_is_no_reason_to_estimate_nothing(project):
     manifest = project.version("2024-03-02").path / "MANIFEST.json"
     manifest.chmod(0o644)
     manifest.write_bytes(b"{}")
-    assert dry(project, "2024-03-03")["publishes"]["estimated_from"] == "2024-03-01/g0001"
+    assert dry(project, "2024-03-03").publishes.estimated_from == "2024-03-01/g0001"
 
 
 def test_it_ends_with_the_error_that_a_build_would_end_with(project):
@@ -116,15 +117,15 @@ def test_the_lines_for_people_name_sources_tasks_version_and_space(project):
 
 def test_the_lines_for_people_count_one_thing_as_one(project):
     report = dry(project)
-    file = {**report["reads"][0], "start": 0, "end": 9, "unit": "bytes", "pieces": 1}
-    one = {**report, "lands": False, "reads": [file], "sources": 1, "offsets": 1}
+    file = replace(report.reads[0], start=0, end=9, unit="bytes", pieces=1)
+    one = replace(report, lands=False, reads=[file], sources=1, offsets=1)
     text = "\n".join(describe(one))
     assert "9 B in 1 piece\n" in text
     assert "would read     1 source in all, 1 offset" in text
 
 
 def test_what_it_returns_is_small_json(project):
-    assert len(json.dumps(dry(project))) < 4000
+    assert len(json.dumps(dry(project).to_json())) < 4000
 
 
 @pytest.fixture

@@ -42,24 +42,24 @@ def dry(project):
 def test_a_dry_run_names_the_files_and_their_sizes(logs):
     before = tree(logs.path)
     said = dry(logs)
-    assert [part["unit"] for part in said["reads"]] == ["bytes", "bytes"]
+    assert [part.unit for part in said.reads] == ["bytes", "bytes"]
     sizes = [path.stat().st_size for path in sorted(logs.path.glob("logs/*/*/*log*"))]
-    assert [part["bytes"] for part in said["reads"]] == sizes
-    assert said["read_bytes"] == sum(sizes)
+    assert [part.bytes for part in said.reads] == sizes
+    assert said.read_bytes == sum(sizes)
     assert f"2 sources in all, about {sum(sizes)} B of it" in "\n".join(describe(said))
     assert tree(logs.path) == before
 
 
 def test_log_files_that_do_not_land_need_no_space_there(logs):
-    assert dry(logs)["space"][0]["needed_bytes"] == 0
+    assert dry(logs).space[0].needed_bytes == 0
 
 
 def test_log_files_that_land_do(logs):
     logs.edit('%d}"}', '%d}", land: true}')
-    assert dry(logs)["space"][0]["needed_bytes"] is None
+    assert dry(logs).space[0].needed_bytes is None
     build(logs.spec, logs.interval(), logs.env)
     said = dry_run(logs.spec, logs.interval(), logs.env, rebuild="again")
-    assert said["space"][0]["needed_bytes"] == 0
+    assert said.space[0].needed_bytes == 0
     assert "landed already" in describe(said)[1]
 
 
@@ -96,8 +96,8 @@ def test_of_many_files_a_dry_run_names_some_and_counts_all(logs):
     for number in range(200):
         (folder / f"more-{number:03d}.log").write_text("{}\n")
     said = dry(logs)
-    assert (len(said["reads"]), said["sources"]) == (100, 202)
-    assert said["read_bytes"] == sum(path.stat().st_size for path in folder.iterdir())
+    assert (len(said.reads), said.sources) == (100, 202)
+    assert said.read_bytes == sum(path.stat().st_size for path in folder.iterdir())
     lines = describe(said)
     assert "would read     102 more, and so on" in lines
     assert any("202 sources in all" in line for line in lines)

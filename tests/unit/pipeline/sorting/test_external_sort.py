@@ -10,7 +10,7 @@ import pytest
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from tests.unit.pipeline.test_kill import EXTERNAL_POINTS, command
 from trainfeed.errors import ChecksumError, FormatError
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans._plan_file import PlannedShard, load_plan
@@ -41,8 +41,8 @@ def shards(version):
 
 def planned(project):
     made = plan(project.spec, project.interval(), project.env)
-    where = project.spec, project.env, PlanRef.from_json(made)
-    ingest(*where, 0)
+    where = Build(project.spec, project.env, made.ref)
+    ingest(where, 0)
     return where
 
 
@@ -51,7 +51,7 @@ def test_many_runs_give_the_bytes_of_one(project):
     small = project.elsewhere("small")
     small.edit("seed: 7", SMALL)
     where = planned(small)
-    assert preprocess(*where, 0)["runs"] > 4
+    assert preprocess(where, 0).runs > 4
     small.build()
     assert shards(small.version()) == shards(project.version())
     assert small.version().manifest.ledger == project.version().manifest.ledger
@@ -62,7 +62,7 @@ def test_runs_of_several_processes_give_the_bytes_of_one(project):
     small = project.elsewhere("small")
     small.edit("seed: 7", SMALL.replace("1MiB", "2MiB, processes: 3"))
     where = planned(small)
-    assert preprocess(*where, 0)["runs"] > 3
+    assert preprocess(where, 0).runs > 3
     small.build()
     assert shards(small.version()) == shards(project.version())
 
@@ -80,8 +80,8 @@ def test_nothing_of_the_runs_stays_behind(project):
     small = large(project)
     small.edit("seed: 7", SMALL)
     where = planned(small)
-    preprocess(*where, 0)
-    plan_id = where[2].plan_id
+    preprocess(where, 0)
+    plan_id = where.ref.plan_id
     names = sorted(p.name for p in (small.path / "work" / "spill" / plan_id).iterdir())
     assert names == ["00000.arrow", "00000.quarantine.arrow"]
 
@@ -105,23 +105,23 @@ def test_a_damaged_run_is_found_while_it_is_merged(project, monkeypatch):
 
     settle = module._settle_spill
 
-    def damaged(stage, unit, parts, ledger, scratch):
-        run = project.path / "work" / "spill" / stage.plan.plan_id / parts[0]["runs"][1]
+    def damaged(stage, unit, parts, account, scratch):
+        run = project.path / "work" / "spill" / stage.plan.plan_id / parts[0].runs[1]
         data = bytearray(run.read_bytes())
         data[len(data) // 2] ^= 1
         run.write_bytes(data)
-        settle(stage, unit, parts, ledger, scratch)
+        settle(stage, unit, parts, account, scratch)
 
     monkeypatch.setattr(module, "_settle_spill", damaged)
     with pytest.raises((ChecksumError, FormatError), match="clear the run from preprocess on"):
-        preprocess(*where, 0)
+        preprocess(where, 0)
 
 
 @pytest.fixture
 def merge(project, tmp_path):
     """Merge lists of (key, source, offset, ordinal), each sorted, and return what comes out."""
     where = planned(project)
-    found = load_plan(project.folder, where[2])
+    found = load_plan(project.folder, where.ref)
     numbers = itertools.count()
 
     def merge(runs, limit_bytes):

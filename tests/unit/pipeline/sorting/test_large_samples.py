@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from trainfeed.errors import MemoryLimitError, PreprocessError
-from trainfeed.pipeline import PlanRef, local
+from trainfeed.pipeline import Build, local
 from trainfeed.pipeline._parallel import run_units
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.functions._sample_limits import BatchSize, SampleLimits, fitting_processes
@@ -26,7 +26,6 @@ from trainfeed.pipeline.sorting._sorted_run import SpillRun
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import SPILL_SCHEMA, TrailerWriter
 from trainfeed.samples import Statistics
-from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
 MIB = 1 << 20
@@ -69,13 +68,13 @@ def sized(project, sizes, *, memory="1MiB", code=CODE, **more):
 
 
 def planned(project):
-    where = (
+    where = Build(
         project.spec,
         project.env,
-        PlanRef.from_json(plan(project.spec, project.interval(), project.env)),
+        plan(project.spec, project.interval(), project.env).ref,
     )
-    for unit in range(len(load_plan(project.folder, where[2]).ingest)):
-        ingest(*where, unit)
+    for unit in range(len(load_plan(project.folder, where.ref).ingest)):
+        ingest(where, unit)
     return where
 
 
@@ -99,7 +98,7 @@ def test_a_sample_that_the_memory_has_no_room_for_is_named_with_its_record(proje
         project.edit("input: record", "input: batch")
     where = planned(project)
     with pytest.raises(MemoryLimitError) as caught:
-        preprocess(*where, 0)
+        preprocess(where, 0)
     message = str(caught.value)
     assert "at kafka:clicks/0 offset 2" in message
     assert "made a sample of 200" in message
@@ -111,7 +110,7 @@ def test_a_sample_that_no_chunk_has_room_for_is_named_with_its_record(project):
     sized(project, [10, 65 << 20], memory="1GiB")
     where = planned(project)
     with pytest.raises(PreprocessError, match=r"a record takes 67108860 at most, at .* offset 1"):
-        preprocess(*where, 0)
+        preprocess(where, 0)
 
 
 @pytest.mark.parametrize("code", [CODE, BATCH_CODE])
@@ -121,7 +120,7 @@ def test_a_worker_keeps_to_its_memory_whatever_small_records_become(project, no_
     sized(project, [100_000] * 1500, memory=memory, code=code)
     if code is BATCH_CODE:
         project.edit("input: record", "input: batch")
-    assert preprocess(*planned(project), 0)["runs"] > 5
+    assert preprocess(planned(project), 0).runs > 5
 
 
 def test_processes_are_as_many_as_have_room_for_a_sample(project):
@@ -144,8 +143,9 @@ def test_what_runs_at_once_has_no_more_memory_than_the_setting(project, monkeypa
     seen = []
 
     def noted(run, units, num_tasks):
-        (spec,) = (arg for arg in run.args if isinstance(arg, DatasetSpec))
-        seen.append((len(units), num_tasks, num_tasks * spec.resources.memory_bytes))
+        (build,) = (arg for arg in run.args if isinstance(arg, Build))
+        memory_bytes = build.spec.resources.memory_bytes
+        seen.append((len(units), num_tasks, num_tasks * memory_bytes))
         return run_units(run, units, num_tasks)
 
     monkeypatch.setattr(local, "run_units", noted)
@@ -187,13 +187,13 @@ def test_processes_are_as_many_as_have_room_for_the_fields(project):
 
 def test_many_samples_of_one_record_are_sorted_in_runs(project):
     sized(project, [50_000], copies=100)
-    assert preprocess(*planned(project), 0)["runs"] > 20
+    assert preprocess(planned(project), 0).runs > 20
 
 
 def test_a_run_takes_a_sixth_of_the_memory(project):
     """Of 1 MiB that is three samples of 50,000 bytes, which come in blocks of two."""
     sized(project, [50_000], copies=100)
-    assert preprocess(*planned(project), 0)["runs"] == 50
+    assert preprocess(planned(project), 0).runs == 50
 
 
 HOLES = """
@@ -249,7 +249,7 @@ def test_a_limit_says_what_a_process_has():
 def spills(project, tmp_path):
     """Runs of random keys and sizes, with the batches that were read of them."""
     project.edit("{dtype: float32}", "{dtype: bytes}")
-    found = load_plan(project.folder, planned(project)[2])
+    found = load_plan(project.folder, planned(project).ref)
     numbers = itertools.count()
     rng = np.random.default_rng(5)
     runs = []
@@ -306,12 +306,12 @@ def test_convert_reads_every_batch_once_however_many_shards_there_are(project, m
     project.edit("samples_per_shard: 50", "samples_per_shard: 2")
     project.edit("seed: 7", "seed: 7\nresources: {memory_bytes: 1MiB, records_per_task: 20}")
     where = planned(project)
-    found = load_plan(project.folder, where[2])
+    found = load_plan(project.folder, where.ref)
     for unit in range(len(found.preprocess)):
-        preprocess(*where, unit)
+        preprocess(where, unit)
     read = counted(monkeypatch)
     for unit in range(len(found.convert)):
-        convert(*where, unit)
+        convert(where, unit)
     assert len(found.preprocess) > 5
     assert sum(found.shards.values()) > 60
     assert set(read.values()) == {1}
@@ -323,7 +323,7 @@ def test_large_records_of_one_size_are_counted_many_at_once(project, monkeypatch
     project.edit('"value": row["value"]', '"value": [row["value"]] * 25000', "preprocess.py")
     project.record({0: [batch([event(i, START_MS + i) for i in range(60)])]})
     where = planned(project)
-    preprocess(*where, 0)
+    preprocess(where, 0)
     lengths = []
     update = Statistics.update_columns
 
@@ -332,8 +332,8 @@ def test_large_records_of_one_size_are_counted_many_at_once(project, monkeypatch
         update(statistics, columns)
 
     monkeypatch.setattr(Statistics, "update_columns", counting)
-    for unit in range(len(load_plan(project.folder, where[2]).convert)):
-        convert(*where, unit)
+    for unit in range(len(load_plan(project.folder, where.ref).convert)):
+        convert(where, unit)
     assert sum(lengths) == 60
     assert max(lengths) == 10
 

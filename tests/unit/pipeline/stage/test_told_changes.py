@@ -6,7 +6,7 @@ import json
 import pytest
 
 from trainfeed.errors import CodeChangedError, ConflictError, QuotaExceededError
-from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline import Build
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preview import dry_run
 from trainfeed.pipeline.stage._run_stage import run_stage
@@ -83,25 +83,25 @@ def test_the_code_is_kept_for_the_account_that_builds(project):
 
 
 def planned(project):
-    return PlanRef.from_json(plan(project.spec, project.interval(), project.env))
+    return plan(project.spec, project.interval(), project.env).ref
 
 
 def test_a_code_change_in_the_middle_of_a_run_is_shown(project):
     ref = planned(project)
     project.edit('"no_value"', '"no_number"', "preprocess.py")
     with pytest.raises(CodeChangedError, match=r"\(the code\)(.|\n)*\n\+ +raise Reject\(\"no_nu"):
-        run_stage("convert", (project.spec, project.env, ref), dict)
+        run_stage("convert", Build(project.spec, project.env, ref), dict)
 
 
 def test_a_full_disk_says_what_was_kept_what_is_needed_and_what_is_free(project):
     project.build()
-    ref = PlanRef.from_json(plan(project.spec, project.interval("2024-03-02"), project.env))
+    ref = plan(project.spec, project.interval("2024-03-02"), project.env).ref
 
     def work(stage):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(QuotaExceededError) as refused:
-        run_stage("convert", (project.spec, project.env, ref), work)
+        run_stage("convert", Build(project.spec, project.env, ref), work)
     message = str(refused.value)
     assert "no space left on device" in message
     assert "kept: landing files of this run, the plan and every published version" in message

@@ -81,7 +81,7 @@ def test_folders_that_cannot_be_data_sets_are_not_looked_into(project):
     foreign = Path(project.env.root, "lost+found")
     project.folder.path.rename(foreign)
     grow_old(project)
-    places = {row["place"] for row in sweep(project.env)}
+    places = {each.place for each in sweep(project.env)}
     assert places
     assert not [place for place in places if "lost+found" in place]
     assert any((foreign / "_staging").iterdir())
@@ -92,7 +92,7 @@ def test_a_dry_run_names_the_same_and_removes_nothing(project):
     before = files(project)
     named = sweep(project.env, older_than=NOW, dry_run=True)
     assert files(project) == before
-    assert sum(row["bytes"] for row in named) > 0
+    assert sum(each.bytes for each in named) > 0
     assert sweep(project.env, older_than=NOW) == named
     assert sweep(project.env, older_than=NOW) == []
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from trainfeed.pipeline.version._gates import Counts, evaluate, failures
+from trainfeed.pipeline.version._gates import Counts, FieldFacts, evaluate, failures
 
 FIELDS = {
-    "x": {"count": 10, "nulls": 2, "min": -1.0, "max": 5.0, "not_finite": 0},
-    "bad": {"count": 10, "nulls": 0, "min": 0.0, "max": 1.0, "not_finite": 3},
-    "none": {"count": 0, "nulls": 0, "min": None, "max": None, "not_finite": 0},
+    "x": FieldFacts(count=10, nulls=2, min=-1.0, max=5.0),
+    "bad": FieldFacts(count=10, nulls=0, min=0.0, max=1.0, not_finite=3),
+    "none": FieldFacts(count=0, nulls=0),
 }
-COUNTS = Counts(read=100, quarantined=2, samples=90, late=1, statistics=FIELDS, filtered=8)
+COUNTS = Counts(read=100, quarantined=2, samples=90, late=1, fields=FIELDS, filtered=8)
 BROKEN = [
     (
         {"check": "quarantine_ratio", "max": 0.01},
@@ -63,7 +63,7 @@ def test_a_gate_at_its_limit_passes(gate):
 
 
 def test_an_interval_without_records_breaks_no_ratio():
-    nothing = Counts(read=0, quarantined=0, samples=0, late=0, statistics=FIELDS)
+    nothing = Counts(read=0, quarantined=0, samples=0, late=0, fields=FIELDS)
     gate = {"check": "quarantine_ratio", "max": 0, "severity": "block"}
     assert failures(evaluate([gate], nothing), "block", nothing) == []
 

@@ -1,17 +1,22 @@
-"""What preprocessing reads: the records of a planned range, and the proof that they are those."""
+"""What an interval reads, of any kind of source: who plans it, and the records with their proof."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Final
 
 import pyarrow as pa
 
 from trainfeed.dataset import Leaf
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import ChecksumError
-from trainfeed.pipeline.inputs._inputs import reader_of
+from trainfeed.pipeline.inputs._log_reader import LogReader
+from trainfeed.pipeline.inputs._source_reader import SourceReader
+from trainfeed.pipeline.inputs._topic_reader import TopicReader
 from trainfeed.pipeline.plans import (
     REMEDY,
+    Planned,
     PlannedRange,
     landing_file,
     leaf_of,
@@ -19,8 +24,40 @@ from trainfeed.pipeline.plans import (
     promised_leaf,
 )
 from trainfeed.pipeline.stage import Stage
+from trainfeed.specification import (
+    DatasetSpec,
+    KafkaTopics,
+    LogsSourceSpec,
+    RecordedSourceSpec,
+    SourceKind,
+)
 
-__all__ = ["PieceReader"]
+__all__ = ["READERS", "PieceReader", "late_policies", "late_skews", "reader_of"]
+
+# What a specification says of a source → what plans and reads it.
+READERS: Final[dict[type[SourceKind], SourceReader]] = {
+    KafkaTopics: TopicReader(),
+    RecordedSourceSpec: TopicReader(),
+    LogsSourceSpec: LogReader(),
+}
+
+
+def reader_of(spec: DatasetSpec) -> SourceReader:
+    """Return what plans and reads the source of a data set."""
+    return READERS[type(spec.source.kind)]
+
+
+def late_policies(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, str]:
+    """Return per source what becomes of late records: keep, separate or fail."""
+    kind = spec.source.kind
+    return {source: kind.late_rule(planned.label).policy for source, planned in inputs.items()}
+
+
+def late_skews(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, timedelta]:
+    """Return, for the sources whose policy is to fail, how far after the end stamps may lie."""
+    kind = spec.source.kind
+    rules = {source: kind.late_rule(planned.label) for source, planned in inputs.items()}
+    return {source: rule.skew for source, rule in rules.items() if rule.policy == "fail"}
 
 
 class PieceReader:

@@ -1,0 +1,150 @@
+"""What ``plan`` reports, and the JSON of it that the later tasks of a run are given.
+
+Light, because a scheduler's task imports it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Final, Literal, cast
+
+from trainfeed.errors import FormatError
+from trainfeed.pipeline._ref import JsonObject, PlanRef
+
+__all__ = ["MAPPED_STAGES", "PlanReport", "SkipReport", "plan_report_from_json"]
+
+# The stages that a plan cuts into tasks.
+MAPPED_STAGES: Final = ("ingest", "preprocess", "convert")
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """An interval has a plan, of this run or of the version that is published already.
+
+    Attributes:
+        ref: The plan.
+        generation: Name of the generation that the plan is of.
+        verdict: What is to be done about it.
+        tasks: How many tasks every mapped stage has, at least one each.
+        empty_because: Per source why nothing is read of it; empty while anything is read.
+        seconds: How long planning took.
+        note: What else is to be said: a rebuild that took place, a source that is away.
+    """
+
+    ref: PlanRef
+    generation: str
+    verdict: Literal["build", "identical"]
+    tasks: Mapping[str, int]
+    _: KW_ONLY
+    empty_because: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    note: str | None = None
+
+    def to_json(self) -> JsonObject:
+        """Return the report as the task ``plan`` leaves it: keys that do not apply are left out."""
+        return {
+            **self.ref.to_json(),
+            "generation": self.generation,
+            "verdict": self.verdict,
+            **_units(self.tasks),
+            **({"empty_because": dict(self.empty_because)} if self.empty_because else {}),
+            "seconds": self.seconds,
+            **({} if self.note is None else {"note": self.note}),
+        }
+
+
+@dataclass(frozen=True)
+class SkipReport:
+    """The specification leaves an interval out: there is no plan, no task and no generation.
+
+    Attributes:
+        dataset: Name of the data set.
+        interval: Name of the interval.
+        note: Why it is left out.
+        seconds: How long planning took.
+    """
+
+    dataset: str
+    interval: str
+    note: str
+    seconds: float = 0.0
+
+    def to_json(self) -> JsonObject:
+        """Return the report as the task ``plan`` leaves it."""
+        return {
+            "dataset": self.dataset,
+            "interval": self.interval,
+            "verdict": "skipped",
+            **_units(dict.fromkeys(MAPPED_STAGES, 0)),
+            "seconds": self.seconds,
+            "note": self.note,
+        }
+
+
+def plan_report_from_json(value: Mapping[str, object]) -> PlanReport | SkipReport:
+    """Read what the task ``plan`` left.
+
+    Raises:
+        FormatError: It is something else, such as what a dry run leaves.
+    """
+    try:
+        if value["verdict"] == "skipped":
+            return _skip_report(value)
+        return _plan_report(value)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(
+            f"expected what the task plan leaves for the later ones, got something else: {error!r};"
+            " nothing was read or written; clear the run from plan on"
+        ) from error
+
+
+def _skip_report(value: Mapping[str, object]) -> SkipReport:
+    return SkipReport(
+        dataset=_text(value["dataset"]),
+        interval=_text(value["interval"]),
+        note=_text(value["note"]),
+        seconds=_seconds(value["seconds"]),
+    )
+
+
+def _plan_report(value: Mapping[str, object]) -> PlanReport:
+    return PlanReport(
+        PlanRef(_text(value["dataset"]), _text(value["interval"]), _text(value["plan_id"])),
+        _text(value["generation"]),
+        _verdict(value["verdict"]),
+        {stage: _num_units(value[stage]) for stage in MAPPED_STAGES},
+        empty_because=dict(cast("Mapping[str, str]", value.get("empty_because", {}))),
+        seconds=_seconds(value["seconds"]),
+        note=None if value.get("note") is None else _text(value["note"]),
+    )
+
+
+def _units(tasks: Mapping[str, int]) -> JsonObject:
+    return {stage: [{"unit": unit} for unit in range(tasks[stage])] for stage in MAPPED_STAGES}
+
+
+def _verdict(value: object) -> Literal["build", "identical"]:
+    match value:
+        case "build" | "identical":
+            return value
+        case _:
+            raise ValueError(f"expected the verdict build, identical or skipped, got {value!r}")
+
+
+def _num_units(value: object) -> int:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list of units, got {value!r}")
+    return len(value)
+
+
+def _seconds(value: object) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"expected seconds, got {value!r}")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {value!r}")
+    return value

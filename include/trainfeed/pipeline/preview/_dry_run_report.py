@@ -1,0 +1,217 @@
+"""What a dry run found, its JSON, and the lines that tell a person of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import Literal, TypeAlias
+
+from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.stage import Space
+
+__all__ = ["DryRun", "DryRunReport", "DryRunSkip", "PlannedRead", "PlannedVersion", "describe"]
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@dataclass(frozen=True)
+class PlannedRead:
+    """What would be read of one source.
+
+    Attributes:
+        source: The source string.
+        start: First offset of a topic partition, or byte of a log file.
+        end: The offset or byte behind the last.
+        unit: What ``start`` and ``end`` count.
+        pieces: Ranges that it is read in.
+        landed_pieces: How many of them have landed already.
+        bytes: Size of the log file, or of the landing files when all are there; else None.
+    """
+
+    source: str
+    start: int
+    end: int
+    unit: Literal["bytes", "offsets"]
+    pieces: int
+    landed_pieces: int
+    bytes: int | None
+
+
+@dataclass(frozen=True)
+class PlannedVersion:
+    """The version that would be published.
+
+    Attributes:
+        version: Its name, with the data set's.
+        path: Where it would be.
+        supersedes: The generation that it would follow, and why; None of a first one.
+        bytes: About how many bytes it would have; None while nothing tells.
+        estimated_from: Name of the version that tells, or None.
+    """
+
+    version: str
+    path: str
+    supersedes: Mapping[str, object] | None
+    bytes: int | None
+    estimated_from: str | None
+
+
+@dataclass(frozen=True)
+class DryRunReport:
+    """What building an interval would read, make and publish.
+
+    Attributes:
+        dataset: Name of the data set.
+        interval: Name of the interval.
+        verdict: What a build would find to do.
+        generation: Name of the generation that would be built, or is published.
+        lands: Whether what is read lands first.
+        reads: Per source what would be read; of very many sources the first ones.
+        sources: How many sources there are.
+        offsets: How many offsets would be read in all.
+        read_bytes: About how many bytes would come from the sources; None where that is unknown.
+        tasks: Per mapped stage how many tasks.
+        shards: Per split how many shards.
+        publishes: The version.
+        gaps: Ranges that are known to be lost.
+        space: What the build takes of every place.
+        seconds: How long the dry run took.
+        note: That of the plan, if it has one.
+        empty_because: Per source why nothing would be read of it.
+    """
+
+    dataset: str
+    interval: str
+    verdict: Literal["build", "identical"]
+    generation: str
+    lands: bool
+    reads: list[PlannedRead]
+    sources: int
+    offsets: int
+    read_bytes: int | None
+    tasks: Mapping[str, int]
+    shards: Mapping[str, int]
+    publishes: PlannedVersion
+    gaps: list[JsonObject]
+    space: list[Space]
+    seconds: float
+    _: KW_ONLY
+    note: str | None = None
+    empty_because: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> JsonObject:
+        """Return small JSON; ``note`` and ``empty_because`` are left out where they say nothing."""
+        told: JsonObject = {each.name: getattr(self, each.name) for each in fields(self)}
+        told |= {
+            "reads": [vars(each) for each in self.reads],
+            "publishes": vars(self.publishes),
+            "space": [vars(each) for each in self.space],
+        }
+        for name in ("note", "empty_because"):
+            if not told[name]:
+                del told[name]
+        return {"dry_run": True, **told}
+
+
+@dataclass(frozen=True)
+class DryRunSkip:
+    """A build would leave the interval out; ``note`` says why."""
+
+    dataset: str
+    interval: str
+    seconds: float
+    note: str
+
+    def to_json(self) -> JsonObject:
+        """Return small JSON."""
+        return {
+            "dry_run": True,
+            "dataset": self.dataset,
+            "interval": self.interval,
+            "verdict": "skipped",
+            "seconds": self.seconds,
+            "note": self.note,
+        }
+
+
+DryRun: TypeAlias = DryRunReport | DryRunSkip
+
+
+def describe(report: DryRun) -> list[str]:
+    """Return the lines that tell a person what ``dry_run`` found."""
+    name = f"{report.dataset}/{report.interval}"
+    if isinstance(report, DryRunSkip):
+        return [f"dry run of {name}: {report.note}; a build would publish nothing"]
+    if report.verdict == "identical":
+        found = f"{report.generation} is published from the same inputs"
+        verdict = "a build would find it identical, read nothing and publish nothing"
+        notes = [] if report.note is None else [report.note]
+        return ["; ".join([f"dry run of {name}: {found}", verdict, *notes])]
+    lines = [f"dry run of {name}: nothing was written"]
+    lines += [_read_line(part, lands=report.lands) for part in report.reads]
+    if (more := report.sources - len(report.reads)) > 0:
+        lines.append(f"would read     {more} more, and so on")
+    lines.append(_total_line(report))
+    for source, reason in report.empty_because.items():
+        lines.append(f"nothing there  {source}: {reason}")
+    tasks = ", ".join(f"{count} {stage}" for stage, count in report.tasks.items())
+    shards = ", ".join(f"{split} {count}" for split, count in report.shards.items())
+    lines.append(f"would build    tasks: {tasks}; shards: {shards}")
+    lines.append(_publish_line(report.publishes))
+    lines += [_space_line(place) for place in report.space]
+    return lines
+
+
+def _read_line(part: PlannedRead, *, lands: bool) -> str:
+    count = part.end - part.start
+    line = f"would read     {part.source}"
+    if part.unit == "bytes":
+        line = f"{line}: {_size(count)} in {_counted(part.pieces, 'piece')}"
+    else:
+        line = f"{line} [{part.start}, {part.end}): {_counted(count, 'offset')}"
+    if not lands or not count:
+        return line
+    if part.landed_pieces == part.pieces:
+        return f"{line}, landed already ({_size(part.bytes)})"
+    return f"{line}, {part.landed_pieces} of {part.pieces} landing files there already"
+
+
+def _total_line(report: DryRunReport) -> str:
+    line = f"would read     {_counted(report.sources, 'source')} in all"
+    if report.offsets:
+        line += f", {_counted(report.offsets, 'offset')}"
+    if report.read_bytes is None:
+        return line
+    return f"{line}, about {_size(report.read_bytes)} of it from the source"
+
+
+def _publish_line(publishes: PlannedVersion) -> str:
+    size = "size unknown, no version of about this size is there to estimate it from"
+    if publishes.estimated_from is not None:
+        size = f"about {_size(publishes.bytes)}, estimated from {publishes.estimated_from}"
+    line = f"would publish  {publishes.version}: {size}"
+    if publishes.supersedes is not None:
+        line += f"; supersedes generation {publishes.supersedes['generation']}"
+    return line
+
+
+def _space_line(place: Space) -> str:
+    needed, free = place.needed_bytes, place.free_bytes
+    wanted = "unknown" if needed is None else f"about {_size(needed)}"
+    is_short = needed is not None and free is not None and needed > free
+    verdict = ": too little" if is_short else ""
+    return f"space          {place.place} {place.uri}: needs {wanted}, {_size(free)} free{verdict}"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _size(num_bytes: float | None) -> str:
+    if num_bytes is None:
+        return "unknown"
+    for unit in _UNITS:
+        if num_bytes < 1024 or unit == _UNITS[-1]:
+            return f"{num_bytes:.0f} B" if unit == "B" else f"{num_bytes:.1f} {unit}"
+        num_bytes /= 1024
+    raise AssertionError

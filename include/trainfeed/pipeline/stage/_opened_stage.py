@@ -1,0 +1,128 @@
+"""One stage at work on one plan: its files and version, changes of its code, what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Manifest, Version, require_root
+from trainfeed.errors import CodeChangedError, ConflictError
+from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan, told_changes
+from trainfeed.specification import DatasetSpec, fingerprint_fields
+from trainfeed.storage import Location
+from trainfeed.usercode import code_digest, running_libraries
+
+__all__ = [
+    "Stage",
+    "kept",
+]
+
+_SPILL: Final = "spill"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage at work on one plan.
+
+    Attributes:
+        spec: The data set.
+        env: Where things are.
+        plan: The plan.
+    """
+
+    spec: DatasetSpec
+    env: Environment
+    plan: Plan
+
+    @classmethod
+    def open(cls, build: Build) -> Stage:
+        """Load the plan of a build."""
+        folder = DatasetFolder(Path(build.env.root), build.ref.dataset)
+        require_root(folder.root, build.env.root_setting)
+        return cls(build.spec, build.env, load_plan(folder, build.ref))
+
+    @property
+    def folder(self) -> DatasetFolder:
+        """The data set below the publication root."""
+        return DatasetFolder(Path(self.env.root), self.plan.dataset)
+
+    @property
+    def version_path(self) -> Path:
+        """Where the version will be."""
+        return self.folder.version(self.plan.interval["name"], self.plan.generation)
+
+    @property
+    def landing(self) -> Location:
+        """The landing area, shared by all data sets."""
+        return Location.parse(self.env.landing)
+
+    @property
+    def spill(self) -> Location:
+        """The folder of spill files of this plan."""
+        return Location.parse(self.env.work) / _SPILL / self.plan.plan_id
+
+    def spill_file(self, group: int) -> Location:
+        """The sorted samples of one split group."""
+        return self.spill / f"{group:05d}.arrow"
+
+    def quarantine_file(self, group: int) -> Location:
+        """The rejected records of one split group."""
+        return self.spill / f"{group:05d}.quarantine.arrow"
+
+    def part_file(self, shard: PlannedShard) -> Location:
+        """What is known of a written shard: digests, chunks, positions, statistics."""
+        return self.spill / f"{self.plan.shard_name(shard)}.part.arrow"
+
+    @property
+    def verdict_file(self) -> Location:
+        """What ``check`` found."""
+        return self.spill / "check.json"
+
+    def published(self) -> Version | None:
+        """Return the version of this plan, or None while it is not published.
+
+        Raises:
+            ConflictError: The generation exists, made from another fingerprint, or is removed.
+        """
+        if self.folder.is_removed(self.plan.interval["name"], self.plan.generation):
+            raise ConflictError(
+                f"{self.version_path} was published by this plan and has been removed; its number"
+                " is never used again; run the build again"
+            )
+        if not (self.version_path / "MANIFEST.json").is_file():
+            return None
+        manifest, digest = Manifest.read(self.version_path)
+        if manifest.fingerprint != self.plan.fingerprint:
+            raise ConflictError(
+                f"{self.version_path} was published by plan {manifest.plan} while plan"
+                f" {self.plan.plan_id} was at work; the published version stays, nothing of this"
+                " run is visible; run the build again"
+            )
+        return Version(self.version_path, manifest, digest)
+
+    def check_code(self) -> None:
+        """Compare code, spec and libraries with those of the plan.
+
+        Raises:
+            CodeChangedError: They differ; publishing would put new code under an old name.
+        """
+        digest, _ = code_digest(self.spec)
+        running = {"code": digest, "spec": fingerprint_fields(self.spec), **running_libraries()}
+        spec = self.plan.fingerprint_of["spec"]
+        planned = {"code": self.plan.code["digest"], "spec": spec, **self.plan.libraries}
+        changes, code = told_changes(self.folder, self.spec, planned, running)
+        if changes:
+            raise CodeChangedError(
+                f"code changed since plan {self.plan.plan_id} was made ({changes});"
+                f" {kept(self.spec)}; build the interval again (in Airflow: trigger a new run)"
+                f"{code}"
+            )
+
+
+def kept(spec: DatasetSpec) -> str:
+    """Return the part of a message: landing files are named only where there are any."""
+    nothing = "nothing was published"
+    return f"landing files are kept, {nothing}" if spec.source.kind.lands else nothing

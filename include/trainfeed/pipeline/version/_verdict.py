@@ -1,0 +1,166 @@
+"""What ``check`` found of a plan: the work file that ``publish`` makes the manifest from.
+
+A verdict counts for the very plan that it was reached on: gates may change under one plan id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from trainfeed.dataset import Ledger, canonical
+from trainfeed.dataset.manifest import ShardEntry
+from trainfeed.errors import FormatError
+from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.version._gates import GateResult
+from trainfeed.pipeline.version._shard_writer import shard_entry
+
+__all__ = ["CheckedShard", "LateCounts", "QuarantineCounts", "Verdict"]
+
+
+@dataclass(frozen=True)
+class QuarantineCounts:
+    """How many records are in quarantine, and for which reasons."""
+
+    reasons: Mapping[str, int]
+
+    @property
+    def records(self) -> int:
+        """Records of all reasons."""
+        return sum(self.reasons.values())
+
+    def to_json(self) -> JsonObject:
+        """Return the counts as the manifest has them."""
+        return {"records": self.records, "reasons": dict(self.reasons)}
+
+
+@dataclass(frozen=True)
+class LateCounts:
+    """Records that are stamped outside of the window, over all sources.
+
+    Attributes:
+        policy: What becomes of late records, by topic.
+        late: Stamped before the window.
+        future: Stamped at its end or later.
+        max_lateness_ms: How long before the window, at most.
+        refused: Those that no policy lets pass.
+        unstamped: Without a stamp.
+        ahead: Stamped so long after the window that they are refused.
+    """
+
+    policy: Mapping[str, str]
+    late: int
+    future: int
+    max_lateness_ms: int
+    refused: int
+    unstamped: int = 0
+    ahead: int = 0
+
+    def to_json(self) -> JsonObject:
+        """Return the counts as the manifest has them."""
+        # Where they are not 0 only: they are younger than the format.
+        optional = {"unstamped": self.unstamped, "ahead": self.ahead}
+        return {
+            "policy": dict(self.policy),
+            "late": self.late,
+            "future": self.future,
+            "max_lateness_ms": self.max_lateness_ms,
+            "refused": self.refused,
+            **{name: count for name, count in optional.items() if count},
+        }
+
+
+@dataclass(frozen=True)
+class CheckedShard:
+    """A shard of a split, as the manifest will name it."""
+
+    split: str
+    entry: ShardEntry
+
+    def to_json(self) -> JsonObject:
+        """Return the shard as the work file has it."""
+        return {"split": self.split, **self.entry.model_dump()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> CheckedShard:
+        """Read what ``to_json`` gives."""
+        entry = {name: each for name, each in value.items() if name != "split"}
+        return cls(str(value["split"]), shard_entry(entry))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What ``check`` found.
+
+    Attributes:
+        plan_sha256: Digest of the plan that it was found of.
+        ledger: The account of all records.
+        quarantine: The records in quarantine.
+        filtered: How many records were not wanted, by reason.
+        late: Records that are stamped outside of the window.
+        shards: All shards, in split and shard order.
+        statistics: Statistics of the samples as JSON, by split.
+        gates: Every gate with what it measured.
+    """
+
+    plan_sha256: str
+    ledger: Ledger
+    quarantine: QuarantineCounts
+    filtered: Mapping[str, int]
+    late: LateCounts
+    shards: Sequence[CheckedShard]
+    statistics: Mapping[str, Mapping[str, object]]
+    gates: Sequence[GateResult]
+
+    def to_bytes(self) -> bytes:
+        """Return the work file: canonical JSON."""
+        return canonical.dumps(
+            {
+                "plan_sha256": self.plan_sha256,
+                "ledger": self.ledger.to_json(),
+                "quarantine": self.quarantine.to_json(),
+                "filtered": dict(self.filtered),
+                "late": self.late.to_json(),
+                "shards": [shard.to_json() for shard in self.shards],
+                "statistics": dict(self.statistics),
+                "gates": [gate.to_json() for gate in self.gates],
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, path: str) -> Verdict:
+        """Read the work file.
+
+        Args:
+            data: Its content.
+            path: Where it is, for messages.
+
+        Raises:
+            FormatError: It is something else.
+        """
+        value = canonical.loads(data, path=path)
+        try:
+            return cls(
+                plan_sha256=value["plan_sha256"],
+                ledger=Ledger.from_json(value["ledger"]),
+                quarantine=QuarantineCounts(_counts(value["quarantine"]["reasons"])),
+                filtered=_counts(value["filtered"]),
+                late=LateCounts(**value["late"]),
+                shards=[CheckedShard.from_json(shard) for shard in value["shards"]],
+                statistics=dict(value["statistics"]),
+                gates=[GateResult.from_json(gate) for gate in value["gates"]],
+            )
+        except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
+            raise FormatError(
+                f"expected what check found, got something else: {error!r}; nothing was published;"
+                " build the interval again (in Airflow: clear the task check)",
+                path=path,
+            ) from error
+
+
+def _counts(value: object) -> dict[str, int]:
+    counts = dict(cast("Mapping[str, int]", value))
+    if not all(type(count) is int for count in counts.values()):
+        raise TypeError(f"expected counts, got {counts!r}")
+    return counts

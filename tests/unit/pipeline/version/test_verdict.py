@@ -1,0 +1,93 @@
+"""Work files between two stages are read as what they were written as, or refused."""
+
+import pytest
+
+from tests.unit.pipeline.test_concurrent import run_until
+from trainfeed.dataset import Ledger, canonical
+from trainfeed.dataset.manifest import ShardEntry
+from trainfeed.errors import FormatError
+from trainfeed.pipeline import Build
+from trainfeed.pipeline.check import check
+from trainfeed.pipeline.functions import RecordAccount
+from trainfeed.pipeline.functions._prepared_part import Lateness
+from trainfeed.pipeline.publish import publish
+from trainfeed.pipeline.stage import Stage
+from trainfeed.pipeline.version import ShardPart, Verdict
+
+ENTRY = ShardEntry(
+    name="clicks-train-00000-of-00000",
+    bytes=5,
+    samples=1,
+    sha256="a" * 64,
+    records_sha256="b" * 64,
+)
+PART = ShardPart(ENTRY, [{"offset_bytes": 0, "num_records": 1}], {"value": {"count": 1}})
+ACCOUNT = RecordAccount(Ledger(), {"kafka:clicks/0": Lateness(late=2, ahead=1)}, [0, 1])
+
+
+@pytest.fixture
+def checked(project):
+    """A build whose verdict is written."""
+    return Build(project.spec, project.env, run_until(project, check))
+
+
+def test_a_verdict_is_read_as_it_was_written(checked):
+    file = Stage.open(checked).verdict_file
+    data = file.read_bytes()
+    verdict = Verdict.from_bytes(data, path=file.uri)
+    assert verdict.quarantine.reasons == {"not_json": 18}
+    assert verdict.to_bytes() == data
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gates", [{"check": "count"}]),
+        ("shards", [{"split": "train", "name": "a"}]),
+        ("late", {"policy": {}, "later": 1}),
+        ("quarantine", {"records": 1}),
+        ("filtered", {"empty": "6"}),
+        ("ledger", {"kafka:clicks/0": {}}),
+        ("statistics", 7),
+    ],
+)
+def test_a_verdict_that_is_something_else_is_refused(checked, name, value):
+    file = Stage.open(checked).verdict_file
+    changed = canonical.dumps({**canonical.loads(file.read_bytes()), name: value})
+    file.write_atomic(lambda target: target.write(changed))
+    with pytest.raises(FormatError, match=r"expected what check found.*clear the task check"):
+        publish(checked)
+
+
+def test_what_is_known_of_a_shard_is_read_from_a_trailer_with_further_keys():
+    assert ShardPart.from_json({**PART.to_json(), "starts": [0]}) == PART
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("shard", {"name": "a"}), ("chunks", 7), ("statistics", None)]
+)
+def test_a_trailer_that_knows_no_shard_is_refused(name, value):
+    changed = {**PART.to_json(), name: value}
+    if value is None:
+        del changed[name]
+    with pytest.raises(FormatError, match=r"expected what is known of a shard.*convert on"):
+        ShardPart.from_json(changed)
+
+
+def test_an_account_is_read_from_a_trailer_with_further_keys():
+    assert RecordAccount.from_json({**ACCOUNT.to_json(), "rows": {}}) == ACCOUNT
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ledger", 7), ("late", {"a": {"late": "2"}}), ("late", {"a": {"x": 1}}), ("ranges", [-1])],
+)
+def test_a_trailer_without_an_account_is_refused(name, value):
+    with pytest.raises(FormatError, match="expected"):
+        RecordAccount.from_json({**ACCOUNT.to_json(), name: value})
+
+
+def test_accounts_of_parts_are_added_up_in_their_order():
+    total = RecordAccount.total([ACCOUNT, RecordAccount(Ledger(), ACCOUNT.late, [5])])
+    assert total.late == {"kafka:clicks/0": Lateness(late=4, ahead=2)}
+    assert total.ranges == [0, 1, 5]
