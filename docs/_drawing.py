@@ -25,6 +25,9 @@ _STYLE: Final = """\
 .d-head { fill: var(--ink, #222); }
 </style>"""
 _LINE_PX: Final = 17
+# What a character takes on average, for texts that must fit.
+_CHARACTER_PX: Final = 6.9
+_SMALL_PX: Final = 6.0
 
 
 class Drawing:
@@ -55,7 +58,15 @@ class Drawing:
     def text(
         self, x: int, y: int, text: str, *, style: str = "d-text", anchor: str = "start"
     ) -> None:
-        """Add a line of text; ``anchor`` is what of it stands at x: start, middle, end."""
+        """Add a line of text; ``anchor`` is what of it stands at x: start, middle, end.
+
+        Raises:
+            ValueError: The text would not fit into the drawing.
+        """
+        width = len(text) * (_SMALL_PX if style == "d-small" else _CHARACTER_PX)
+        left = x - {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor] * width
+        if left < 0 or left + width > self._size[0]:
+            raise ValueError(f"expected a text within {self._size[0]} px, got {text!r} at {x}")
         place = f'x="{x}" y="{y}" text-anchor="{anchor}"'
         self._parts.append(f'<text class="{style}" {place}>{html.escape(text)}</text>')
 

@@ -165,9 +165,7 @@ def order() -> Drawing:
     drawing.text(10, 30, "chunks, permuted")
     drawing.cells(150, 12, 74, ["c7", "c2", "c5", "c0", "c3", "c6", "c1", "c4"])
     drawing.arrow((446, 44), (446, 70))
-    drawing.text(
-        460, 62, "cut into lanes of equal size; windows of chunks are shuffled", style="d-small"
-    )
+    drawing.text(460, 62, "cut into lanes of equal size, shuffled in windows", style="d-small")
     for lane in range(4):
         top = 78 + lane * 36
         drawing.text(10, top + 19, f"lane {lane}")

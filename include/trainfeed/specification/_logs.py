@@ -88,7 +88,8 @@ class LogsSourceSpec(Part):
 
     Attributes:
         connection: Name of the connection that has the file system.
-        path: Folder of an interval, with fields like ``{start:%Y-%m-%d}`` and ``{end:%H}``.
+        path: Folder of an interval. ``{start:%Y-%m-%d}`` and ``{end:…}`` are its ends, UTC, in the
+            letters ``%Y %m %d %H %M %S %j``; the path begins at the root of the connection.
         done: The folder is complete when it has a file of this name, by default ``_SUCCESS`` unless
             ``stable`` is given.
         stable: The folder is complete when nothing in it has changed for this long.

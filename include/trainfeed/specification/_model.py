@@ -34,14 +34,14 @@ class DatasetSpec(Part):
         name: Name of the data set's folder; the DAGs are ``build.<name>`` and ``train.<name>``.
         description: Text about the data set that Airflow shows.
         schedule: Cron expression or preset, read in UTC.
-        start: First tick, aware UTC.
-        end: Last tick, inclusive, aware UTC; without it the data set goes on.
+        start: First tick, UTC.
+        end: Last tick, inclusive, UTC; without it the data set goes on.
         catchup: Whether Airflow builds all past intervals when the DAG is switched on.
         seed: Seed of the order of samples; 64 bits.
         source: Origin of the records.
         preprocess: The function that makes samples from records.
-        lookups: Name → path of a file, relative to ``folder``.
-        fields: The schema in its order (``schema`` in the file).
+        lookups: Name → path of a file in the data set's folder; the function gets it as a table.
+        fields: Every field of a sample by its name, in their order (``schema`` in the file).
         split: Share of every split by its name; without it all samples are in ``train``.
         output: The files of a version.
         quality: Gates that an interval has to pass before it is published.

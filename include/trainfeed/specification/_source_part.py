@@ -112,8 +112,8 @@ class FieldSpec(Part):
 
     Attributes:
         dtype: Type of the values.
-        shape: Length of every dimension, [] for a single value. A varying first dimension is None
-            (null in the file).
+        shape: Length of every dimension, [] for a single value. The first one may be ``null``:
+            then its length differs from sample to sample.
         optional: Whether a sample may lack the field.
     """
 
@@ -158,8 +158,8 @@ class SplitSpec(Part):
     """Shares of the splits by name, and what keeps records together.
 
     Attributes:
-        by: None for single records (``record`` in the file), or the fields whose equal values
-            stay in one split.
+        by: ``record``, or fields: samples with equal values of them stay in one split. Without it
+            every record goes by itself; in Python that is None.
     """
 
     model_config = ConfigDict(extra="allow")

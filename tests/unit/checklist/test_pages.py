@@ -1,10 +1,12 @@
 """Pages that files name are there: paths of docs/ in any file, relative links of every page."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[3]
 FENCES = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -54,3 +56,26 @@ def test_every_relative_link_of_a_page_leads_to_a_file_and_to_a_heading(page):
         assert place.exists(), target
         if anchor and place.suffix == ".md":
             assert anchor in anchors(place.read_text()), f"{target}#{anchor}"
+
+
+def snippets():
+    for page in MARKDOWN:
+        for block in re.finditer(
+            r"^```(\w+)[^\n]*\n(.*?)^```", TEXTS[page], re.DOTALL | re.MULTILINE
+        ):
+            if block[1] in READS:
+                line = TEXTS[page].count("\n", 0, block.start()) + 1
+                yield pytest.param(block[1], block[2], id=f"{page}:{line}")
+
+
+READS = {
+    "python": lambda text: compile(text, "snippet", "exec"),
+    "py": lambda text: compile(text, "snippet", "exec"),
+    "yaml": YAML(typ="safe", pure=True).load,
+    "json": json.loads,
+}
+
+
+@pytest.mark.parametrize(("language", "text"), list(snippets()))
+def test_every_snippet_of_a_page_can_be_read(language, text):
+    assert READS[language](text) is not None
