@@ -14,7 +14,7 @@ from airflow.sdk import BaseOperator, XComArg
 
 from operators._connections import conversion_roots
 from operators._outcome import airflow_outcome
-from operators._parameters import require_known
+from operators._run_request import require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
-from operators._parameters import require_known
+from operators._run_request import require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -14,17 +14,17 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from operators._outcome import airflow_outcome, call_again
+from operators._run_request import run_interval, window_request
 from operators._stage import open_dataset
-from operators._window import run_interval, window_request
 from trainfeed.errors import Outcome, StorageError, TrainFeedError, WindowOpenError
-from trainfeed.window import WindowRequest, format_time
+from trainfeed.intervals import WindowRequest, format_time
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from trainfeed.config import Environment
+    from trainfeed.intervals import Interval
     from trainfeed.specification import DatasetSpec
-    from trainfeed.window import Interval
 
 __all__ = ["LogsCompleteSensor", "LogsCompleteTrigger"]
 

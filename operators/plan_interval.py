@@ -11,17 +11,16 @@ from airflow.sdk import BaseOperator, XComArg
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from operators._outcome import airflow_outcome, call_again
-from operators._parameters import require_known
+from operators._run_request import require_known, run_interval, window_request
 from operators._stage import open_dataset
-from operators._window import run_interval, window_request
 from trainfeed.errors import TransactionOpenError, WindowOpenError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from trainfeed.intervals import WindowRequest
     from trainfeed.pipeline import JsonObject, PlanReport, SkipReport
     from trainfeed.pipeline.preview import DryRun
-    from trainfeed.window import WindowRequest
 
 __all__ = ["PlanIntervalOperator"]
 

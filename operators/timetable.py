@@ -19,10 +19,10 @@ from airflow.utils.types import DagRunType
 from pendulum import DateTime, instance
 
 from trainfeed.errors import WindowError
-from trainfeed.window import Schedule, format_time, parse_time
+from trainfeed.intervals import Schedule, format_time, parse_time
 
 if TYPE_CHECKING:
-    from trainfeed.window import Interval
+    from trainfeed.intervals import Interval
 
 __all__ = ["BEFORE_ALL", "TIMETABLES", "IntervalTimetable"]
 

@@ -11,9 +11,8 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from operators._outcome import airflow_outcome, call_again
-from operators._parameters import require_known
+from operators._run_request import require_known, run_interval, window_request
 from operators._stage import open_dataset
-from operators._window import run_interval, window_request
 from operators.links import TrainingJobLink
 from trainfeed.errors import WindowIncompleteError
 

@@ -12,7 +12,7 @@ from airflow.listeners import hookimpl
 
 from operators.timetable import IntervalTimetable
 from trainfeed.errors import WindowError
-from trainfeed.window import WindowRequest, resolve_interval
+from trainfeed.intervals import WindowRequest, resolve_interval
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

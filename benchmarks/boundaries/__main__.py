@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import DatasetFolder, init_root
+from trainfeed.intervals import Interval
 from trainfeed.pipeline.boundaries._topic_boundaries import resolve_boundary
 from trainfeed.pipeline.plan import plan
 from trainfeed.sources import (
@@ -41,7 +42,6 @@ from trainfeed.sources import (
     find_boundaries,
 )
 from trainfeed.specification import load_spec
-from trainfeed.window import Interval
 
 _START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _START_MS: Final = int(_START.timestamp() * 1000)

@@ -22,10 +22,10 @@ from tests.model.simulated_topic import SimulatedTopic
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import SourceReplacedError, TrainFeedError, WindowOpenError
+from trainfeed.intervals import Interval
 from trainfeed.pipeline.functions._prepared_part import Lateness
 from trainfeed.pipeline.inputs import _topic_inputs
 from trainfeed.specification import load_spec
-from trainfeed.window import Interval
 
 __all__ = ["Built", "Outcome", "Project", "Simulation", "Stop", "build_history"]
 

@@ -9,9 +9,9 @@ import typer
 
 from trainfeed.cli._look_target import readable_environment
 from trainfeed.cli._printing import print_json, print_message, print_rows, printable_lines
+from trainfeed.intervals import format_time
 from trainfeed.pipeline.inputs import CheckedFile, Repair, check_boundaries, repairs
 from trainfeed.specification import check_name, load_spec
-from trainfeed.window import format_time
 
 __all__ = ["app"]
 

@@ -23,6 +23,7 @@ from trainfeed.cli._range_build import IntervalBuild, build_each
 from trainfeed.cli.file import progress
 from trainfeed.config import Environment, environment_from_environ
 from trainfeed.errors import ConfigError, TrainFeedError, WindowIncompleteError
+from trainfeed.intervals import Interval, intervals_in, parse_range
 from trainfeed.pipeline import JsonObject
 from trainfeed.pipeline.local import BuildRequest
 from trainfeed.pipeline.local import build as run_build
@@ -31,7 +32,6 @@ from trainfeed.pipeline.preview import dry_run as run_dry
 from trainfeed.specification import DatasetSpec, check_name, load_spec
 from trainfeed.training.catch_up import train_missed
 from trainfeed.training.launch import train as run_train
-from trainfeed.window import Interval, intervals_in, parse_range
 
 __all__ = ["build", "train"]
 

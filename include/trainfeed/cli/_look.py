@@ -31,7 +31,7 @@ from trainfeed.dataset import Coverage, DatasetFolder, Version, published_in
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import AccessDeniedError, FormatError, NotFoundError, StorageError
-from trainfeed.window import parse_range
+from trainfeed.intervals import parse_range
 
 __all__ = ["ls", "show", "verify"]
 

@@ -1,6 +1,6 @@
 """What commands are told to look at: ``NAME``, ``NAME/RANGE`` or ``NAME/INTERVAL/gNNNN``.
 
-RANGE is what ``trainfeed.window.parse_range`` reads, so ``NAME/FIRST/LAST`` is one, too.
+RANGE is what ``trainfeed.intervals.parse_range`` reads, so ``NAME/FIRST/LAST`` is one, too.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from trainfeed.dataset import Coverage, DatasetFolder, Version, cover, require_r
 from trainfeed.dataset.layout import is_generation, is_name, parse_generation
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
+from trainfeed.intervals import parse_range
 from trainfeed.specification import SPEC_FILE, did_you_mean
 from trainfeed.storage.posix import map_errors
-from trainfeed.window import parse_range
 
 __all__ = [
     "LookTarget",

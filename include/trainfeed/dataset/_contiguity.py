@@ -14,7 +14,7 @@ from typing import Final
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.version import Version
 from trainfeed.errors import ConfigError
-from trainfeed.window import TimeRange, parse_range, parse_time
+from trainfeed.intervals import TimeRange, parse_range, parse_time
 
 __all__ = ["end_of", "holes", "require_disjoint", "runs", "start_of"]
 

@@ -18,7 +18,7 @@ from trainfeed.dataset.schedules import read_schedule
 from trainfeed.dataset.skips import Skip, read_skip
 from trainfeed.dataset.version import Version
 from trainfeed.errors import ConfigError, NotFoundError, WindowError, WindowIncompleteError
-from trainfeed.window import (
+from trainfeed.intervals import (
     Interval,
     Schedule,
     TimeRange,
@@ -159,7 +159,7 @@ def cover(folder: DatasetFolder, asked: str) -> Coverage:
 
     Args:
         folder: The data set.
-        asked: A range as ``trainfeed.window.parse_range`` reads it.
+        asked: A range as ``trainfeed.intervals.parse_range`` reads it.
 
     Raises:
         WindowError: ``asked`` is no range, or the schedule has no interval there.

@@ -13,9 +13,9 @@ from typing import Any, Final
 from trainfeed.dataset import canonical
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.intervals import Schedule, format_time, parse_time
 from trainfeed.paths import open_plain
 from trainfeed.storage import posix
-from trainfeed.window import Schedule, format_time, parse_time
 
 __all__ = ["read_schedule", "record_schedule"]
 

@@ -16,9 +16,9 @@ from typing import Any, Final
 from trainfeed.dataset import canonical
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import FormatError, NotFoundError, WindowError
+from trainfeed.intervals import parse_time
 from trainfeed.paths import open_plain
 from trainfeed.storage import posix
-from trainfeed.window import parse_time
 
 __all__ = ["Skip", "lift_skip", "read_skip", "write_skip"]
 

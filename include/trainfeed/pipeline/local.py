@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from trainfeed.config import Environment
+from trainfeed.intervals import Interval
 from trainfeed.pipeline._parallel import at_once, in_worker, run_units, share_of
 from trainfeed.pipeline._plan_report import MAPPED_STAGES, PlanReport, SkipReport
 from trainfeed.pipeline._ref import Build, JsonObject
@@ -22,7 +23,6 @@ from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
 from trainfeed.pipeline.workers import start_workers
 from trainfeed.specification import DatasetSpec
-from trainfeed.window import Interval
 
 __all__ = ["BuildReport", "BuildRequest", "SkippedBuild", "build"]
 

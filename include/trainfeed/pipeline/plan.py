@@ -18,6 +18,7 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Skip, record_schedule, require_root, write_skip
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import ConfigError, TrainFeedError
+from trainfeed.intervals import Interval
 from trainfeed.paths import make_folders
 from trainfeed.pipeline._plan_report import PlanReport, SkipReport
 from trainfeed.pipeline.functions import require_room_for_fields
@@ -28,7 +29,6 @@ from trainfeed.pipeline.stage import Stage, require_space
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
 from trainfeed.usercode import require_function
-from trainfeed.window import Interval
 
 __all__ = ["plan"]
 

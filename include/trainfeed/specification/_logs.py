@@ -20,10 +20,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from trainfeed.intervals import Interval
 from trainfeed.specification._problems import Place
 from trainfeed.specification._source_kind import LateRule, Measure, TopicPart
 from trainfeed.specification._spec_values import Connection, Duration, Part, Size, WrongValueError
-from trainfeed.window import Interval
 
 __all__ = ["LogsSourceSpec", "expand_path", "logs_root"]
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, PrivateAttr
 
+from trainfeed.intervals import Schedule
 from trainfeed.specification._dataset_part import (
     OutputSpec,
     QualityCheck,
@@ -18,7 +19,6 @@ from trainfeed.specification._dataset_part import (
 )
 from trainfeed.specification._source_part import FieldSpec, PreprocessSpec, SourceSpec, SplitSpec
 from trainfeed.specification._spec_values import FieldName, Name, Part, RelativeFile, UtcTime
-from trainfeed.window import Schedule
 
 __all__ = ["DatasetSpec", "fingerprint_fields"]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from trainfeed.intervals import Interval
 from trainfeed.specification._problems import Place
-from trainfeed.window import Interval
 
 __all__ = ["Late", "LateRule", "Measure", "SourceKind", "TopicPart"]
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from trainfeed.errors import SpecError, WindowError
-from trainfeed.window import parse_time
+from trainfeed.intervals import parse_time
 
 __all__ = [
     "MILLIONTHS",

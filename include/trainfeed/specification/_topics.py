@@ -10,10 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from trainfeed.intervals import Interval
 from trainfeed.specification._problems import Place
 from trainfeed.specification._source_kind import Late, LateRule, Measure
 from trainfeed.specification._spec_values import Connection, Duration, Part, Text, Topic
-from trainfeed.window import Interval
 
 __all__ = ["RECORDED", "KafkaSourceSpec", "KafkaTopics", "RecordedSourceSpec"]
 

@@ -24,13 +24,13 @@ from trainfeed.dataset import (
     require_root,
 )
 from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
+from trainfeed.intervals import Interval
 from trainfeed.paths import make_folders
 from trainfeed.specification import DatasetSpec, TrainSpec, nearest
 from trainfeed.storage import posix
 from trainfeed.training._job import JOB_FILE, JobSpec, JobVersion, describe
 from trainfeed.training._local_job import read_metrics, run_local
 from trainfeed.usercode import require_current_names, training_digest
-from trainfeed.window import Interval
 
 __all__ = ["train"]
 

@@ -32,6 +32,7 @@ _MOVED: Final = {
     "trainfeed.loader.GeneratorLoader": f"{_PADDLE}.GeneratorLoader",
     "trainfeed.loader.IndexBatch": f"{_PADDLE}.IndexBatch",
     "trainfeed.spec": "trainfeed.specification",
+    "trainfeed.window": "trainfeed.intervals",
 }
 
 

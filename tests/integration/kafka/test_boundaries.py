@@ -15,10 +15,10 @@ import pytest
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import DatasetFolder, canonical, init_root
 from trainfeed.errors import EmptyUnprovenError, TransactionOpenError
+from trainfeed.intervals import Interval
 from trainfeed.pipeline.boundaries._topic_boundaries import resolve_boundary
 from trainfeed.pipeline.inputs._topic_inputs import TopicInputs, open_topics
 from trainfeed.specification import load_spec
-from trainfeed.window import Interval
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

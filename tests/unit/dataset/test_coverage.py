@@ -20,7 +20,7 @@ from trainfeed.dataset import (
 )
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, WindowIncompleteError
-from trainfeed.window import PRESETS, Schedule, format_time, intervals_in, parse_range
+from trainfeed.intervals import PRESETS, Schedule, format_time, intervals_in, parse_range
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EMPTY = {

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from trainfeed.intervals import Interval
 from trainfeed.specification import DatasetSpec, expand_path, fingerprint_fields, logs_root
-from trainfeed.window import Interval
 
 KAFKA = "  kafka: {connection: kafka_default, topic: clicks, settle: 30m, late: keep}\n"
 PATH = "/logs/clicks/dt={start:%Y-%m-%d}"

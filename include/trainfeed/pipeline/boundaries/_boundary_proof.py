@@ -13,6 +13,7 @@ from typing import Final
 
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import EmptyUnprovenError
+from trainfeed.intervals import format_time
 from trainfeed.pipeline.boundaries._boundary_file import (
     Boundary,
     TopicWindow,
@@ -23,7 +24,6 @@ from trainfeed.pipeline.boundaries._boundary_file import (
 )
 from trainfeed.pipeline.plans import Planned, PlannedInput, first_few
 from trainfeed.sources import Known, PartitionBoundary, Proof, Topic, View, prove
-from trainfeed.window import format_time
 
 __all__ = [
     "Earlier",

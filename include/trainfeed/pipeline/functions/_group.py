@@ -12,6 +12,7 @@ import pyarrow as pa
 from trainfeed.dataset import Leaf
 from trainfeed.dataset.order import split_seed
 from trainfeed.errors import MemoryLimitError, PreprocessError
+from trainfeed.intervals import parse_time
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.functions._account import Tally
 from trainfeed.pipeline.functions._batch_mode import BatchMode, Mode
@@ -26,7 +27,6 @@ from trainfeed.pipeline.sorting import SampleSorter, TrailerWriter, edges_of, he
 from trainfeed.pipeline.stage import Stage
 from trainfeed.samples import Schema
 from trainfeed.storage import Location
-from trainfeed.window import parse_time
 
 __all__ = ["Group", "Progress", "batch_bytes_of"]
 

@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
+from trainfeed.intervals import Interval
 from trainfeed.pipeline.boundaries import (
     Boundary,
     folders_of_others,
@@ -36,7 +37,6 @@ from trainfeed.sources import (
     minutes_misplaced,
 )
 from trainfeed.specification import DatasetSpec
-from trainfeed.window import Interval
 
 __all__ = ["CheckedFile", "Difference", "Repair", "check_boundaries", "repairs"]
 

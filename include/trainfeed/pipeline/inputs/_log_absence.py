@@ -20,9 +20,9 @@ from trainfeed.errors import (
     StorageError,
     WindowOpenError,
 )
+from trainfeed.intervals import Interval, format_time, ready_at
 from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path
 from trainfeed.storage import Location
-from trainfeed.window import Interval, format_time, ready_at
 
 __all__ = ["Absence", "deadline", "logs_of"]
 

@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from trainfeed.errors import FormatError, NotFoundError, SourceReplacedError, StorageError
+from trainfeed.intervals import Interval, parse_time
 from trainfeed.pipeline.inputs._log_absence import logs_of
 from trainfeed.pipeline.inputs._log_inputs import log_location, logs_folder
 from trainfeed.pipeline.plans import PlannedFile, PlannedRange, first_few
@@ -19,7 +20,6 @@ from trainfeed.pipeline.stage import Stage
 from trainfeed.sources import LineRange, iter_lines, list_logs
 from trainfeed.specification import LogsSourceSpec, expand_path
 from trainfeed.storage import FileInfo
-from trainfeed.window import Interval, parse_time
 
 __all__ = ["check_folder", "iter_log"]
 

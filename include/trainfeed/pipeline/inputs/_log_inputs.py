@@ -10,13 +10,13 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.identity import logs_source
 from trainfeed.errors import ConfigError, WindowOpenError
+from trainfeed.intervals import Interval
 from trainfeed.pipeline.inputs._log_absence import Absence, logs_of
 from trainfeed.pipeline.inputs._log_shrunk import refuse_cut, require_whole
 from trainfeed.pipeline.plans import Planned, PlannedFile, cut, is_landed, unit_of_input
 from trainfeed.sources import CompleteRule, LogFile, find_logs, present_logs
 from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path, logs_root
 from trainfeed.storage import Location
-from trainfeed.window import Interval
 
 __all__ = ["LogInputs", "find_interval_logs", "log_location", "logs_folder"]
 

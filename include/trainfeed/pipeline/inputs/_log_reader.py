@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
+from trainfeed.intervals import Interval
 from trainfeed.pipeline.inputs._log_absence import logs_of
 from trainfeed.pipeline.inputs._log_files import check_folder, iter_log
 from trainfeed.pipeline.inputs._log_inputs import LogInputs, find_interval_logs, log_location
@@ -25,7 +26,6 @@ from trainfeed.pipeline.stage import Stage
 from trainfeed.sources import LineRange, LogFile, iter_lines
 from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path
 from trainfeed.storage import Location
-from trainfeed.window import Interval
 
 __all__ = [
     "LogReader",

@@ -11,9 +11,9 @@ from typing import Any
 
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import FormatError, SourceReplacedError
+from trainfeed.intervals import Interval
 from trainfeed.pipeline.plans import Planned, PlannedFile, earlier_plans, first_few
 from trainfeed.storage import Location
-from trainfeed.window import Interval
 
 __all__ = ["refuse_cut", "require_whole"]
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
+from trainfeed.intervals import Interval
 from trainfeed.pipeline.plans import Planned, PlannedRange
 from trainfeed.pipeline.stage import Stage
 from trainfeed.specification import DatasetSpec
-from trainfeed.window import Interval
 
 __all__ = ["Inputs", "KnownInputs", "SourceReader"]
 

@@ -12,6 +12,7 @@ from typing import Any
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.errors import ConfigError, TransactionOpenError
+from trainfeed.intervals import Interval, ready_at
 from trainfeed.pipeline.boundaries import (
     Boundary,
     Loss,
@@ -29,7 +30,6 @@ from trainfeed.pipeline.plans import Planned, PlannedInput, cut, is_landed, repl
 from trainfeed.sources import RecordedTopic, Topic, open_topic
 from trainfeed.specification import RECORDED, DatasetSpec, TopicPart
 from trainfeed.storage import Location
-from trainfeed.window import Interval, ready_at
 
 __all__ = [
     "TopicInputs",

@@ -11,13 +11,13 @@ import pyarrow as pa
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import SourceReplacedError
+from trainfeed.intervals import Interval
 from trainfeed.pipeline.inputs._source_reader import SourceReader
 from trainfeed.pipeline.inputs._topic_inputs import TopicInputs, open_source, open_topics
 from trainfeed.pipeline.plans import PlannedInput, PlannedRange
 from trainfeed.pipeline.stage import Stage
 from trainfeed.sources import Topic
 from trainfeed.specification import DatasetSpec
-from trainfeed.window import Interval
 
 __all__ = ["TopicReader"]
 

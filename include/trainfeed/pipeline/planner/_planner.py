@@ -10,6 +10,7 @@ from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
 from trainfeed.dataset.order import LATE_SPLIT, check_shards, num_shards
 from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
+from trainfeed.intervals import Interval, format_time
 from trainfeed.pipeline._ref import JsonObject, PlanRef
 from trainfeed.pipeline.inputs import Inputs, KnownInputs, late_policies
 from trainfeed.pipeline.plans import (
@@ -27,7 +28,6 @@ from trainfeed.pipeline.plans import (
 )
 from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.usercode import code_digest, lookup_digests, running_libraries
-from trainfeed.window import Interval, format_time
 
 __all__ = ["Planner"]
 

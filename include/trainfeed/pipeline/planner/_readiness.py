@@ -8,6 +8,7 @@ from pathlib import Path
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, require_root
 from trainfeed.errors import StorageError, WindowOpenError
+from trainfeed.intervals import Interval, format_time, ready_at
 from trainfeed.pipeline.inputs import (
     Absence,
     deadline,
@@ -18,7 +19,6 @@ from trainfeed.pipeline.inputs import (
 )
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
-from trainfeed.window import Interval, format_time, ready_at
 
 __all__ = [
     "folder_of_logs",

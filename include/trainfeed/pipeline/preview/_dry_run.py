@@ -14,6 +14,7 @@ from pathlib import Path
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
+from trainfeed.intervals import Interval
 from trainfeed.pipeline._plan_report import SkipReport
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan, load_plan
@@ -27,7 +28,6 @@ from trainfeed.pipeline.preview._dry_run_report import (
 from trainfeed.pipeline.preview._shadow import shadowed
 from trainfeed.pipeline.stage import Experience, Space, Stage, landed_bytes, space
 from trainfeed.specification import DatasetSpec
-from trainfeed.window import Interval
 
 __all__ = ["dry_run"]
 

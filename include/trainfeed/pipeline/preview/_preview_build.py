@@ -16,6 +16,7 @@ from typing import Final
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.errors import ConfigError, LogsMissingError
+from trainfeed.intervals import Interval
 from trainfeed.pipeline._plan_report import SkipReport
 from trainfeed.pipeline._ref import Build, JsonObject
 from trainfeed.pipeline.check import check
@@ -30,7 +31,6 @@ from trainfeed.pipeline.preview._shadow import shadowed
 from trainfeed.pipeline.publish import publish
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
-from trainfeed.window import Interval
 
 __all__ = ["preview"]
 

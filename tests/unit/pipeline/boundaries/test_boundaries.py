@@ -17,11 +17,11 @@ from trainfeed.errors import (
     TransactionOpenError,
     WindowOpenError,
 )
+from trainfeed.intervals import Interval
 from trainfeed.pipeline.boundaries._topic_boundaries import resolve_boundary
 from trainfeed.pipeline.inputs import _topic_inputs
 from trainfeed.pipeline.inputs._topic_inputs import TopicInputs, open_topics
 from trainfeed.sources import PartitionState, TopicIdentity
-from trainfeed.window import Interval
 
 CLOCK = START_MS + 20 * DAY_MS
 WHY = "the records are gone"

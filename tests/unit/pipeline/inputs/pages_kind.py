@@ -18,11 +18,11 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from trainfeed.errors import SourceReplacedError, WindowOpenError
+from trainfeed.intervals import parse_time
 from trainfeed.pipeline.inputs import READERS, SourceReader
 from trainfeed.pipeline.plans import PlannedInput
 from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.specification import LateRule, Measure
-from trainfeed.window import parse_time
 
 KIND = "pages"
 

@@ -20,7 +20,7 @@ from croniter import croniter
 from croniter.croniter import CroniterBadDateError, CroniterError
 
 from trainfeed.errors import ConfigError, WindowError
-from trainfeed.window._time import format_time, parse_time, to_utc
+from trainfeed.intervals._time import format_time, parse_time, to_utc
 
 __all__ = ["PRESETS", "Interval", "Schedule", "expand_cron"]
 

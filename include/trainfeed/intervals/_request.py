@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from trainfeed.errors import WindowError
-from trainfeed.window._schedule import Interval, Schedule
-from trainfeed.window._time import format_time, to_utc
+from trainfeed.intervals._schedule import Interval, Schedule
+from trainfeed.intervals._time import format_time, to_utc
 
 __all__ = ["WindowRequest", "ready_at", "resolve_interval"]
 

@@ -1,18 +1,28 @@
-"""What a run says about the interval that it is for, and which one that is."""
+"""What a run says about the interval that it is for, and its parameters.
+
+Airflow checks the values of parameters that it knows, and lets all others through.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from trainfeed.window import Interval, WindowRequest, resolve_interval
+from trainfeed.errors import ConfigError
+from trainfeed.intervals import Interval, WindowRequest, resolve_interval
+from trainfeed.specification import did_you_mean
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from trainfeed.specification import DatasetSpec
 
-__all__ = ["run_interval", "window_request"]
+__all__ = [
+    "require_known",
+    "run_interval",
+    "window_request",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -47,3 +57,21 @@ def window_request(context: Context) -> WindowRequest:
         is_backfill=run_type == "backfill",
         is_scheduled=run_type == "scheduled",
     )
+
+
+def require_known(given: Iterable[str], *known: str) -> None:
+    """Refuse a parameter that the form does not have: a misspelt ``dry_run`` would do it all.
+
+    Args:
+        given: Names of the parameters of the run.
+        *known: Names of those of the form.
+
+    Raises:
+        ConfigError: Names the first that is not known, and the nearest that is.
+    """
+    for name in given:
+        if name not in known:
+            raise ConfigError(
+                f"expected the parameters of the form, got {name!r}; nothing was read or written;"
+                f" {did_you_mean(name, known)}"
+            )

@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trainfeed.errors import WindowError
-from trainfeed.window._schedule import Interval, Schedule
-from trainfeed.window._time import format_time, parse_time
+from trainfeed.intervals._schedule import Interval, Schedule
+from trainfeed.intervals._time import format_time, parse_time
 
 __all__ = ["TimeRange", "intervals_in", "name_runs", "parse_range"]
 

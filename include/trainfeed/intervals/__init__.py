@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trainfeed.window._range import TimeRange, intervals_in, name_runs, parse_range
-from trainfeed.window._request import WindowRequest, ready_at, resolve_interval
-from trainfeed.window._schedule import PRESETS, Interval, Schedule
-from trainfeed.window._time import format_time, parse_time
+from trainfeed.intervals._range import TimeRange, intervals_in, name_runs, parse_range
+from trainfeed.intervals._request import WindowRequest, ready_at, resolve_interval
+from trainfeed.intervals._schedule import PRESETS, Interval, Schedule
+from trainfeed.intervals._time import format_time, parse_time
 
 __all__ = [
     "PRESETS",

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from operators._window import window_request
+from operators._run_request import window_request
 from trainfeed.errors import WindowError
-from trainfeed.window import Schedule, resolve_interval
+from trainfeed.intervals import Schedule, resolve_interval
 
 FIRST, SECOND = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
 SCHEDULE = Schedule("@daily", FIRST)

@@ -7,7 +7,7 @@ import pendulum
 import pytest
 
 from trainfeed.errors import WindowError
-from trainfeed.window import (
+from trainfeed.intervals import (
     Schedule,
     WindowRequest,
     format_time,
