@@ -125,7 +125,7 @@ docs-site: .venv-docs/.done ## Build the documentation as a site that needs no n
 	@$(BIN)uv venv --quiet --allow-existing .venv-docs
 	@$(BIN)uv pip install --quiet --python .venv-docs/bin/python --require-hashes -r requirements/docs.txt
 	@touch $@
-check: lint types imports lock-check docs-check ## Everything static
+check: lint types imports lock-check docs-check docs-site ## Everything static
 
 ##@ Test
 unit: setup-dev data data/scikit-learn/.done ## Unit and DAG tests: no network

@@ -39,6 +39,9 @@ BOOSTS: Final = {
 DECISIONS: Final = "authors/adr"
 FENCES: Final = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 LINK: Final = re.compile(r"(?<!!)\[((?:`[^`]*`|[^\[\]`])*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+# A list right behind a line of text: the site's Markdown wants an empty line between them, as it
+# does around a block of code.
+LIST: Final = re.compile(r"^((?![*-] |[#|>\s]|\d+\. ).+)\n(?=(?:[*-]|\d+\.) )", re.MULTILINE)
 DRAWING: Final = re.compile(r"^!\[([^\]]*)\]\(([^)\s]+\.svg)\)$", re.MULTILINE)
 
 
@@ -70,7 +73,7 @@ def page(source: str) -> str:
     boost = next((boost for folder, boost in BOOSTS.items() if here.startswith(folder)), 1)
     head = f"---\nsearch: {{boost: {boost}}}\n---\n"
     return head + "".join(
-        part if part.startswith("```") else changed(part, source) for part in parts
+        f"\n{part}\n" if part.startswith("```") else changed(part, source) for part in parts
     )
 
 
@@ -83,7 +86,8 @@ def changed(text: str, source: str) -> str:
         label = f'<svg role="img" aria-label="{html.escape(image[1])}" '
         return f'<div class="drawing">\n{drawing.replace("<svg ", label, 1)}</div>'
 
-    return LINK.sub(lambda link: led(link, source), DRAWING.sub(draw, text))
+    text = LIST.sub(r"\1\n\n", DRAWING.sub(draw, text))
+    return LINK.sub(lambda link: led(link, source), text)
 
 
 def led(link: re.Match[str], source: str) -> str:

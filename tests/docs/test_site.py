@@ -187,3 +187,9 @@ def test_the_search_finds_what_users_look_for_without_a_server(site, browser):
         links = re.findall(r'href="([^"?#]+)[^"]*"', first)
         found = list(dict.fromkeys(link.partition("/site/")[2] or link for link in links))
         assert page in found[:3], (text, found[:8])
+
+
+def test_no_list_table_or_block_of_code_is_left_as_text(site):
+    for path in site.rglob("*.html"):
+        for paragraph in re.findall(r"<p>(.*?)</p>", path.read_text(), re.DOTALL):
+            assert not re.search(r"\n\s*(?:[*-]|1\.) |\|\s*---|```", paragraph), path
