@@ -1,4 +1,4 @@
-"""Training data sets from Kafka and HDFS: complete, atomic, reproducible, read at memory speed."""
+"""Training data sets from Kafka and HDFS: complete, atomic, reproducible, resumed exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launch the training that belongs to an interval, at most once.
+"""Launch the training of an interval: never twice at once, and not again once it has a result.
 
 A job's name is a function of what it reads and how, so a repeated event, a retry, or a second run
 of one interval finds the job of the first. Whoever launches holds a lock on the job's folder; it
