@@ -138,7 +138,8 @@ def _confirm(stage: Stage) -> None:
     except (StorageError, OSError) as error:
         raise CommitUnknownError(
             f"{stage.version_path} was renamed into place, but the file system did not confirm it:"
-            f" {error}; nothing was deleted; retry this task: it looks before it acts"
+            f" {error}; nothing was deleted; run the task again: it first looks whether the"
+            " version is there"
         ) from error
 
 

@@ -62,7 +62,7 @@ def _check_directives(used: set[str]) -> None:
         if coarser and not used & set(coarser):
             needed = " or ".join(f"%{other}" for other in coarser)
             raise WrongValueError(
-                f"{needed} beside %{directive}", "else the folder of one interval comes again"
+                f"{needed} beside %{directive}", "without it two intervals would read one folder"
             )
 
 

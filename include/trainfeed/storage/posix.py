@@ -258,8 +258,8 @@ def _lock(descriptor: int, path: StrPath, deadline_s: float) -> None:
         except BlockingIOError:
             if time.monotonic() >= deadline_s:
                 raise StorageError(
-                    f"{os.fspath(path)}: another process holds this lock and does not let go;"
-                    " retry when it has ended"
+                    f"{os.fspath(path)}: another process holds this lock and keeps it;"
+                    " run this again when that process has ended"
                 ) from None
             never.wait(pause_s)
             pause_s = min(2 * pause_s, _LAST_LOOK_S)

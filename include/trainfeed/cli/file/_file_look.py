@@ -157,7 +157,7 @@ def index(
         places = zip(table.offsets.tolist(), table.sizes.tolist(), strict=True)
         rows = [{"offset_bytes": offset, "record_bytes": size} for offset, size in places]
     else:
-        raise ConfigError(f"expected RecordIO or TFRecord, got {found}: it has no places to index")
+        raise ConfigError(f"expected RecordIO or TFRecord, got {found}: this format has no index")
     key = "chunks" if found is Format.RECORDIO else "records"
     text = json.dumps({"file": file.name, "format": str(found), key: rows}, indent=1) + "\n"
     if output is None:

@@ -193,5 +193,6 @@ class ThreadFeed:
 def _late(task: Task, timeout_s: float) -> LoaderError:
     return LoaderError(
         f"window {task.window} of lane {task.lane} in epoch {task.epoch} was not loaded within"
-        f" {timeout_s:g} s; raise timeout_s if samples take that long"
+        f" {timeout_s:g} s; look for a read that hangs, or raise timeout_s if samples take that"
+        " long"
     )

@@ -231,8 +231,8 @@ def resolve_inputs(windows: list[TopicWindow]) -> dict[str, PlannedInput]:
         for source, planned in window.inputs():
             if source in inputs:
                 raise ConfigError(
-                    f"topic {planned.topic!r} stands twice in the data set's source; positions"
-                    " would clash: name it once"
+                    f"topic {planned.topic!r} stands twice in the data set's source, and two"
+                    " records would get one position: name the topic once"
                 )
             inputs[source] = planned
     return inputs

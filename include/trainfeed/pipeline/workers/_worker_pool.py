@@ -151,7 +151,7 @@ class _Watch(Generic[_Result]):
             case JobFailed():
                 raise report.error
             case JobCrashed():
-                raise RuntimeError(f"a worker of the engine failed:\n{report.stack}")
+                raise RuntimeError(f"a worker process of the build failed:\n{report.stack}")
 
     def _check(self) -> None:
         for number, worker in enumerate(self._workers):

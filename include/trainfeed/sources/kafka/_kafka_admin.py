@@ -68,8 +68,8 @@ class TopicAdmin:
         uuid = str(found.topic_id).translate(_URL_ALPHABET)
         if uuid == _NO_UUID:
             raise ConfigError(
-                f"topic {self._topic!r} has no id, so nobody could tell when it is replaced;"
-                " expected brokers of Kafka 2.8 or later"
+                f"topic {self._topic!r} has no id, so a topic that replaces it could not be"
+                " recognised; expected brokers of Kafka 2.8 or later"
             )
         return uuid, sorted(partition.id for partition in found.partitions)
 
