@@ -23,7 +23,7 @@ with DAG(
     start_date=BEFORE_ALL,
     catchup=False,
     max_active_runs=1,
-    # Whoever has versions to keep switches it on; trying trainfeed out needs no housekeeping.
+    # An installation with versions to keep switches it on; a trial of trainfeed needs none.
     is_paused_upon_creation=True,
     params={
         "older_than": Param(

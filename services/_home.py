@@ -87,7 +87,7 @@ def make_private(folder: Path, account: str | None = None) -> None:
 
 
 def _claim(path: Path, text: str) -> None:
-    """Make a file of this content, unless somebody was quicker; nobody reads half of it."""
+    """Make a file of this content, unless another process was quicker; half of it is never read."""
     temporary = path.with_name(f"{path.name}.{uuid.uuid4()}.tmp")
     temporary.write_text(text)
     try:

@@ -30,7 +30,7 @@ __all__ = ["LogsSourceSpec", "expand_path", "logs_root"]
 _EXAMPLE: Final = "/logs/clicks/dt={start:%Y-%m-%d}"
 _FIELD: Final = re.compile(r"\{(start|end):([^{}]*)\}")
 _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
-# What a directive needs beside it, lest two intervals share a folder.
+# What a directive needs beside it: two intervals must not share a folder.
 _COARSER: Final = {"Y": "", "m": "Y", "d": "m", "j": "Y", "H": "dj", "M": "H", "S": "M"}
 _MARKER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,249}")
 _SUCCESS: Final = "_SUCCESS"

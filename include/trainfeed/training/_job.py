@@ -33,7 +33,7 @@ class JobVersion(_JobModel):
 
 
 class JobSpec(_JobModel):
-    """A training job, complete: whoever has this file can run it.
+    """A training job, complete: this file is enough to run it.
 
     Attributes:
         name: Function of data set, interval, contents and configuration; equal jobs share it.

@@ -30,7 +30,7 @@ _COLUMN_DEFAULTS: Final = ColumnOptions()
 
 @dataclass(frozen=True)
 class ConversionRequest:
-    """What somebody asks for.
+    """What is asked for.
 
     Attributes:
         input: Path, comma list or glob of the files.

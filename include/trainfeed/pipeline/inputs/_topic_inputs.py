@@ -97,7 +97,7 @@ class TopicInputs:
     def without_losses(
         self, current: Manifest | None, allow_gap: str | None
     ) -> tuple[dict[str, PlannedInput], list[dict[str, Any]]]:
-        """Return what the topics still hold, and all gaps that somebody allowed.
+        """Return what the topics still hold, and all gaps that were allowed.
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.

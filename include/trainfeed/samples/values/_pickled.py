@@ -45,7 +45,7 @@ class PickleCodec:
     """Encodes and decodes samples as pickles. Use ``ValueCodec`` for everything new.
 
     Args:
-        allow_pickle: Must be true: whoever reads a pickle runs what its writer has put there.
+        allow_pickle: Must be true: reading a pickle runs what its writer has put there.
 
     Raises:
         ConfigError: ``allow_pickle`` is not true.

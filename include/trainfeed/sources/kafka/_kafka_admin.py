@@ -37,7 +37,7 @@ class _Listed(NamedTuple):
 class TopicAdmin:
     """Asks about one topic; every question has a deadline.
 
-    The client is made by the first question, and anew after a fork, which it would not survive.
+    The client is made by the first question, and again after a fork, which it would not survive.
 
     Args:
         settings: Checked settings of the connection.
