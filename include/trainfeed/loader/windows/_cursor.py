@@ -136,7 +136,7 @@ class Cursor:
         return self.end()
 
     def begin(self, positions: NDArray[np.int64]) -> None:
-        """Start a fetch whose windows are acquired one by one, for a caller with several cursors."""
+        """Start a fetch whose windows are acquired one by one, for callers of several cursors."""
         self._positions = positions
         self._stop = int(positions[-1]) + 1 if len(positions) else 0
         self._parts = dict(self._split(positions)) if len(positions) else {}
