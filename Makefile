@@ -138,7 +138,7 @@ e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, throu
 	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
 	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
-test: unit model data/recordio-original/.done .venv-docs/.done ## Everything; says what could not run here, and why
+test: unit model data/recordio-original/.done .venv-docs/.done ## Unit, model, integration, e2e and documents; says what could not run here, and why
 	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e tests/docs $(PYTEST)
 nightly: nightly-model nightly-kafka nightly-memory nightly-fuzz peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again

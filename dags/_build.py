@@ -1,14 +1,14 @@
 """
 One DAG `build.<data set>` per folder of `include/datasets`: source → published version.
 
-A run builds one interval of the data set's schedule: the one of the parameter `window_start`, or
-else the one of its data interval, which for a triggered run with a logical date is the last one
-that had ended by then. A run that means no interval of the schedule fails in its first task, and
-says which one it meant. Runs of the schedule are named after their interval, and every run has it
-as its note, unless it has a note already. Publishing emits an event of the asset
-`trainfeed://<data set>` with the interval's name as partition key; so does a run that finds the
-version published already. Published intervals that no training has seen, because
-`train.<data set>` was paused for instance, get an event besides, so that no training is missed.
+A run builds one interval of the data set's schedule: the interval of the parameter `window_start`,
+or without it the data interval of the run. For a triggered run with a logical date that is the last
+interval that had ended by then. A run for a time without an interval fails in its first task, and
+the error names that time. Runs of the schedule are named after their interval, and every run has
+the interval as its note, unless it has a note already. The task `publish` emits an event of the
+asset `trainfeed://<data set>` with the interval's name as partition key, also if the version was
+published before. Published intervals that no training has seen, for instance because
+`train.<data set>` was paused, get an event, too, so that no training is missed.
 """
 
 from __future__ import annotations

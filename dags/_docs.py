@@ -83,8 +83,8 @@ def _how_to(spec: DatasetSpec) -> str:
     return (
         "**How to run it**\n\n"
         f"- One interval: Trigger, `window_start` = `{first}`. Set `dry_run` to see first what"
-        " would be done.\n"
-        "- Again, after a change of code or specification: the same with `rebuild` = why.\n"
+        " the run would do.\n"
+        "- After a change of code or specification: the same with `rebuild` = why.\n"
         "- Many intervals: Trigger → Backfill, or `airflow backfill create --dag-id"
         f" {dag} --from-date {first} --to-date {last}`. Intervals that are published already are"
         " found identical and read nothing.\n"

@@ -20,8 +20,8 @@ _REASON: Final[dict[str, Any]] = {
     "pattern": r"\S",  # not blank
 }
 _LAST_ENDED: Final = (
-    "A triggered run without it is for the last interval that had ended at its logical date, and"
-    " fails where the schedule has no such interval."
+    "Without it a triggered run builds the last interval that had ended at its logical date, and"
+    " fails if the schedule has no such interval."
 )
 _EXAMPLES: Final = 3
 # What the list shows for "no window start".
@@ -38,9 +38,9 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
             False,
             type="boolean",
             title="Dry run",
-            description="Only say what would be read, built and published, with sizes: in the"
-            " tab Data set of the run, and in the log of the task plan. Nothing is written; the"
-            " other tasks are skipped, no training starts.",
+            description="Only show what would be read, built and published, with sizes: in the"
+            " tab Data set of the run, and in the log of the task plan. Nothing is written, the"
+            " other tasks are skipped, and no training starts.",
         ),
         "rebuild": Param(
             None,
@@ -68,10 +68,10 @@ def _catch_up_param(spec: DatasetSpec) -> Param:
         type="string",
         enum=["missed", "all", "none"],
         title="Catch up trainings",
-        description="Which trainings start besides that of this interval, at most"
-        f" {CATCH_UP_LIMIT} per run. 'missed': of published intervals that no training has seen,"
-        f" for instance because train.{spec.name} was paused. 'all': also of those that are older"
-        " than the training in dataset.yaml. 'none': no other.",
+        description="Which trainings start besides the one of this interval, at most"
+        f" {CATCH_UP_LIMIT} per run. 'missed': those of published intervals that no training has"
+        f" seen, for instance because train.{spec.name} was paused. 'all': also those of intervals"
+        " that are older than the training in dataset.yaml. 'none': no other.",
     )
 
 

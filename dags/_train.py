@@ -1,9 +1,9 @@
 """
 One DAG `train.<data set>` per data set whose specification has a `train` part: version → model.
 
-Publishing an interval starts one run, with the interval's name as partition key. The run waits
-until all intervals of the training window are published, and adopts a job that has been done. A
-run that is triggered by hand needs the parameter `window_start`.
+A published interval starts one run, with the interval's name as partition key. The run waits until
+all intervals of the training window are published, and adopts a finished job. A run that is
+triggered by hand needs the parameter `window_start`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """
 The DAG `convert`: files → shards of record files, shuffled over all of them.
 
-Trigger it with a form: the input (a path, comma list or glob of files in any format that samples
-have), the folder of the shards, how many, their prefix, the seed, the format. The result is, byte
-for byte, what `trainfeed file reshard` makes with the same arguments on one machine. Paths must lie
+The trigger form asks for the input (a path, comma list or glob of files in any format of samples),
+the folder, number and prefix of the shards, the seed, and the format. The result equals, byte for
+byte, the files of `trainfeed file reshard` with the same arguments on one machine. Paths must lie
 below the folders of the connection `convert_default`.
 
-A task that is tried again or cleared does what is missing only. The shards appear together in the
-last task; until then, and after a failure, an earlier set is as it was.
+A task that is tried again or cleared does only the missing work. The shards appear together in the
+last task; until then, and after a failure, an earlier set is unchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FORM: Final = {
         type="string",
         minLength=1,
         title="Output",
-        description="Folder of the shards; made if it is not there.",
+        description="Folder of the shards; a missing folder is made.",
     ),
     "shards": Param(10, type="integer", minimum=1, maximum=100_000, title="Shards"),
     "prefix": Param(
@@ -62,7 +62,7 @@ FORM: Final = {
         type=["null", "string"],
         maxLength=3,
         title="Delimiter of CSV",
-        description="The character between cells, or tab; empty for what the header shows.",
+        description="The character between cells, or tab; if empty, the header decides.",
     ),
     "flatten": Param(
         None,

@@ -1,10 +1,10 @@
 """
 The DAG `housekeeping`: removes what killed and abandoned builds of all data sets left behind.
 
-That is unfinished files, and staging folders and work files of builds that were never published,
-once nobody has touched them for three days. Versions, plans and landed records stay. A run that is
-cleared after that finds that its files are gone, and has to be triggered again. The command line
-does the same: `trainfeed gc`.
+These are unfinished files, and staging folders and work files of builds that were never published,
+if they were not modified for three days. Versions, plans and landed records stay. A run that is
+cleared later does not find its files, and has to be triggered again. The command `trainfeed gc`
+does the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ with DAG(
     start_date=BEFORE_ALL,
     catchup=False,
     max_active_runs=1,
-    # Whoever has versions to keep switches it on; trying trainfeed out needs no housekeeping.
+    # An installation with versions to keep switches it on; a trial of trainfeed needs none.
     is_paused_upon_creation=True,
     params={
         "older_than": Param(
@@ -31,14 +31,14 @@ with DAG(
             type="integer",
             minimum=24,
             title="Older than, in hours",
-            description="What has been touched since then stays. A build that pauses for longer"
+            description="Later modified files stay. A build that pauses for longer"
             " loses its work files.",
         ),
         "dry_run": Param(
             False,
             type="boolean",
             title="Dry run",
-            description="Only say in the log what would be removed.",
+            description="Only log what would be removed.",
         ),
     },
     default_args=DEFAULT_ARGS,

@@ -25,10 +25,9 @@ _HEAD: Final = """\
 
 <!-- Written by `make docs` from the docstrings and parameters of `dags/` and `operators/`. -->
 
-Shown for a data set `clicks` as `trainfeed new clicks` makes it; every folder of
-`include/datasets` gets the same DAGs. The page of a DAG in Airflow shows its own source, schema,
-splits and gates besides. Where something is not as it should be:
-[runbook.md](../operations/runbook.md).
+This page shows the DAGs of a data set `clicks` as `trainfeed new clicks` makes it; every folder of
+`include/datasets` gets the same DAGs. The page of a DAG in Airflow also shows its source, schema,
+splits and gates. For alarms see [runbook.md](../operations/runbook.md).
 """
 _RECORDED: Final = "recorded: {path: ./sample}"
 _LOGS: Final = 'logs: {path: "/logs/clicks/dt={start:%Y-%m-%d}"}'
@@ -74,9 +73,9 @@ def _family(module: ModuleType, dags: Sequence[Any]) -> Iterator[str]:
 def _starts(dag: Any) -> str:
     timetable = type(dag.timetable).__name__
     if timetable == "NullTimetable":
-        return "when somebody triggers it"
+        return "when it is triggered"
     if timetable == "CronTriggerTimetable":
-        return f"by the schedule `{dag.schedule}`, once somebody has switched it on"
+        return f"by the schedule `{dag.schedule}`, after it is switched on"
     if timetable == "IntervalTimetable":
         return "by the schedule of the specification, for one data interval, after its end"
     return f"by an event of the asset `trainfeed://{_DATASET}`, for the interval that it names"

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class HousekeepingOperator(BaseOperator):
-    """Remove what nobody has touched for the hours of the parameter; versions and landed data stay.
+    """Remove leftovers that were not modified for the given hours; versions and landed data stay.
 
     Returns:
         ``leftovers`` and their ``bytes``; the log names each.

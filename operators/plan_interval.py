@@ -121,7 +121,8 @@ def _later(
     if isinstance(error, TransactionOpenError) and now >= _deadline(error, context):
         return AirflowFailException(
             f"{error}; they were expected to end within {error.wait} (transaction_wait in"
-            " dataset.yaml), so this run does not wait any longer"
+            " dataset.yaml), so this run waits no longer; clear this task when the transactions"
+            " have ended"
         )
     ready_at = error.ready_at or now + _LONGEST_WAIT
     logger.info("%s; looking again then, or in %s", error, _LONGEST_WAIT)

@@ -1,6 +1,6 @@
 """Behind the tab *Data set* of a run: what it built or why it did not, and what trained on it.
 
-Airflow does not authenticate the apps of plugins. Whoever calls any route here must be logged in,
+Airflow does not authenticate the apps of plugins. A caller of any route here must be logged in,
 and may see of a run what may be seen of its tasks and their XComs: the page shows nothing else.
 """
 

@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 console = Console(stderr=True, highlight=False)
 
-# Whoever reads a pipe or a file wants whole lines, however long.
+# A program that reads a pipe or a file wants whole lines, however long.
 _UNLIMITED_CHARS = 100_000
 _NAMES = ("kafka", "hdfs", "cephfs", "airflow")
 

@@ -42,7 +42,7 @@ PARTS: Mapping[str, Sequence[str]] = MappingProxyType(
         "triggerer": ("triggerer", "--skip-serve-logs"),
     }
 )
-# What the process of a task would import by itself, each time anew: 0.3 s of a core. It is forked
+# What the process of a task would import by itself, each time again: 0.3 s of a core. It is forked
 # from the scheduler, so what that has imported is there when a task starts.
 TASK_MODULES: Sequence[str] = (
     "airflow.dag_processing.bundles.local",
@@ -90,9 +90,9 @@ class AirflowOptions:
     Attributes:
         dags: Folder that is searched for DAG files.
         plugins: Folder that is searched for plugins.
-        paused: Whether a DAG that is seen for the first time waits until somebody unpauses it.
+        paused: Whether a DAG that is seen for the first time waits until it is unpaused.
         preload: Modules that tasks import; they are imported once, before the parts are forked.
-            Who edits one of them starts Airflow anew. The code of data sets is not among them.
+            An edit of one of them takes a new start of Airflow. Code of data sets is not listed.
         database: ``embedded``: the PostgreSQL that is a Python package, on a socket. ``server``:
             that of the operating system, with a port and a password, as it is in production.
     """

@@ -74,20 +74,20 @@ def make_private(folder: Path, account: str | None = None) -> None:
     """Make a folder that only ``account``, ourselves by default, can open.
 
     Raises:
-        ServiceError: It belongs to somebody else.
+        ServiceError: It belongs to another account.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     owners = {os.geteuid()} if account is None else {os.geteuid(), getpwnam(account).pw_uid}
     found = folder.lstat()  # in /tmp a stranger may have been here first
     if not stat.S_ISDIR(found.st_mode) or found.st_uid not in owners:
-        raise ServiceError(f"{folder} belongs to somebody else")
+        raise ServiceError(f"{folder} belongs to another account")
     if account is not None:
         shutil.chown(folder, account)
     folder.chmod(0o700)
 
 
 def _claim(path: Path, text: str) -> None:
-    """Make a file of this content, unless somebody was quicker; nobody reads half of it."""
+    """Make a file of this content, unless another process was quicker; half of it is never read."""
     temporary = path.with_name(f"{path.name}.{uuid.uuid4()}.tmp")
     temporary.write_text(text)
     try:

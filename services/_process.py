@@ -1,4 +1,4 @@
-"""Daemons that outlive whoever started them, and how to find and end them again.
+"""Daemons that outlive the process that started them, and how to find and end them again.
 
 A daemon leads a session of its own and is known by its pid file, which holds the pid and the
 moment the kernel started it. Both together name a process for good: a recycled pid has another

@@ -1,4 +1,4 @@
-"""Training data sets from Kafka and HDFS: complete, atomic, reproducible, read at memory speed."""
+"""Training data sets from Kafka and HDFS: complete, atomic, reproducible, resumed exactly."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _PACKAGES: Final = frozenset(__all__) - {*_HOMES, "__version__"}
 
 
 def __getattr__(name: str) -> Any:
-    # Numpy and pyarrow cost more than everything else together: whoever only wants an error
+    # Numpy and pyarrow cost more than everything else together: a caller that only wants an error
     # class or a version number does not pay for them.
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)

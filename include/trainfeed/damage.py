@@ -212,7 +212,7 @@ class SearchBudget:
         self._left_bytes -= num_bytes
         if self._left_bytes < 0:
             raise FormatError(
-                f"expected damage here and there, got more places that look like a {self._piece}"
+                f"expected single damaged places, got more places that look like a {self._piece}"
                 " than can be tried; cut the file, or restore it"
             )
 

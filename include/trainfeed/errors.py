@@ -4,10 +4,10 @@
 
     TrainFeedError
     ├── ConfigError                 FAIL   a setting is missing or contradicts another
-    │   ├── RootError               FAIL   the publication root is missing, or was never made one
-    │   ├── SpecError               FAIL   a dataset.yaml is wrong; says where and what to do
-    │   └── WindowError             FAIL   the interval is no tick of the schedule
-    ├── WindowOpenError             RETRY  the interval has not settled yet; says when it will have
+    │   ├── RootError               FAIL   the publication root is missing, or is not made yet
+    │   ├── SpecError               FAIL   a dataset.yaml is wrong; the message names the line
+    │   └── WindowError             FAIL   the interval is not a tick of the schedule
+    ├── WindowOpenError             RETRY  the interval has not settled yet; names the time
     │   └── TransactionOpenError    RETRY  an open transaction may hide records of the interval
     ├── CodeChangedError            FAIL   the running code is not the code of the plan
     ├── PreprocessError             FAIL   a user function raised, or broke its schema
@@ -24,13 +24,13 @@
     │   ├── QuotaExceededError      FAIL
     │   ├── ConflictError           FAIL   another version, or another content, has the name
     │   ├── NonDeterminismError     FAIL   equal fingerprint, other bytes: impure code
-    │   ├── CommitUnknownError      RETRY  nobody knows whether the commit took place
+    │   ├── CommitUnknownError      RETRY  it is unknown whether the commit took place
     │   └── UnsuitableStoreError    FAIL   the file system cannot hold versions (start-up probe)
     ├── IngestError                 RETRY  the source refused or failed an operation
     │   ├── SourceUnreachableError  RETRY  no answer in time, or no connection
     │   ├── TopicNotFoundError      FAIL
     │   ├── LogsMissingError        FAIL   a folder of logs was not complete in time
-    │   ├── SourceReplacedError     FAIL   topic or file is not the one that was planned
+    │   ├── SourceReplacedError     FAIL   topic or file differs from the plan
     │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
     │   └── EmptyUnprovenError      FAIL   nothing shows that the interval has no records
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
@@ -43,9 +43,9 @@
         ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
         ├── JobRejectedError        FAIL   the job specification is invalid
         ├── JobFailedError          FAIL   the job ran and failed by its own code
-        └── JobKilledError          RETRY  a rank was killed, or lacked what another try may find
+        └── JobKilledError          RETRY  a rank was killed, or met an error that may pass
 
-``outcome`` is policy for whoever schedules the work; trainfeed itself never acts on it.
+``outcome`` is policy for a scheduler; trainfeed itself never acts on it.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class Outcome(Enum):
 class TrainFeedError(Exception):
     """Root of the tree. The message says what, where, what was kept, and what to do.
 
-    Cause: Any of the errors below it.
-    Remedy: Follow the end of the message; the page has more per class.
+    Cause: One of the errors below this class.
+    Remedy: Follow the end of the message; this page has more for each class.
     See docs/reference/errors.md#trainfeederror
     """
 
@@ -125,19 +125,19 @@ class ConfigError(TrainFeedError):
 
     Cause: A setting, a connection, a parameter or a file that a specification names is missing or
         wrong, or two of them contradict each other.
-    Remedy: Correct what the message names; nothing was run. A try without a change fails in the
-        same way.
+    Remedy: Correct the setting that the message names; nothing was run. A try without a change
+        fails in the same way.
     See docs/reference/errors.md#configerror
     """
 
 
 class RootError(ConfigError):
-    """The publication root is not there, or nobody has made the folder one on purpose.
+    """The publication root is missing, or the folder was never made a root.
 
     Cause: The setting of the root is misspelt, its file system is not mounted, or the folder was
         never made a root.
     Remedy: Correct the setting or mount the file system. Run `trainfeed init` only for a new root,
-        or for one of a version that made no mark.
+        or for a root of an older version, which made no mark.
     See docs/reference/errors.md#rooterror
     """
 
@@ -153,10 +153,10 @@ class SpecError(ConfigError):
 
 
 class WindowError(ConfigError):
-    """The asked interval is no tick of the schedule, or lies outside of it.
+    """The requested interval is not a tick of the schedule, or lies outside of the schedule.
 
-    Cause: The start that was asked for is no tick of the schedule, lies outside of it, or is no
-        date.
+    Cause: The requested start is not a tick of the schedule, lies outside of the schedule, or is
+        not a date.
     Remedy: Ask for one of the ticks that the message names, or change `start`, `end` or `schedule`.
     See docs/reference/errors.md#windowerror
     """
@@ -165,12 +165,12 @@ class WindowError(ConfigError):
 class WindowOpenError(TrainFeedError):
     """The interval cannot be planned yet.
 
-    ``ready_at`` is the aware UTC time from which it can, or None when unknown. ``reason`` says what
-    is missing, as a part of a sentence; it is empty where the message says it all.
+    ``ready_at`` is the aware UTC time from which the interval can be planned, or None when unknown.
+    ``reason`` names what is missing, as a part of a sentence; empty if the message is complete.
 
     Cause: The interval has not ended and settled, or its folder of log files is not complete yet.
-    Remedy: Wait: runs of the schedule look again by themselves. A run that was triggered is
-        triggered again after the time that the message names.
+    Remedy: Wait: runs of the schedule look again by themselves. Trigger a triggered run again after
+        the time that the message names.
     See docs/reference/errors.md#windowopenerror
     """
 
@@ -183,12 +183,12 @@ class TransactionOpenError(WindowOpenError):
     """Transactions that are still open may hide records of the interval.
 
     ``places`` names the partitions, each with its last stable offset and high watermark. ``wait``
-    is how long to look again at most, from ``since``, an aware UTC time, on; after that a person
-    must look at the producers.
+    is the longest time of looking again, counted from ``since``, an aware UTC time; after that the
+    producers need attention.
 
-    Cause: A producer has an open transaction, or died in one, and records behind it may belong to
-        the interval.
-    Remedy: Wait, or find the producer with kafka-transactions.sh and abort the transaction when the
+    Cause: A producer has an open transaction, or died during a transaction, and later records may
+        belong to the interval.
+    Remedy: Wait, or find the producer with kafka-transactions.sh, and abort the transaction if the
         producer is dead.
     See docs/reference/errors.md#transactionopenerror
     """
@@ -199,7 +199,7 @@ class TransactionOpenError(WindowOpenError):
 
 
 class CodeChangedError(TrainFeedError):
-    """The running code or a library is not the one that the plan was made with.
+    """The running code or a library differs from that of the plan.
 
     Cause: A module of the data set, a lookup, trainfeed or a library changed after the interval was
         planned.
@@ -209,10 +209,10 @@ class CodeChangedError(TrainFeedError):
 
 
 class PreprocessError(TrainFeedError):
-    """A user function raised, or returned what the schema forbids.
+    """A user function raised, or returned a value that the schema forbids.
 
-    Cause: The function raised, ended its process, took too long, or returned what the schema does
-        not allow.
+    Cause: The function raised, ended its process, took too long, or returned a value that the
+        schema does not allow.
     Remedy: Fix the function at the record that the message shows, or raise `Reject` for records
         that are broken; then build the interval again.
     See docs/reference/errors.md#preprocesserror
@@ -220,11 +220,11 @@ class PreprocessError(TrainFeedError):
 
 
 class EngineError(TrainFeedError):
-    """A process that ran a user function was killed by somebody else.
+    """A process that ran a user function was killed from outside.
 
-    Cause: The kernel ended a worker process for want of memory, or a person or program killed it.
-    Remedy: A scheduler tries again. Where it goes on, give the machine or container more memory, or
-        lower `resources.processes` or `resources.memory_bytes`.
+    Cause: The kernel ended a worker process for lack of memory, or a person or program killed it.
+    Remedy: A scheduler tries again. If the error repeats, give the machine or container more
+        memory, or lower `resources.processes` or `resources.memory_bytes`.
     See docs/reference/errors.md#engineerror
     """
 
@@ -236,7 +236,8 @@ class MemoryLimitError(TrainFeedError):
 
     Cause: A sample, a lookup, a function, a schema or a buffer takes more memory than the setting
         allows.
-    Remedy: Raise the setting that the message names, or make what it names smaller.
+    Remedy: Raise the setting that the message names, or make the named sample, lookup or schema
+        smaller.
     See docs/reference/errors.md#memorylimiterror
     """
 
@@ -244,12 +245,12 @@ class MemoryLimitError(TrainFeedError):
 class FormatError(TrainFeedError):
     """Bytes on disk are not what their format says.
 
-    ``path`` and ``offset_bytes`` say where, as far as it is known.
+    ``path`` and ``offset_bytes`` are the place, as far as known.
 
-    Cause: A file is damaged, was cut, has another format than was expected, or was written by a
-        later version.
-    Remedy: Restore the file or write it again; of a version, build the next generation with
-        `--rebuild`. `trainfeed file repair` keeps what is whole of a record file.
+    Cause: A file is damaged, was cut, has another format than expected, or was written by a later
+        version.
+    Remedy: Restore the file or write it again; for a file of a version, build the next generation
+        with `--rebuild`. `trainfeed file repair` keeps the whole parts of a record file.
     See docs/reference/errors.md#formaterror
     """
 
@@ -286,15 +287,15 @@ class BadMagicError(FormatError):
 class ChecksumError(FormatError):
     """The stored bytes are damaged.
 
-    Cause: Bytes changed after they were written: a disk, a copy or a program changed them.
-    Remedy: Restore the file, or make it again as the message says; readers never take the damaged
-        bytes for samples.
+    Cause: A disk, a copy or a program changed the bytes after they were written.
+    Remedy: Restore the file, or make it again as the message says; readers give no samples of
+        damaged bytes.
     See docs/reference/errors.md#checksumerror
     """
 
 
 class TruncatedError(FormatError):
-    """The file ends before what it promised.
+    """The file ends before its announced end.
 
     Cause: A writer was killed, a copy is not complete, or a disk was full.
     Remedy: Copy or write the file again.
@@ -306,8 +307,8 @@ class UnsupportedCodecError(FormatError):
     """This build has no decoder for a chunk's codec.
 
     Cause: The file was compressed with a codec that this version of trainfeed does not have.
-    Remedy: Read it with the version that wrote it, or write it again with one of the codecs of
-        docs/reference/formats.md.
+    Remedy: Read the file with the version that wrote it, or write it again with one of the codecs
+        of docs/reference/formats.md.
     See docs/reference/errors.md#unsupportedcodecerror
     """
 
@@ -315,11 +316,12 @@ class UnsupportedCodecError(FormatError):
 class StorageError(TrainFeedError):
     """A file system refused or failed an operation.
 
-    ``is_outage`` says that a server did not answer, or not as one that is well does: it may be
-    back soon.
+    ``is_outage`` is set if a server did not answer, or answered that it cannot serve: the server
+    may be back soon.
 
     Cause: The file system did not answer, or an operation failed in a way that may pass.
-    Remedy: A scheduler tries again; where it goes on, look at the file system, then clear the task.
+    Remedy: A scheduler tries again; if the error repeats, check the file system, then clear the
+        task.
     See docs/reference/errors.md#storageerror
     """
 
@@ -353,7 +355,7 @@ class QuotaExceededError(StorageError):
     """A quota or the disk is full.
 
     Cause: The disk or a quota is full, or a build would not fit, going by the newest version.
-    Remedy: Make room, then run the build again: what was kept is not made twice.
+    Remedy: Make room, then run the build again: kept files are not made twice.
     See docs/reference/errors.md#quotaexceedederror
     """
 
@@ -364,8 +366,8 @@ class ConflictError(StorageError):
     """Another version, or another content, has the name.
 
     Cause: The interval is published from other code, specification or sources, or a name is taken.
-    Remedy: Keep what is there, or build the next generation with `--rebuild WHY`, as the message
-        shows.
+    Remedy: Keep the published version, or build the next generation with `--rebuild WHY`, as the
+        message shows.
     See docs/reference/errors.md#conflicterror
     """
 
@@ -385,11 +387,11 @@ class NonDeterminismError(StorageError):
 
 
 class CommitUnknownError(StorageError):
-    """Nobody can tell whether the commit took place; a retry looks before it acts.
+    """The outcome of a commit is unknown; a retry first looks for the version.
 
     Cause: The file system did not confirm the rename that publishes a version.
-    Remedy: Run the task again: it looks first whether the version is there. Never rename or remove
-        anything by hand.
+    Remedy: Run the task again: the task first looks for the version. Do not rename or remove files
+        by hand.
     See docs/reference/errors.md#commitunknownerror
     """
 
@@ -397,10 +399,10 @@ class CommitUnknownError(StorageError):
 
 
 class UnsuitableStoreError(StorageError):
-    """The file system lacks what publication needs.
+    """The file system lacks an operation that publication needs.
 
     Cause: The root lies on a file system without exclusive rename of folders, or a quota border
-        lies inside it.
+        lies inside the root.
     Remedy: Choose a root on CephFS or on another POSIX file system that passes the probe.
     See docs/reference/errors.md#unsuitablestoreerror
     """
@@ -413,7 +415,7 @@ class IngestError(TrainFeedError):
 
     Cause: A broker, or the file system of log files, refused or failed a request in a way that may
         pass.
-    Remedy: A scheduler tries again; where it goes on, look at the source, then clear the task.
+    Remedy: A scheduler tries again; if the error repeats, check the source, then clear the task.
     See docs/reference/errors.md#ingesterror
     """
 
@@ -421,7 +423,7 @@ class IngestError(TrainFeedError):
 
 
 class SourceUnreachableError(IngestError):
-    """The source gave no answer in time, or could not be connected to.
+    """The source gave no answer in time, or refused the connection.
 
     Cause: Brokers or file system are down, or the address or port of the connection is wrong.
     Remedy: Start the source or correct the connection, then clear the task; no record was lost.
@@ -432,7 +434,7 @@ class SourceUnreachableError(IngestError):
 
 
 class TopicNotFoundError(IngestError):
-    """The topic, or a recorded one's folder, is not there.
+    """The topic, or the folder of a recorded topic, is not there.
 
     Cause: The name of the topic is misspelt, or the topic was never made or was deleted.
     Remedy: Create the topic, or correct its name in dataset.yaml.
@@ -445,10 +447,9 @@ class TopicNotFoundError(IngestError):
 class LogsMissingError(IngestError):
     """The folder of log files of an interval was not complete when the wait for it ended.
 
-    Cause: The logs were not written in `wait`, or `source.logs.path` names another folder than they
-        lie in.
-    Remedy: Have the logs written, or correct the path; `source.logs.missing` says what becomes of
-        an interval without logs.
+    Cause: The logs were not written within `wait`, or `source.logs.path` names another folder.
+    Remedy: Have the logs written, or correct the path; `source.logs.missing` decides about
+        intervals without logs.
     See docs/reference/errors.md#logsmissingerror
     """
 
@@ -456,11 +457,11 @@ class LogsMissingError(IngestError):
 
 
 class SourceReplacedError(IngestError):
-    """A topic or file is not the one that was planned.
+    """A topic or file differs from the planned one.
 
     Cause: The topic was deleted and created again, or log files changed, became shorter or went
         away after the plan.
-    Remedy: Restore the source, or accept what is there now with `--rebuild WHY` or `--allow-gap
+    Remedy: Restore the source, or accept its present content with `--rebuild WHY` or `--allow-gap
         WHY`, as the message says.
     See docs/reference/errors.md#sourcereplacederror
     """
@@ -469,12 +470,12 @@ class SourceReplacedError(IngestError):
 
 
 class OffsetOutOfRangeError(IngestError):
-    """Records of the range were deleted, or nobody can prove that none was.
+    """Records of the range were deleted, or there is no proof that none was.
 
     Cause: Retention deleted records of the interval before they were read, or the topic was created
         again.
-    Remedy: Restore the records, or accept the loss with `--allow-gap WHY`: the manifest records it.
-        Look at `settle`, the schedule and the retention of the topic.
+    Remedy: Restore the records, or accept the loss with `--allow-gap WHY`, which the manifest
+        records. Check `settle`, the schedule and the retention of the topic.
     See docs/reference/errors.md#offsetoutofrangeerror
     """
 
@@ -484,8 +485,8 @@ class OffsetOutOfRangeError(IngestError):
 class EmptyUnprovenError(IngestError):
     """An interval would be empty, and nothing shows that no record belongs to it.
 
-    Cause: Both boundaries of the interval are one offset, and no record or index entry shows that
-        the interval has none.
+    Cause: Both boundaries of the interval are the same offset, and no record or index entry shows
+        that the interval has no records.
     Remedy: Run `trainfeed boundaries check NAME`, or publish the interval empty with `--allow-gap
         WHY`.
     See docs/reference/errors.md#emptyunprovenerror
@@ -517,14 +518,14 @@ class GateError(TrainFeedError):
 class LoaderError(TrainFeedError):
     """A reader or loader cannot go on.
 
-    Cause: A reader or loader is used in a way that it cannot serve, or what it reads fails.
-    Remedy: Do as the message says; a state that was saved before the error is good.
+    Cause: A reader or loader is used in a way that it does not support, or its source fails.
+    Remedy: Follow the message; a state that was saved before the error stays valid.
     See docs/reference/errors.md#loadererror
     """
 
 
 class PassEndedError(LoaderError):
-    """A pass that was started by hand has no more batches; the next one has to be started.
+    """A pass that was begun by ``start()`` has no more batches; start the next one.
 
     Cause: `read_next()` was called after the last batch of a pass that `start()` began.
     Remedy: Call `reset()`, then `start()` for the next pass.
@@ -535,7 +536,7 @@ class PassEndedError(LoaderError):
 class ReaderEndedError(LoaderError):
     """A reader ends before the position where a pass should begin.
 
-    ``num_samples`` is how many samples it has; batches, if it gives batches.
+    ``num_samples`` is the number of its samples; of its batches, if the reader gives batches.
 
     Cause: A state belongs to another reader, or the reader has fewer samples than when the state
         was saved.
@@ -551,7 +552,7 @@ class ReaderEndedError(LoaderError):
 
 
 class SampleShapeError(LoaderError, ValueError):
-    """A sample and the schema disagree; a ValueError too, because that is what users catch.
+    """A sample and the schema disagree; also a ValueError, which programs usually catch.
 
     Cause: A field is missing, is not in the schema, or has another shape or dtype than the schema
         says.
@@ -561,9 +562,9 @@ class SampleShapeError(LoaderError, ValueError):
 
 
 class WorkerDiedError(LoaderError):
-    """A worker process was killed, stopped, or has exited without a word.
+    """A worker process was killed, was stopped, or exited without a message.
 
-    Cause: A worker process was killed, mostly for want of memory, was stopped, or ended itself.
+    Cause: A worker process was killed, mostly for lack of memory, was stopped, or ended itself.
     Remedy: Restore the last state in a new loader; give the machine more memory or use fewer
         workers if it happens again.
     See docs/reference/errors.md#workerdiederror
@@ -576,7 +577,7 @@ class LaunchError(TrainFeedError):
     """The launcher refused or failed an operation.
 
     Cause: The process of a training could not be started or watched.
-    Remedy: A scheduler tries again; where it goes on, do as the message says.
+    Remedy: A scheduler tries again; if the error repeats, follow the message.
     See docs/reference/errors.md#launcherror
     """
 
@@ -589,8 +590,8 @@ class WindowIncompleteError(LaunchError):
     ``missing`` has their names.
 
     Cause: Intervals of the range or training window are not published yet, or were never built.
-    Remedy: Build the intervals that the message names, wait for them, or read what is there with
-        `missing="skip"`.
+    Remedy: Build the intervals that the message names, wait for them, or read the published ones
+        with `missing="skip"`.
     See docs/reference/errors.md#windowincompleteerror
     """
 
@@ -622,11 +623,11 @@ class JobFailedError(LaunchError):
 
 
 class JobKilledError(LaunchError):
-    """A rank of the job was killed from outside, or met an error that another try may not meet.
+    """A rank of the job was killed from outside, or met an error that may pass.
 
-    Cause: A rank was killed, mostly for want of memory or by a restart of the machine, or met an
+    Cause: A rank was killed, mostly for lack of memory or by a restart of the machine, or met an
         error that may pass.
-    Remedy: A scheduler tries again; where it goes on, give it more memory or fewer ranks.
+    Remedy: A scheduler tries again; if the error repeats, give the job more memory or fewer ranks.
     See docs/reference/errors.md#jobkillederror
     """
 

@@ -19,7 +19,7 @@ _locks: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 
 def new_lock() -> threading.RLock:
-    """Return a lock that is free in every fork, whoever holds it at that moment.
+    """Return a lock that is free in every fork, also when it is held at that moment.
 
     A fork goes on with one thread: what another one holds would never be given back there. What the
     lock protects must be good enough for a fork at any moment.
@@ -53,7 +53,7 @@ def patience_s(most_s: float) -> float:
     """Return how long to wait for threads: ``most_s``, and less while an error is on its way."""
     error = sys.exc_info()[1]
     if isinstance(error, GeneratorExit):
-        # What made somebody close this iterator.
+        # What made its owner close this iterator.
         error = error.__context__
     return most_s if error is None else min(most_s, _ERROR_JOIN_S)
 

@@ -47,7 +47,7 @@ def framework(name: str) -> Any:
             raise
         raise ConfigError(
             f"trainfeed.adapters.{error.name} needs the package {error.name}, which is not"
-            " installed here; install it beside trainfeed, nothing else changes"
+            " installed here; install the package in the same environment"
         ) from None
 
 
@@ -135,7 +135,9 @@ def named(batch: Any, schema: Schema) -> Batch:
 
 def _free(name: str, batch: Batch) -> str:
     if name in batch:
-        raise SampleShapeError(f"field {name!r} has the name of a column that an adapter adds")
+        raise SampleShapeError(
+            f"field {name!r} has the name of a column that the adapter adds; rename the field"
+        )
     return name
 
 

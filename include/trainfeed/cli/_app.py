@@ -80,7 +80,7 @@ class _PlainFormatter(logging.Formatter):
 def _common(
     *,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log what is done.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log every step.")] = False,
 ) -> None:
     if version:
         typer.echo(__version__)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Measure how fast something is here.",
+    help="Measure the speed of this machine and its file systems.",
     epilog="Example: trainfeed bench read flights/2013-01-01",
     no_args_is_help=True,
 )
@@ -47,12 +47,12 @@ def read(  # noqa: PLR0913 - one parameter per option
     workers: Annotated[int, typer.Option(help="Processes that load ahead.")] = 0,
     threads: Annotated[int, typer.Option(help="Threads that load ahead.")] = 0,
     lanes: Annotated[
-        int | None, typer.Option(help="Lanes of the permuted order; 16 if left out.")
+        int | None, typer.Option(help="Lanes of the permuted order; by default 16.")
     ] = None,
-    epochs: Annotated[int, typer.Option(help="How often to read it all.")] = 3,
+    epochs: Annotated[int, typer.Option(help="Number of passes over the data set.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Read a data set through the loader as fast as it goes."""
+    """Read a data set through the loader at full speed."""
     # Imported here: the loader takes a second, and other commands do not need it.
     from trainfeed.loader import DataLoader, measure_read
 

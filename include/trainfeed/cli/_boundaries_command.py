@@ -39,7 +39,7 @@ def check(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Find every boundary of a data set again, from the records of its topics, and compare.
+    """Compute every boundary of a data set again from the records of its topics, and compare.
 
     Nothing is changed. Status 3 when one differs; those whose records the topic no longer holds
     cannot be checked.

@@ -66,13 +66,16 @@ def build(  # noqa: PLR0913 - options of a command
     ] = 1,
     rebuild: Annotated[
         str | None,
-        typer.Option(help="Build a published interval again, and say why; a reason counts once."),
+        typer.Option(
+            help="Build a published interval again for this reason; each reason builds once."
+        ),
     ] = None,
     allow_gap: Annotated[
-        str | None, typer.Option(help="Accept that retention deleted records, and say why.")
+        str | None, typer.Option(help="Accept that retention deleted records, for this reason.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be read, built and published.")
+        bool,
+        typer.Option("--dry-run", help="Only print what a build would read, make and publish."),
     ] = False,
     limit: Annotated[
         int | None,
@@ -82,10 +85,11 @@ def build(  # noqa: PLR0913 - options of a command
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Build and publish intervals of a data set, or look at what a build would give.
+    """Build and publish intervals of a data set, or preview the result of a build.
 
-    Of a range every interval is built, whatever becomes of the others, and one table says what came
-    of each. Status 0: all are published; 1: one failed; 2: wrong usage or settings; 130: ended.
+    A range is built interval by interval; a failed interval does not stop the others, and one
+    table lists all results. Status 0: all published; 1: one failed; 2: wrong usage or settings;
+    130: ended.
     """
     if dry_run and limit is not None:
         raise ConfigError("expected --dry-run or --limit, got both; leave one out")
@@ -250,8 +254,8 @@ def train(
     catch_up: Annotated[
         CatchUp | None,
         typer.Option(
-            help="Train on every published interval that no training has seen; all: also on those"
-            " from before the data set had a training."
+            help="Train on every published interval that no training has seen; all: also on"
+            " intervals from before the data set had a training."
         ),
     ] = None,
     as_json: Json = False,

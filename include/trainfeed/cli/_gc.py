@@ -20,9 +20,9 @@ _COLUMNS: Final = ("place", "bytes", "modified")
 def gc(
     *,
     older_than: Annotated[
-        int, typer.Option(min=0, help="Only what was not modified for this many hours.")
+        int, typer.Option(min=0, help="Only files that were not modified for this many hours.")
     ] = round(OLD / timedelta(hours=1)),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it is.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the leftovers.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Remove what killed and abandoned builds left behind; versions and landed records stay."""

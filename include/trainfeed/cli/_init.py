@@ -18,15 +18,15 @@ __all__ = ["init"]
 
 def init(
     root: Annotated[
-        str | None, typer.Argument(help="The folder; TRAINFEED_ROOT or ./data/root otherwise.")
+        str | None, typer.Argument(help="The folder; by default TRAINFEED_ROOT or ./data/root.")
     ] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make the folder that versions are published in, or take one that has versions already.
+    """Make the publication root, the folder of all versions, or accept one that has versions.
 
-    Nothing that is there is changed. Builds refuse a folder that was not made so: it may be a
-    misspelt one, or a file system that is not mounted.
+    Versions in the folder are not changed. Builds refuse a folder without this step, because its
+    name may be misspelt, or its file system not mounted.
     """
     place = Path(environment_from_environ(root=root).root)
     mark, is_new = init_root(place)

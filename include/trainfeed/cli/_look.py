@@ -45,7 +45,7 @@ _COLUMNS = ("interval", "generation", "samples", "quarantined", "filtered", "byt
 def ls(
     name: Annotated[
         str | None,
-        typer.Argument(help="A data set; all of them otherwise.", autocompletion=complete_target),
+        typer.Argument(help="A data set; by default all of them.", autocompletion=complete_target),
     ] = None,
     *,
     as_json: Json = False,
@@ -77,7 +77,7 @@ def show(
     *,
     as_json: Json = False,
 ) -> None:
-    """Show what the manifest of one version says, or list the versions of a data set or range."""
+    """Show the manifest of one version, or list the versions of a data set or range."""
     found = parse_target(target)
     if found.asked is None:
         ls(found.folder.name, as_json=as_json)

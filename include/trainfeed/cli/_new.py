@@ -21,11 +21,12 @@ def new(
     name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits and _.")],
     *,
     batch: Annotated[
-        bool, typer.Option("--batch", help="With a function of many records at once, in arrays.")
+        bool,
+        typer.Option("--batch", help="Write a function that gets many records at once, as arrays."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a data set folder, with comments and sample records, that can be built at once."""
+    """Make the folder of a new data set, with comments and sample records, ready to build."""
     env = environment_from_environ()
     made = new_dataset(env.datasets, name, batch=batch)
     if as_json:

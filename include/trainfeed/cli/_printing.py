@@ -25,7 +25,7 @@ __all__ = [
     "program",
 ]
 
-# Whoever reads a pipe or a file wants whole lines, however long.
+# A program that reads a pipe or a file wants whole lines, however long.
 _UNLIMITED_CHARS: Final = 100_000
 
 

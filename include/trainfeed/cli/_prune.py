@@ -19,10 +19,10 @@ __all__ = ["prune_dataset"]
 def prune_dataset(
     name: Annotated[str, typer.Argument(help="The data set.")],
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the generations.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Delete generations that `retention` in dataset.yaml does not keep; never the current one."""
+    """Delete the generations outside `retention` in dataset.yaml; never the current one."""
     env = environment_from_environ()
     spec = load_spec(env.datasets / name)
     with error_console().status(f"{name}: superseded generations"):

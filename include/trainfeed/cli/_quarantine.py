@@ -32,7 +32,7 @@ from trainfeed.specification import did_you_mean
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="The records that builds turned down: of versions, and of builds that failed.",
+    help="Show records that functions rejected, in versions and in builds that failed.",
     epilog="Example: trainfeed quarantine ls flights/2013-01-01",
     no_args_is_help=True,
 )
@@ -40,11 +40,12 @@ app = typer.Typer(
 Target = Annotated[
     str,
     typer.Argument(
-        help="NAME/INTERVAL: of the last build, published or not; NAME/INTERVAL/gNNNN: of a version"
+        help="NAME/INTERVAL: the last build, published or not; NAME/INTERVAL/gNNNN: one version."
     ),
 ]
 PlanId = Annotated[
-    str | None, typer.Option("--plan", help="Of the work files of this plan, which messages name.")
+    str | None,
+    typer.Option("--plan", help="Read the work files of this plan; error messages name it."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -78,11 +79,11 @@ def show_records(
     target: Target,
     *,
     plan: PlanId = None,
-    reason: Annotated[str | None, typer.Option(help="Only those of one reason.")] = None,
-    limit: Annotated[int, typer.Option("-n", min=1, help="At most so many records.")] = 10,
+    reason: Annotated[str | None, typer.Option(help="Only records with this reason.")] = None,
+    limit: Annotated[int, typer.Option("-n", min=1, help="At most this many records.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Show quarantined records of an interval: where they are, why, and what they hold."""
+    """Show quarantined records of an interval: position, reason and content."""
     found = _find(target, plan)
     reasons = found.reasons()
     if reason is not None and reason not in reasons:

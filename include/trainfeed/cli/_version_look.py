@@ -66,5 +66,5 @@ def stats(
 def _usual_split(version: Version) -> str:
     splits = version.manifest.splits
     if not splits:
-        raise ConfigError(f"{version.path} has no split")
+        raise ConfigError(f"expected a version with at least one split, got none in {version.path}")
     return _TRAIN if _TRAIN in splits else max(splits, key=lambda name: splits[name].samples)

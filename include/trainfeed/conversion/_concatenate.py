@@ -26,7 +26,7 @@ def merge_files(
 ) -> int:
     """Write the records of files to a new one, in order.
 
-    Chunks of RecordIO are verified and copied as they are; records of TFRecord are written anew,
+    Chunks of RecordIO are verified and copied as they are; records of TFRecord are written again,
     without compression.
 
     Args:

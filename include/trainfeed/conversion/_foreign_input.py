@@ -1,4 +1,4 @@
-"""Files that somebody else made: opened without waiting, read without trusting."""
+"""Files of other programs: opened without waiting, read without trusting."""
 
 from __future__ import annotations
 

@@ -184,8 +184,8 @@ class Journal:
             sync_folder(self.output)
         elif any(self._commit.iterdir()):
             raise ConflictError(
-                f"{self._commit} holds files of another kind than this publishes; nothing was"
-                " changed; let what has put them there finish, or move the folder away"
+                f"{self._commit} holds a publication of files of another kind; nothing was"
+                " changed; wait until that publication ends, or move the folder away"
             )
         faults.point("convert.before_cleanup")
         remove_tree(self._commit)

@@ -31,9 +31,9 @@ def require_disjoint(folder: DatasetFolder, versions: list[Version]) -> None:
     for earlier, later in pairwise(versions):
         if start_of(later) < end_of(earlier):
             raise ConfigError(
-                f"{earlier.name} and {later.name} of data set {folder.name!r} overlap, a range"
-                " would give samples twice; the schedule was changed in between; read the"
-                " intervals that you mean with open_intervals"
+                f"{earlier.name} and {later.name} of data set {folder.name!r} overlap, so a range"
+                " would give samples twice: the schedule was changed between them; list the"
+                " intervals to read with open_intervals"
             )
 
 

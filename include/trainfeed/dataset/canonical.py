@@ -42,7 +42,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(data: bytes, *, path: str | None = None) -> Any:
-    """Parse JSON that somebody else may have written, trusting nothing.
+    """Parse JSON that another program may have written, trusting nothing.
 
     Args:
         data: The document, at most ``MAX_BYTES`` long.

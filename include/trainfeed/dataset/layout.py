@@ -8,7 +8,7 @@
       code/<digest>.json                   the code of a plan, to show what changed since
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
-      versions/<interval>/g0001.withdrawn  rolled back: not to be read any more
+      versions/<interval>/g0001.withdrawn  not to be read any more; no command writes it
       versions/<interval>/g0001.removed    deleted by retention: the number is never used again
       boundaries/<topic>/<topic uuid>/     one file per point in time
       plans/<interval>/<plan id>.json

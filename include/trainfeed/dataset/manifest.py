@@ -175,7 +175,7 @@ class Manifest(_ManifestModel):
             data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
             promised = _read_digest(folder / MANIFEST_DIGEST)
         except NotFoundError as error:
-            raise NotFoundError(f"{folder} is no version: {error}") from error
+            raise NotFoundError(f"{folder} is not a version: {error}") from error
         actual = hashlib.sha256(data).hexdigest()
         if actual != promised:
             raise ChecksumError(

@@ -1,7 +1,7 @@
 """Which split and shard a sample belongs to, and in which order samples stand.
 
-Everything here is a pure function of positions and seeds: engine, workers, retries and listing
-order cannot change it.
+Everything here is a pure function of positions and seeds: workers, retries and listing order cannot
+change it.
 """
 
 from __future__ import annotations

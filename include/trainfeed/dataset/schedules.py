@@ -61,7 +61,7 @@ def read_schedule(folder: DatasetFolder) -> Schedule | None:
     except (ConfigError, FormatError, TypeError, ValueError, KeyError) as error:
         raise FormatError(
             f"expected the schedule of data set {folder.name!r} of format {_FORMAT}: {error};"
-            " nothing was changed; any build of the data set writes the file again",
+            " nothing was changed; the next build of the data set writes the file again",
             path=str(folder.schedule),
         ) from error
 

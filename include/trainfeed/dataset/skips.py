@@ -122,6 +122,6 @@ def _parse(value: Any, interval: str) -> Skip:
 def _damaged(path: Path, expected: str) -> FormatError:
     return FormatError(
         f"expected the marker of a skipped interval, with {expected}; nothing was changed; remove"
-        " the file, and build the interval: it is decided again then",
+        " the file and build the interval, which decides again",
         path=str(path),
     )

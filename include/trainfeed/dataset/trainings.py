@@ -8,8 +8,8 @@ started for. Files of ``<root>/<data set>/training/_marks``, each whole or absen
     <interval>.<gNNNN>.seen        a training of the interval has started when this was its version
     <interval>.<gNNNN>.announced   an event was sent for it: when, and by which run
 
-A mark is a hint that saves runs: a job is named after its content and never runs twice, so a mark
-that is missing costs one more event and nothing else.
+A mark is a hint that saves runs: a job is named after its content, and a finished one is adopted,
+so a mark that is missing costs one more event and nothing else.
 """
 
 from __future__ import annotations

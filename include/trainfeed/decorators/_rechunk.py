@@ -1,4 +1,4 @@
-"""Blocks cut anew."""
+"""Blocks cut into blocks of another size."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class Schedule:
         if not self._is_tick(time):
             before = _move(croniter(self.cron, time).get_prev)
             raise WindowError(
-                f"{format_time(time)} is no tick of the schedule {self.cron!r}; the nearest are"
+                f"{format_time(time)} is not a tick of the schedule {self.cron!r}; the nearest are"
                 f" {format_time(before)} and {format_time(self._tick_after(time))}"
             )
 

@@ -1,4 +1,4 @@
-"""The loader: batches at memory speed, in a computed order, resumed exactly."""
+"""The loader: batches in a computed order, from memory that is lent, resumed exactly."""
 
 from __future__ import annotations
 

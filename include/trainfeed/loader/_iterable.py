@@ -51,8 +51,8 @@ class IterableSet:
         """
         if options.shuffle:
             raise ConfigError(
-                "an iterable has no order to choose; shuffle it with"
-                " trainfeed.decorators.shuffle, or give an object with __len__ and __getitem__"
+                "expected no shuffle=True beside an iterable, whose order is its own; shuffle it"
+                " with trainfeed.decorators.shuffle, or give an object with __len__ and __getitem__"
             )
         if options.max_skipped_chunks:
             raise ConfigError("an iterable has no chunks to skip, got max_skipped_chunks")

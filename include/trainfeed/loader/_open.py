@@ -161,5 +161,5 @@ def _source(dataset: Any, options: LoaderOptions) -> Source:
     if _by_number(dataset):
         return MapSource(dataset)
     raise ConfigError(
-        f"expected data sets that are read by number in a mixture, got {type(dataset).__name__}"
+        f"expected data sets whose samples have numbers in a mixture, got {type(dataset).__name__}"
     )

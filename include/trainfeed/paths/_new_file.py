@@ -165,8 +165,8 @@ class NewFile(UnfinishedFile):
         """
         if not self.claim():
             raise ConflictError(
-                f"{self._path} exists by now; the new bytes were dropped; choose another name, or"
-                " delete it first"
+                f"{self._path} was made by another process meanwhile; the new file was dropped;"
+                " choose another name, or delete it first"
             )
 
     def __exit__(

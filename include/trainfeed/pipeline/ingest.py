@@ -1,7 +1,7 @@
 """Stage ``ingest``: copy planned ranges into landing files; verify a source that does not land.
 
-A landing file is named by its range. A complete one is adopted without a word to the source, so a
-retry, a second data set and a rebuild read the broker at most once.
+A landing file is named by its range. A complete file is adopted without a read of the source,
+so a retry and a rebuild read no record of the broker twice.
 """
 
 from __future__ import annotations

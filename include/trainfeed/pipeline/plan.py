@@ -190,7 +190,7 @@ def _not_compared(found: Plan, error: TrainFeedError) -> str:
 
 
 def _spent_reason(found: Plan) -> str:
-    """Return what is said to whoever asks for a rebuild that took place: a reason counts once."""
+    """Return the note for a request of a rebuild that took place already: a reason counts once."""
     note = (
         f"{generation_name(found.generation)} was built for this reason already, nothing is built;"
         " to build again give another, with the date for instance"

@@ -56,7 +56,7 @@ def preprocess(build: Build, unit: int) -> PreprocessReport | PublishedBefore:
         PreprocessError: The user function raised, returned what the schema forbids, ended its
             process, or took too long.
         MemoryLimitError: It took too much memory, or too much is in quarantine.
-        EngineError: Somebody killed a process that ran it.
+        EngineError: A process that ran it was killed.
     """
     return run_stage("preprocess", build, lambda stage: _preprocess(stage, unit))
 

@@ -112,7 +112,7 @@ def _seal(staged: Path) -> None:
 
 
 def _commit(stage: Stage, staged: Path) -> str:
-    """Rename the staged version; return the verdict: ``published`` when somebody was faster."""
+    """Rename the staged version; return the verdict: ``published`` when another run was faster."""
     target = stage.version_path
     posix.make_public_dir(target.parent)
     posix.sync_dir(target.parent.parent)
@@ -131,14 +131,15 @@ def _commit(stage: Stage, staged: Path) -> str:
 
 
 def _confirm(stage: Stage) -> None:
-    """Make the commit durable, whoever made it: a try that was killed may not have come to it."""
+    """Make the commit durable, by any run: a try that was killed may not have come to it."""
     try:
         posix.sync_dir(stage.version_path.parent)
         posix.sync_dir(stage.folder.staging)
     except (StorageError, OSError) as error:
         raise CommitUnknownError(
             f"{stage.version_path} was renamed into place, but the file system did not confirm it:"
-            f" {error}; nothing was deleted; retry this task: it looks before it acts"
+            f" {error}; nothing was deleted; run the task again: it first looks whether the"
+            " version is there"
         ) from error
 
 
@@ -156,7 +157,7 @@ def _require_equal(stage: Stage, version: Version) -> None:
         return
     if ours == version.manifest.content_digest:
         return
-    # Said once: to whoever comes next, the interval is published.
+    # Said once: the next run finds the interval published.
     stage.verdict_file.delete()
     raise NonDeterminismError(
         f"{version.path} has content {version.manifest.content_digest}, this run made {ours} from"
@@ -166,7 +167,7 @@ def _require_equal(stage: Stage, version: Version) -> None:
 
 
 def _point(version: Version) -> None:
-    """Move CURRENT forward. Advisory: whoever fails here has published all the same."""
+    """Move CURRENT forward. Advisory: a run that fails here has published all the same."""
     pointer = version.path.parent / CURRENT
     try:
         with posix.file_lock(version.path.parent / ".lock"):

@@ -30,7 +30,7 @@ def loads(text: bytes) -> Any:
 
 @cache
 def _decoder() -> Callable[[bytes], Any]:
-    # Imported late: whoever only names a function's types need not pay for it.
+    # Imported late: a module that only names the types of a function does not pay for it.
     import msgspec
 
     return msgspec.json.Decoder().decode

@@ -84,7 +84,7 @@ class Child:
         self._end()
 
     def kill(self) -> None:
-        """Kill the process, so that whoever waits for it hears of its end; not from a fork."""
+        """Kill the process, so that a thread waiting for it hears of its end; not from a fork."""
         if os.getpid() == self._owner:
             self._process.kill()
 
@@ -189,7 +189,7 @@ def receive_any(children: Sequence[Child], timeout_s: float | None = None) -> tu
         child.check_owner()
     end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
     while True:
-        # Asked before the sockets are looked at: whoever had ended then has said all.
+        # Asked before the sockets are looked at: a child that had ended then has said all.
         ended = [child for child in children if child.has_ended()]
         for child in children:
             message = child.try_receive()

@@ -111,7 +111,7 @@ def receive_message(receiver: socket.socket, flags: int = 0) -> Message | None:
 def _body(fd: int, num_bytes: int) -> memoryview:
     """Return what a memory file holds: the file itself, or a copy if there are many already.
 
-    A mapping keeps a descriptor as long as somebody keeps what lies in it.
+    A mapping keeps a descriptor as long as anything refers to what lies in it.
     """
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4
     if len(_mapped) < most:

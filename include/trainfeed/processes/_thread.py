@@ -15,7 +15,7 @@ __all__ = ["end_threads", "fill", "iter_ahead", "start_thread"]
 
 T = TypeVar("T")
 
-# A reader that hangs cannot be interrupted; whoever leaves it does not hang with it.
+# A reader that hangs cannot be interrupted; a caller that leaves it does not hang with it.
 _JOIN_S: Final = 5.0
 _MAX_TAKEN: Final = 64
 

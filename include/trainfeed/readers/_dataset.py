@@ -173,7 +173,7 @@ class DatasetReader:
         return _combine([version.manifest.content_digest for version in self.versions])
 
     def reader(self, *, rank: int = 0, world_size: int = 1) -> Reader:
-        """Return a reader over this rank's samples; every call of it starts anew.
+        """Return a reader over this rank's samples; every call of it starts at the beginning.
 
         Samples hold arrays of their own, valid as long as they are held, and None where an
         optional field is absent. The reader gives blocks where no field varies in size.

@@ -30,8 +30,8 @@ class SeekableReader(Protocol):
 def ended(position: int, num_samples: int) -> ReaderEndedError:
     """Return the error of a reader that has fewer samples than are to be left out."""
     return ReaderEndedError(
-        f"expected at least {position} samples as in the state, the reader has {num_samples}; it"
-        " is not the one that the state was taken of",
+        f"expected at least {position} samples as in the state, the reader has {num_samples}; this"
+        " is not the reader that the state was taken from",
         num_samples=num_samples,
     )
 

@@ -62,7 +62,7 @@ def record_bounds(framing: memoryview, num_records: int) -> array[int]:
     # damaged record count, which no checksum covers.
     if start != len(framing):
         raise FormatError(
-            f"expected {num_records} records in {len(framing)} bytes of framing, they end"
+            f"expected {num_records} records in {len(framing)} bytes of framing, but they end"
             f" {'before' if start < len(framing) else 'after'} it does"
         )
     return bounds

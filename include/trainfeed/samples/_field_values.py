@@ -46,7 +46,7 @@ def as_array(field: Field, value: object, *leading: int) -> NDArray[Any]:
     if type(value) is np.ndarray and value.shape == shape and value.dtype == field.values_dtype:
         return np.ascontiguousarray(value)
     if isinstance(value, np.ma.MaskedArray):
-        refuse(field, value, "masked values have no place in a sample")
+        refuse(field, value, "samples hold no masked values; fill them")
     if isinstance(value, np.ndarray | np.generic):
         array: NDArray[Any] = np.asarray(value)
     else:

@@ -156,5 +156,5 @@ def present_rows(field: Field, column: NDArray[Any] | None, num_samples: int) ->
     masked = np.ma.getmaskarray(column).reshape(num_samples, math.prod(column.shape[1:]))
     absent = absent_rows(column)
     if np.any(absent != masked.all(axis=1)):
-        refuse(field, column, "part of a row is masked")
+        refuse(field, column, "a row is masked in part; mask whole rows, or fill the values")
     return np.logical_not(absent)

@@ -8,12 +8,12 @@ __all__ = ["BATCH_EDITS", "BATCH_FUNCTION"]
 
 _ONE_BY_ONE: Final = """\
 The function sees one record at a time and must be pure: the same record always gives the same
-samples. What it imports"""
+samples. Its imports"""
 
 _MANY: Final = """\
-`make_samples` gets many records at once. Plain ones become samples in arrays; all others go
-through `make_sample`, one by one. Both must be pure: the same record always gives the same samples,
-whatever stands beside it. What they import"""
+`make_samples` gets many records at once. Plain records become samples in arrays; all others
+go through `make_sample`, one by one. Both must be pure: the same record always gives the same
+samples, whatever records stand beside it. Their imports"""
 
 _IMPORTS: Final = """\
 import numpy as np
@@ -39,7 +39,7 @@ BATCH_EDITS: Final = (
 # Comes at the end of preprocess.py.
 BATCH_FUNCTION: Final = '''
 
-# What a plain record has. Other keys are not looked at, so what asks for one comes below.
+# The keys of a plain record. Other keys are ignored here; the rule about "bot" stands below.
 FIELDS = {
     "visitor": pa.int64(),
     "pages": pa.int64(),

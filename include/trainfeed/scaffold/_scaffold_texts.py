@@ -8,15 +8,15 @@ __all__ = ["PREPROCESS", "SPEC", "TRAIN"]
 
 SPEC: Final = """\
 # yaml-language-server: $schema=@SCHEMA@
-# What the data set @NAME@ is. Every field, its default and what it takes is in the schema above,
-# which editors read; `trainfeed schema` prints it.
+# The specification of the data set @NAME@. The schema above, which editors read, has every field
+# with its default and its values; `trainfeed schema` prints it.
 
 name: "@NAME@"                    # the folder's name; gives the DAGs build.@NAME@ and train.@NAME@
 description: Will the visitor buy something?     # shown in Airflow
 schedule: "@daily"                # cron or preset, UTC; a version holds [tick, next tick)
 start: @FIRST@                 # the first tick
-end: @LAST@                   # the last one, inclusive; remove it when the source goes on
-catchup: false                    # true: Airflow builds all past ticks as soon as it is unpaused
+end: @LAST@                   # the last tick, inclusive; remove it when the source goes on
+catchup: false                    # true: the DAG, once switched on, builds past intervals
 seed: 7                           # decides the order of samples
 
 source:
@@ -30,7 +30,7 @@ preprocess: {function: "preprocess:make_sample"}  # module:function in this fold
 
 # lookups: {visitors: visitors.parquet}   # files of this folder; the function gets them as tables
 
-schema:                           # what every sample has; shape is left out for a single value
+schema:                           # the fields of a sample; without shape, a single value
   visitor:  {dtype: int64}
   features: {dtype: float32, shape: [3]}
   label:    {dtype: int64}
@@ -39,12 +39,12 @@ split: {train: 0.8, eval: 0.2, by: [visitor]}     # all samples of a visitor sta
 
 output: {codec: zstd, samples_per_shard: 100000}
 
-quality:                          # what must hold before anybody may see a version
+quality:                          # gates that a version has to pass before it is published
   - {check: count, min: 50}
   - {check: quarantine_ratio, max: 0.05}
   - {check: range, field: label, min: 0, max: 1}
 
-# Runs after every published version; remove it together with train.py when there is no training.
+# Training after every published version; remove this part and train.py if there is none.
 train: {entry: "train:main", window: 1, metric: accuracy, min: 0.6}
 
 retention: {keep_generations: 3}
@@ -56,7 +56,7 @@ PREPROCESS: Final = '''\
 """Records of @NAME@ → samples.
 
 The function sees one record at a time and must be pure: the same record always gives the same
-samples. What it imports must be installed, or lie in this folder (`from . import other`).
+samples. Its imports must be installed, or lie in this folder (`from . import other`).
 """
 
 from trainfeed.preprocessing import Filtered, Reject
@@ -68,7 +68,7 @@ def make_sample(record, lookups):
     Several samples are returned as a list. `record` has value, key, timestamp, headers, source
     and offset; `lookups` has a table per lookup of dataset.yaml.
     """
-    row = record.json()  # no JSON: to quarantine, with its position and its bytes
+    row = record.json()  # a record that is not JSON goes to quarantine, with position and bytes
     if not isinstance(row, dict):
         raise Reject("no_object")
     if row.get("bot"):
@@ -77,7 +77,7 @@ def make_sample(record, lookups):
         features = [row["pages"] / 20, row["seconds"] / 600, float(row["returning"])]
         visitor, label = int(row["visitor"]), int(row["bought"])
     except (KeyError, TypeError, ValueError) as error:
-        # Broken: to quarantine. Any other exception stops the build, nothing is published.
+        # A broken record goes to quarantine. Any other exception stops the build.
         raise Reject("bad_field", repr(error)) from error
     return {"visitor": visitor, "features": features, "label": label}
 '''
@@ -91,8 +91,8 @@ import numpy as np
 def main(job):
     """Train on the versions of the job's window; return metrics by name.
 
-    `job.open(split)` gives the samples, `job.output` is a folder for the model, `job.seed`,
-    `job.rank` and `job.world_size` are what they say.
+    `job.open(split)` gives the samples, `job.output` is a folder for the model; `job.seed`,
+    `job.rank` and `job.world_size` are the seed, the rank and the number of ranks.
     """
     features, labels = load(job.open("train"))
     weights, bias = np.zeros(features.shape[1]), 0.0

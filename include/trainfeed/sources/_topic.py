@@ -232,5 +232,5 @@ def check_available(span: OffsetRange, log_start: int, log_end: int) -> None:
     if span.end > log_end:
         raise OffsetOutOfRangeError(
             f"{span}: log truncated: planned end {span.end} > log end {log_end}; nothing of this"
-            " range was kept; find out why the brokers lost records before you build anew"
+            " range was kept; find out why the brokers lost records before you build again"
         )

@@ -48,13 +48,13 @@ class OutputSpec(Part):
 
     Attributes:
         format: Format of the shards: RecordIO, or TFRecord files of Examples.
-        codec: How their chunks are compressed; zstd where the file says nothing. TFRecord files of
-            a data set are never compressed.
-        level: Compression level, of codecs that have levels. Without it the codec's default.
-        chunk_bytes: Record bytes, before compression, at which a chunk is closed; of TFRecord a run
-            of records that is read at once.
-        shards: Number of shards per split. Without it ``samples_per_shard`` decides.
-        samples_per_shard: About how many samples a shard has. Without it ``shards`` decides.
+        codec: Compression of the chunks, zstd by default. TFRecord files of a data set are never
+            compressed.
+        level: Compression level, by default that of the codec; None for codecs without levels.
+        chunk_bytes: Record bytes, before compression, at which a chunk is closed; for TFRecord a
+            run of records that is read at once.
+        shards: Number of shards per split; without it ``samples_per_shard`` decides.
+        samples_per_shard: Intended number of samples in a shard; without it ``shards`` decides.
         positions: Whether the position of every sample is published.
     """
 
@@ -102,14 +102,14 @@ class OutputSpec(Part):
 
 
 class _Check(Part):
-    """What all checks have in common.
+    """The fields that all checks have.
 
     Attributes:
-        check: Which one it is.
+        check: Name of the check.
         severity: Whether a failure blocks publication, or only warns.
-        field: The field of the schema that it looks at.
-        min: The least that is allowed.
-        max: The most that is allowed.
+        field: The field of the schema that the check is about.
+        min: The least allowed value.
+        max: The largest allowed value.
     """
 
     severity: Severity = "block"
@@ -123,7 +123,7 @@ def _require_range(low: float | None, high: float | None) -> None:
 
 
 class QuarantineRatioCheck(_Check):
-    """Quarantined records are at most ``max`` of all that were read."""
+    """Quarantined records are at most this share, ``max``, of all records read."""
 
     check: Literal["quarantine_ratio"]
     max: Ratio
@@ -174,12 +174,12 @@ class TrainSpec(Part):
 
     Attributes:
         entry: ``module:name`` of a function in the data set's folder.
-        window: How many intervals it reads: the published one and those before it.
-        launcher: Where it runs.
-        ranks: How many processes it has.
-        metric: The metric that ``min`` is about.
+        window: Number of intervals that a training reads: the published one and those before it.
+        launcher: Where a training runs: ``local``, processes of this machine; there is no other.
+        ranks: Number of its processes.
+        metric: The metric that ``min`` bounds.
         min: The least value of ``metric`` with which the training counts as successful.
-        wait: How long it waits until every interval of the window is published.
+        wait: How long a training waits until every interval of the window is published.
     """
 
     entry: EntryPoint
@@ -212,8 +212,8 @@ class RetentionSpec(Part):
     """Which generations of an interval are kept; ``trainfeed prune`` removes the others.
 
     Attributes:
-        keep_generations: How many of the newest ones.
-        keep_days: For how many days after its publication one is kept beyond that.
+        keep_generations: Number of newest generations that are kept.
+        keep_days: Number of days after publication for which further generations are kept.
     """
 
     keep_generations: Annotated[int, Field(ge=1)] = 3
@@ -221,18 +221,18 @@ class RetentionSpec(Part):
 
 
 class ResourceSpec(Part):
-    """What a build may use; nothing here changes what it produces.
+    """Resources of a build; nothing here changes its result.
 
     Attributes:
         pool: Scheduler pool of the tasks that read the source.
-        max_active_runs: How many intervals are built at once. Runs that wait for log files do not
-            count; of those that have them, this many are planned, checked and published at once.
-        records_per_task: Source records that one task of a stage takes, about.
-        memory_bytes: Bound for what one task sorts in memory; what is more goes through files. A
+        max_active_runs: Number of intervals that are built at once. Runs that wait for log files do
+            not count; of the other runs, this many are planned, checked and published at once.
+        records_per_task: Approximate number of source records for one task of a stage.
+        memory_bytes: Memory in which one task sorts samples; further samples go through files. A
             sample may take a tenth of it.
-        processes: How many processes a task runs the preprocessing function in.
-        worker_memory_bytes: Memory that one of these processes may take; beyond it is ended.
-        time_limit: How long one of them may take for its part of a task.
+        processes: Number of processes in which a task runs the preprocessing function.
+        worker_memory_bytes: Memory of one of these processes; a process that takes more is ended.
+        time_limit: Time of one of these processes for its part of a task.
     """
 
     pool: Text | None = None

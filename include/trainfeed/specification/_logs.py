@@ -30,7 +30,7 @@ __all__ = ["LogsSourceSpec", "expand_path", "logs_root"]
 _EXAMPLE: Final = "/logs/clicks/dt={start:%Y-%m-%d}"
 _FIELD: Final = re.compile(r"\{(start|end):([^{}]*)\}")
 _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
-# What a directive needs beside it, lest two intervals share a folder.
+# What a directive needs beside it: two intervals must not share a folder.
 _COARSER: Final = {"Y": "", "m": "Y", "d": "m", "j": "Y", "H": "dj", "M": "H", "S": "M"}
 _MARKER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,249}")
 _SUCCESS: Final = "_SUCCESS"
@@ -62,7 +62,7 @@ def _check_directives(used: set[str]) -> None:
         if coarser and not used & set(coarser):
             needed = " or ".join(f"%{other}" for other in coarser)
             raise WrongValueError(
-                f"{needed} beside %{directive}", "else the folder of one interval comes again"
+                f"{needed} beside %{directive}", "without it two intervals would read one folder"
             )
 
 
@@ -87,26 +87,26 @@ class LogsSourceSpec(Part):
     """Log files: one folder per interval, in HDFS or on a mounted file system.
 
     Attributes:
-        connection: Names the file system in the environment.
+        connection: Name of the connection that has the file system.
         path: Folder of an interval. ``{start:%Y-%m-%d}`` and ``{end:…}`` are its ends, UTC, in the
-            letters ``%Y %m %d %H %M %S %j``; it begins at the root of the connection.
-        done: The folder is complete when it has a file of this name. ``_SUCCESS`` without
-            ``stable``.
+            letters ``%Y %m %d %H %M %S %j``; the path begins at the root of the connection.
+        done: The folder is complete when it has a file of this name, by default ``_SUCCESS`` unless
+            ``stable`` is given.
         stable: The folder is complete when nothing in it has changed for this long.
-        format: A record is a line.
-        land: Copy the lines into landing files first, and read those from then on.
-        settle: How long after its end an interval is planned at the earliest.
-        wait: How long after that its folder is waited for. The clock starts with the interval and
-            not with a run, so an interval of long ago is not waited for at all.
-        missing: What becomes of an interval whose folder is not complete by then. ``fail``: its
-            runs fail. ``empty``: it is published as empty, if the folder is not there or holds
-            nothing. ``skip``: it is left out, and a marker says why.
+        format: ``lines``: a record is a line; there is no other format.
+        land: Whether lines are first copied into landing files, and read from these from then on.
+        settle: Time after the end of an interval before which it is not planned.
+        wait: How long after that a run waits for the folder. The time counts from the interval and
+            not from a run, so there is no wait for an interval of long ago.
+        missing: Policy for an interval whose folder is not complete by then. ``fail``: runs fail.
+            ``empty``: the interval is published as empty, if the folder is not there or holds
+            nothing. ``skip``: the interval is left out, and a marker says why.
         cut_line: Whether a last line without LF is a record (``keep``) or a sign that the file was
             cut (``fail``).
-        split_bytes: Plain files are read in pieces of about this size.
-        max_line_bytes: A longer line is an error and no record.
-        bytes_per_record: Guess from which tasks and shards are numbered. For compressed files it
-            is compared with compressed bytes.
+        split_bytes: Size of the pieces in which plain files are read, about.
+        max_line_bytes: Largest line; a longer line is an error.
+        bytes_per_record: Expected size of a record, from which the numbers of tasks and shards
+            follow; for compressed files the expected compressed size.
     """
 
     connection: Connection = "hdfs_default"

@@ -31,23 +31,23 @@ class DatasetSpec(Part):
     """One data set: a schedule, a source, a function, a schema, and how it is published.
 
     Attributes:
-        name: Name of its folder; its DAGs are ``build.<name>`` and ``train.<name>``.
-        description: What people see of it in Airflow.
+        name: Name of the data set's folder; the DAGs are ``build.<name>`` and ``train.<name>``.
+        description: Text about the data set that Airflow shows.
         schedule: Cron expression or preset, read in UTC.
         start: First tick, UTC.
-        end: Last tick, inclusive, UTC. Without it the set goes on.
-        catchup: Whether Airflow builds all past ticks as soon as the DAG is unpaused.
-        seed: Orders the samples; 64 bits.
-        source: Where the records come from.
-        preprocess: The function that makes samples of records.
+        end: Last tick, inclusive, UTC; without it the data set goes on.
+        catchup: Whether Airflow builds all past intervals when the DAG is switched on.
+        seed: Seed of the order of samples; 64 bits.
+        source: Origin of the records.
+        preprocess: The function that makes samples from records.
         lookups: Name → path of a file in the data set's folder; the function gets it as a table.
-        fields: Every field of a sample, by its name, in their order (``schema`` in the file).
-        split: Share of every split by its name; all samples are in ``train`` without it.
+        fields: Every field of a sample by its name, in their order (``schema`` in the file).
+        split: Share of every split by its name; without it all samples are in ``train``.
         output: The files of a version.
-        quality: What must hold of an interval before anybody may see it.
+        quality: Gates that an interval has to pass before it is published.
         train: The training that follows a version, if any.
-        retention: What is kept.
-        resources: What a build may use.
+        retention: Generations that are kept.
+        resources: Resources of a build.
     """
 
     name: Name

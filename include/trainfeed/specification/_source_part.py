@@ -38,7 +38,7 @@ def _as_list(value: Any) -> Any:
 
 
 class SourceSpec(Part):
-    """Where the records come from: Kafka topics, one recorded topic, or log files.
+    """Origin of the records: Kafka topics, one recorded topic, or log files.
 
     Exactly one of ``kafka`` (in the file a mapping or a list of mappings), ``recorded`` and
     ``logs``.
@@ -87,9 +87,9 @@ class PreprocessSpec(Part):
     """The user's function, ``module:name`` of a module in the data set's folder.
 
     Attributes:
-        function: ``module:name``.
-        input: What it is called with: one record, or an Arrow record batch of them.
-        engine: Where it runs: in the processes of the task.
+        function: Name of the function, ``module:name``.
+        input: Argument of the function: one record, or an Arrow record batch of records.
+        engine: Where the function runs: ``local``, processes of the task; there is no other.
     """
 
     function: EntryPoint
@@ -111,10 +111,10 @@ class FieldSpec(Part):
     """One field of a sample.
 
     Attributes:
-        dtype: Type of its values.
+        dtype: Type of the values.
         shape: Length of every dimension, [] for a single value. The first one may be ``null``:
-            then it differs from sample to sample.
-        optional: Whether a sample may lack it.
+            then its length differs from sample to sample.
+        optional: Whether a sample may lack the field.
     """
 
     dtype: Literal[

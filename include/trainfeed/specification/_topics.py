@@ -26,17 +26,16 @@ class KafkaSourceSpec(Part):
     """One Kafka topic.
 
     Attributes:
-        connection: Names the Kafka settings of the environment.
+        connection: Name of the connection that has the Kafka settings.
         topic: Name of the topic.
-        settle: How long after its end an interval is planned at the earliest.
-        late: What becomes of records that are older than the interval of their offset; ``fail``
-            refuses those that are stamped later than its end and ``skew`` as well.
-        skew: How far from a boundary's time the records around it are stamped at most; what is
-            stamped later than an interval's end by more is refused by ``late: fail``. In the
-            search for boundaries it is only a guide: the offsets that were found determine the
-            content.
-        transaction_wait: How long runs of the schedule and of backfills look again while a
-            transaction that is open may hide records of the interval; then they fail.
+        settle: Time after the end of an interval before which it is not planned.
+        late: Policy for records that are older than the interval of their offset; ``fail`` also
+            refuses records that are stamped later than the interval's end and ``skew``.
+        skew: Largest expected distance of stamps from the time of a boundary; ``late: fail``
+            refuses records that are stamped later than an interval's end by more. The search for
+            boundaries uses it as a guide only: the offsets that are found determine the content.
+        transaction_wait: How long runs of the schedule and of backfills wait while an open
+            transaction may hide records of the interval; then they fail.
     """
 
     connection: Connection = "kafka_default"
@@ -113,12 +112,12 @@ class RecordedSourceSpec(Part):
 
     Attributes:
         path: Path or URI of the folder. A path that begins with ``./`` starts in the data set's
-            folder, another relative one in the working directory.
-        settle: How long after its end an interval is planned at the earliest.
-        late: What becomes of records that are older than the interval of their offset; ``fail``
-            refuses those that are stamped later than its end and ``skew`` as well.
-        skew: How far from a boundary's time the records around it are stamped at most; what is
-            stamped later than an interval's end by more is refused by ``late: fail``.
+            folder, any other relative path in the working directory.
+        settle: Time after the end of an interval before which it is not planned.
+        late: Policy for records that are older than the interval of their offset; ``fail`` also
+            refuses records that are stamped later than the interval's end and ``skew``.
+        skew: Largest expected distance of stamps from the time of a boundary; ``late: fail``
+            refuses records that are stamped later than an interval's end by more.
     """
 
     path: Text

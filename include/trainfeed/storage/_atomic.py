@@ -47,7 +47,7 @@ def claim_by_rename(fs: FileSystem, path: str, data: bytes) -> bool:
             # It was there a moment ago: an earlier send of the same rename may have moved it.
             raise CommitUnknownError(
                 f"{fs.uri(path)}: the temporary file was gone before it could be renamed;"
-                " retry: it looks before it acts"
+                " run the build again: it first looks whether the file is there"
             ) from error
     _check_claimed(fs, path, len(data))
     return True

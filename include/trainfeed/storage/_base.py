@@ -41,7 +41,7 @@ FOLDER_MODE: Final = 0o750
 
 @dataclass(frozen=True)
 class FileInfo:
-    """One file or folder, as it was when somebody looked.
+    """One file or folder, as it was when it was looked at.
 
     Attributes:
         name: Last component of ``path``; empty for the root.
@@ -131,7 +131,7 @@ class FileSystem(Protocol):
         ...
 
     def is_open(self, path: str) -> bool | None:
-        """Whether somebody still writes the file although its length and time stand still.
+        """Whether a writer still has the file open although its length and time stand still.
 
         False where every write shows in length and time; None where the protocol does not tell.
 
@@ -199,9 +199,9 @@ class FileSystem(Protocol):
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Make a file of this content, unless the name is taken.
 
-        The content is complete and on disk before it gets the name, so whoever is killed leaves
-        the name free, and whoever loses finds the winner's file whole. Missing parent folders are
-        made.
+        The content is complete and on disk before it gets the name, so a writer that is killed
+        leaves the name free, and a writer that loses finds the winner's file whole. Missing parent
+        folders are made.
 
         Returns:
             True if this call made the file; False if the name was taken, whatever has it.

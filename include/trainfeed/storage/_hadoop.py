@@ -141,5 +141,5 @@ def check_length(uri: str, size_bytes: int, num_bytes: int) -> None:
     if size_bytes != num_bytes:
         raise StorageError(
             f"{uri}: expected {num_bytes} bytes after closing, got {size_bytes};"
-            " write the file anew"
+            " write the file again"
         )

@@ -10,7 +10,7 @@ What the client does not do is done here:
   interrupted. Every call therefore runs in a thread of its own and has a deadline.
 * It panics when asked to read past the end. All reads are bounded.
 * Its threads do not survive a fork, and dropping the client in the child waits for them for ever.
-  The connection is dropped before a fork, and both sides connect anew when they need to.
+  The connection is dropped before a fork, and both sides connect again when they need to.
 """
 
 from __future__ import annotations

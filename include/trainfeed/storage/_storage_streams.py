@@ -121,7 +121,7 @@ class UploadTarget(io.RawIOBase):
     def write(self, data: ReadableBuffer, /) -> int:
         # The buffer on top offers the same bytes again when it is closed.
         if self._failed:
-            raise StorageError(f"{self._uri}: an earlier write failed; write the file anew")
+            raise StorageError(f"{self._uri}: an earlier write failed; write the file again")
         self._failed = True
         # A copy: a client that missed its deadline may still look at what we would overwrite.
         block = bytes(data)

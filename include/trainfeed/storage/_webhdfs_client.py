@@ -71,7 +71,7 @@ def ask(client: Any, operation: str, path: str) -> dict[str, Any]:
     try:
         return dict(json.loads(answer.data))
     except ValueError as error:
-        raise OSError(f"the answer is not one of WebHDFS: {error}") from error
+        raise OSError(f"the answer is not in the form of WebHDFS: {error}") from error
 
 
 def _package() -> ModuleType:
@@ -95,7 +95,7 @@ def map_errors(place: str) -> Iterator[None]:
     except (OSError, http.client.HTTPException) as error:  # all of requests' are an OSError
         raise outage(place, _reason(error, place)) from error
     except (KeyError, TypeError) as error:
-        raise outage(place, f"the answer is not one of WebHDFS: {error!r}") from error
+        raise outage(place, f"the answer is not in the form of WebHDFS: {error!r}") from error
 
 
 def _reason(error: BaseException, place: str) -> str:

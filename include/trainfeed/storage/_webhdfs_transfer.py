@@ -87,7 +87,7 @@ class Download:
             found = self._client.status(self._path)["fileId"]
         if found != self._file_id:
             raise ConflictError(
-                f"{self._uri}: the file was replaced while it was read; read it anew"
+                f"{self._uri}: the file was replaced while it was read; read it again"
             )
 
     def _next_block(self, offset_bytes: int) -> bytes:
@@ -128,7 +128,7 @@ class Upload:
             url = urlsplit(answer.headers["location"])
         if url.scheme != "http" or not url.hostname:
             raise UnsuitableStoreError(
-                f"{self._place}: expected to be sent on to http://host:port, got {url.geturl()!r}"
+                f"{self._place}: expected a redirect to http://host:port, got {url.geturl()!r}"
             )
         self._place += f" via DataNode {url.netloc}"
         self._connection = http.client.HTTPConnection(

@@ -142,7 +142,7 @@ def create_exclusive(
 
 
 def replace_file(path: StrPath, data: bytes, *, is_public: bool = False) -> None:
-    """Give a file this content, durably; whoever reads it gets the old bytes or the new ones.
+    """Give a file this content, durably; a reader gets the old bytes or the new ones.
 
     Args:
         path: The file.
@@ -159,7 +159,7 @@ def replace_file(path: StrPath, data: bytes, *, is_public: bool = False) -> None
 def remove_tree(path: StrPath) -> None:
     """Delete a folder with all that it holds, or a file; fine if it is not there.
 
-    Symbolic links are deleted, never followed, also when somebody swaps them in meanwhile.
+    Symbolic links are deleted, never followed, also when they are swapped in meanwhile.
     """
     path = Path(path)
     with map_errors(path), suppress(FileNotFoundError):
@@ -177,7 +177,7 @@ def file_lock(path: StrPath, *, timeout_s: float = 60.0) -> Iterator[None]:
     waits for itself.
 
     Raises:
-        StorageError: Somebody else held it for ``timeout_s``.
+        StorageError: Another process held it for ``timeout_s``.
     """
     with map_errors(path):
         descriptor = os.open(path, _LOCK_FILE, _PUBLIC_MODE)
@@ -258,8 +258,8 @@ def _lock(descriptor: int, path: StrPath, deadline_s: float) -> None:
         except BlockingIOError:
             if time.monotonic() >= deadline_s:
                 raise StorageError(
-                    f"{os.fspath(path)}: another process holds this lock and does not let go;"
-                    " retry when it has ended"
+                    f"{os.fspath(path)}: another process holds this lock and keeps it;"
+                    " run this again when that process has ended"
                 ) from None
             never.wait(pause_s)
             pause_s = min(2 * pause_s, _LAST_LOOK_S)

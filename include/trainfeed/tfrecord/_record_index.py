@@ -272,5 +272,5 @@ def _require_plain(head: bytes) -> None:
     if (compression := sniff(head)) is not Compression.NONE:
         raise ConfigError(
             f"expected a file without compression, this one is {compression}; read it with"
-            " TFRecordReader, or write it anew without"
+            " TFRecordReader, or write it again without compression"
         )

@@ -1,4 +1,4 @@
-"""What a ``train.py`` is written with, and the launch of trainings, each at most once.
+"""What a ``train.py`` imports, and the launch of trainings, never two of one job at once.
 
     from trainfeed.training import DatasetReader, TrainingJob
 

@@ -33,7 +33,7 @@ class JobVersion(_JobModel):
 
 
 class JobSpec(_JobModel):
-    """A training job, complete: whoever has this file can run it.
+    """A training job, complete: this file is enough to run it.
 
     Attributes:
         name: Function of data set, interval, contents and configuration; equal jobs share it.
@@ -59,13 +59,13 @@ class JobSpec(_JobModel):
         """Read a job file.
 
         Raises:
-            JobRejectedError: It is no job specification.
+            JobRejectedError: It is not a job specification.
         """
         try:
             data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
             return cls.model_validate(canonical.loads(data, path=str(path)))
         except (FormatError, NotFoundError, ValidationError) as error:
-            raise JobRejectedError(f"{path} is no job specification: {error}") from error
+            raise JobRejectedError(f"{path} is not a job specification: {error}") from error
 
     def to_bytes(self) -> bytes:
         """Return the canonical JSON."""

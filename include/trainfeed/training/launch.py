@@ -1,9 +1,9 @@
-"""Launch the training that belongs to an interval, at most once.
+"""Launch the training of an interval: never twice at once, and not again once it has a result.
 
 A job's name is a function of what it reads and how, so a repeated event, a retry, or a second run
-of one interval finds the job of the first. Whoever launches holds a lock on the job's folder; it
-is gone with the process, and the next one either finds a result or runs the job itself, as its
-own job file says: what a failed job was to read may be gone by then.
+of one interval finds the job of the first. The process that launches holds a lock on the job's
+folder; it is gone with the process, and the next one either finds a result or runs the job itself,
+as its own job file says: what a failed job was to read may be gone by then.
 """
 
 from __future__ import annotations

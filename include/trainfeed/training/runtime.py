@@ -1,6 +1,6 @@
 """One rank of a training job: ``… -m trainfeed.training.runtime JOB_FOLDER RANK LAUNCHER_PID``.
 
-Ends with its launcher: whoever kills the launcher leaves no trainer behind. Imports take long
+Ends with its launcher: a launcher that is killed leaves no trainer behind. Imports take long
 enough for a launcher to die meanwhile, so all but the lightest wait until the rank is tied to it.
 """
 

@@ -177,7 +177,7 @@ class _Finder(importlib.abc.MetaPathFinder):
                 loader = _Loader(fullname, file)
                 return importlib.util.spec_from_file_location(fullname, file, loader=loader)
         raise ModuleNotFoundError(
-            f"{place} is no Python source that the code digest covers (the module of train.entry"
+            f"{place} is not a Python file that the code digest covers (the module of train.entry"
             " is left out of it); put what preprocessing needs into a .py file of its own",
             name=fullname,
         )

@@ -349,7 +349,7 @@ def test_a_feed_list_gives_what_static_graphs_take():
         ({"prefetch_factor": 0}, "prefetch_factor from 1"),
         ({"timeout": -1}, "timeout from 0"),
         ({"return_list": False}, "a feed_list"),
-        ({"batch_sampler": [[0]], "shuffle": True}, "beside batch_sampler"),
+        ({"batch_sampler": [[0]], "shuffle": True}, "either batch_sampler, or"),
         ({"dataset": Listed(3), "shuffle": True}, "IterableDataset"),
         ({"dataset": Listed(3), "batch_sampler": [[0]]}, "IterableDataset"),
     ],

@@ -221,7 +221,7 @@ def test_the_schedule_is_kept_beside_the_versions_and_written_when_it_changes(fo
 def test_a_damaged_schedule_is_refused_and_written_again_by_the_next_build(folder, data):
     folder.path.mkdir()
     folder.schedule.write_bytes(data)
-    with pytest.raises(FormatError, match="any build of the data set writes the file again"):
+    with pytest.raises(FormatError, match="the next build of the data set writes the file again"):
         read_schedule(folder)
     record_schedule(folder, Schedule("@daily", START))
     assert read_schedule(folder) is not None

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainfeed.dataset.identity import kafka_source, position_hash, source_hash
 from trainfeed.dataset.order import (
     SplitBounds,
     key_order,
@@ -89,3 +90,31 @@ def test_the_split_seed_depends_on_the_name_alone():
 def test_names_that_would_spoil_a_shard_name_are_refused(name):
     with pytest.raises(ConfigError, match="is no shard name"):
         shard_name(name, "train", 0, 1)
+
+
+def hashes_of(seed):
+    """Hash a hundred thousand records of four partitions, as a topic numbers them."""
+    offsets = np.arange(25_000)
+    sources = [source_hash(kafka_source("clicks", partition)) for partition in range(4)]
+    return np.concatenate([position_hash(seed, source, offsets) for source in sources])
+
+
+def test_shards_are_even_within_five_standard_deviations():
+    shards = 40
+    starts = shard_starts(np.sort(hashes_of(7)), shards)
+    sizes = np.diff([*starts, 100_000])
+    share = 1 / shards
+    deviation = np.sqrt(100_000 * share * (1 - share))
+    assert sizes.sum() == 100_000
+    assert np.abs(sizes - 100_000 * share).max() < 5 * deviation
+    assert sizes.max() > sizes.min()  # drawn, not dealt out
+
+
+def test_splits_have_their_share_within_five_standard_deviations():
+    bounds = SplitBounds.from_shares({"train": 900_000, "eval": 100_000})
+    hashes = hashes_of(split_seed("clicks"))
+    found = bounds.assign(hashes)
+    deviation = np.sqrt(100_000 * 0.1 * 0.9)
+    assert abs(int((found == 0).sum()) - 10_000) < 5 * deviation
+    # Each record keeps its split whatever stands beside it.
+    assert bounds.assign(hashes[::-1][:999]).tolist() == found[::-1][:999].tolist()

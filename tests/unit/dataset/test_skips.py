@@ -64,7 +64,7 @@ def test_a_damaged_marker_is_an_error_that_names_the_file(folder, content):
     path = folder.skip(DAY)
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    with pytest.raises(FormatError, match=r"remove the file, and build .*SKIPPED\.json"):
+    with pytest.raises(FormatError, match=r"remove the file and build .*SKIPPED\.json"):
         read_skip(folder, DAY)
 
 

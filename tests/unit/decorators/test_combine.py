@@ -250,7 +250,7 @@ def test_firstn_draws_no_sample_more(n):
 
 @pytest.mark.parametrize("n", [-1, 2.5, "3", None, True])
 def test_firstn_refuses_what_is_no_count(n):
-    with pytest.raises(ValueError, match="expected n to be"):
+    with pytest.raises(ValueError, match="expected n as a whole number from 0 on"):
         firstn(numbers(3), n)
 
 

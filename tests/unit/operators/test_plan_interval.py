@@ -145,7 +145,7 @@ def test_a_dry_run_fails_with_the_error_of_the_plan(stage, make_context, monkeyp
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("2026-01-05T01:00:00Z", "is no tick of the schedule '0 0 * * *'; the nearest are"),
+        ("2026-01-05T01:00:00Z", "is not a tick of the schedule '0 0 * * *'; the nearest are"),
         ("2025-12-31", "lies before the first interval, 2026-01-01"),
         ("2026-02-01", "lies after the last interval, 2026-01-31"),
         ("yesterday", "expected a UTC time like 2013-01-01"),

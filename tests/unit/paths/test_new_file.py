@@ -62,7 +62,7 @@ def test_a_name_that_is_taken_meanwhile_is_an_error_of_the_block_and_stays(tmp_p
             write_all(new.file, b"second")
             (tmp_path / "a").write_bytes(b"first")
 
-    with pytest.raises(ConflictError, match="a exists by now"):
+    with pytest.raises(ConflictError, match="a was made by another process"):
         comes_second()
     assert names_in(tmp_path) == ["a"]
     assert (tmp_path / "a").read_bytes() == b"first"

@@ -54,7 +54,9 @@ def test_a_commit_that_nobody_confirmed_is_no_success_and_the_retry_confirms_it(
         project,
         folder.interval("2024-03-01") if which == "interval" else folder.staging,
     )
-    with pytest.raises(CommitUnknownError, match="retry this task: it looks before it acts"):
+    with pytest.raises(
+        CommitUnknownError, match="run the task again: it first looks whether the version is there"
+    ):
         publish(where(project, ref))
     assert not pointer(project).exists()
     assert publish(where(project, ref)).verdict == "published"

@@ -326,7 +326,7 @@ def test_the_training_module_cannot_be_imported_by_preprocessing(project):
     (folder / "train.py").write_text("X = 1\ndef main(job):\n    return {}\n")
     project.edit("seed: 7", 'seed: 7\ntrain: {entry: "train:main"}')
     project.edit("def clicks", "from .train import X\n\n\ndef clicks", "preprocess.py")
-    with pytest.raises(ConfigError, match="no Python source that the code digest covers"):
+    with pytest.raises(ConfigError, match="not a Python file that the code digest covers"):
         project.build()
 
 
@@ -338,7 +338,7 @@ def test_compiled_code_cannot_be_imported_by_preprocessing(project):
     py_compile.compile(str(folder / "fast.py"), cfile=str(folder / "fast.pyc"))
     (folder / "fast.py").unlink()
     project.edit("def clicks", "from .fast import X\n\n\ndef clicks", "preprocess.py")
-    with pytest.raises(ConfigError, match="no Python source that the code digest covers"):
+    with pytest.raises(ConfigError, match="not a Python file that the code digest covers"):
         project.build()
 
 

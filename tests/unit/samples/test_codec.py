@@ -174,7 +174,7 @@ REFUSED = [
     (PAIR, np.zeros(2, dtype=object), "expected int16 (2), got an array of object (2,)"),
     (PAIR, np.array([0.5, 1]), "got an array of float64 (2,): a value is no whole number"),
     (PAIR, np.array([0, 40000]), "got an array of int64 (2,): a value is outside -32768 to 32767"),
-    (PAIR, np.ma.array([1, 2], mask=[0, 1]), "masked values have no place in a sample"),
+    (PAIR, np.ma.array([1, 2], mask=[0, 1]), "samples hold no masked values"),
     (PAIR, {1, 2}, "got a set"),
     (ROWS, 3, "expected int32 (n), got 3: the shape is ()"),
     (ROWS, [[1]], "the shape is"),
@@ -234,10 +234,10 @@ def column_codec():
         ({"a": np.zeros((3, 1))}, "got an array of float64 (3, 1): the shape is (3, 1)"),
         ({"a": np.zeros(3)}, "the shape is"),
         ({"a": np.full((3, 2), 200)}, "a value is outside -128 to 127"),
-        ({"a": np.ma.zeros((3, 2))}, "masked values have no place"),
+        ({"a": np.ma.zeros((3, 2))}, "samples hold no masked values"),
         (
             {"a": np.zeros((1, 2)), "b": np.ma.array([[1, 2]], mask=[[True, False]])},
-            "part of a row is masked",
+            "a row is masked in part",
         ),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_path_names_the_folder_of_an_interval(
         ("/logs/{start:%Y-%B-%d}", "time formats made of %Y"),
         ("/logs/{start:%Y%m%d%}", "time formats made of %Y"),
         ("/logs/{start:%Y%m%d%%}", "time formats made of %Y"),
-        ("/logs/{start:%m-%d}", "expected %Y beside %m.*comes again"),
+        ("/logs/{start:%m-%d}", "expected %Y beside %m.*would read one folder"),
         ("/logs/{start:%Y-%d}", "expected %m beside %d"),
         ("/logs/{start:%Y-%H}", "expected %d or %j beside %H"),
         ("/logs/{start:%Y%m%d}\\tx", "without control characters"),

@@ -142,7 +142,7 @@ class Redirecting:
 )
 def test_a_redirect_to_anything_but_http_is_refused(location: str) -> None:
     """SE-15."""
-    with pytest.raises(StorageError, match="expected to be sent on to http"):
+    with pytest.raises(StorageError, match="expected a redirect to http"):
         Upload(Redirecting(location), "webhdfs://h:1/x", path="/x", mode=0o640)
 
 

@@ -323,7 +323,7 @@ def test_a_job_needs_a_training_in_the_spec(project):
 
 def test_a_damaged_job_file_is_rejected(tmp_path):
     (tmp_path / "job.json").write_text('{"name": 1}')
-    with pytest.raises(JobRejectedError, match="no job specification"):
+    with pytest.raises(JobRejectedError, match="not a job specification"):
         JobSpec.read(tmp_path / "job.json")
 
 

@@ -21,11 +21,11 @@ def process_base64(
     file_list: Annotated[
         str, typer.Option("--file_list", "--file-list", help="List of the files in the folder.")
     ],
-    nranks: Annotated[int, typer.Option("--nranks", help="How many files to make.")],
+    nranks: Annotated[int, typer.Option("--nranks", help="Number of files to make.")],
     seed: Annotated[int, typer.Option("--seed", help="Seed of the shuffle.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Shuffle base64 image files and deal them out to ranks: equal counts, inputs are kept."""
+    """Shuffle base64 image files into one file per rank, with equal counts; inputs are kept."""
     from trainfeed import conversion
 
     with error_console().status(f"dealing out {file_list} to {nranks} files"):

@@ -9,7 +9,7 @@ from trainfeed.cli.file import _file_look, _file_make, _file_stats
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Look at, repair and convert files of records and samples.",
+    help="Inspect, repair and convert files of records and samples.",
     epilog="Example: trainfeed file head shards/ -n 3",
     no_args_is_help=True,
 )

@@ -35,7 +35,7 @@ _DAMAGED = 3
 
 
 def inspect(files: Files, *, use_json: AsJson = False) -> None:
-    """Show what files are: format, records, chunks, codecs, schema; status 3 if one is damaged."""
+    """Show format, records, chunks, codecs and schema of files; status 3 if one is damaged."""
     from trainfeed.conversion import paths_of
 
     accounts = [_account(path) for path in paths_of(files)]
@@ -51,7 +51,7 @@ def inspect(files: Files, *, use_json: AsJson = False) -> None:
 def head(
     files: Files,
     *,
-    number: Annotated[int, typer.Option("-n", "--number", min=0, help="How many.")] = 10,
+    number: Annotated[int, typer.Option("-n", "--number", min=0, help="Number of samples.")] = 10,
     schema: SchemaFile = None,
     file_format: AsFormat = None,
     delimiter: Delimiter = None,
@@ -72,7 +72,7 @@ def cat(
     file_format: AsFormat = None,
     delimiter: Delimiter = None,
 ) -> None:
-    """Print all samples as JSON, one a line."""
+    """Print all samples as JSON, one per line."""
     from trainfeed.conversion import JsonSamples, paths_of
 
     for path in paths_of(files):
@@ -94,7 +94,7 @@ def verify(
     delimiter: Delimiter = None,
     use_json: AsJson = False,
 ) -> None:
-    """Look for damage: headers and sizes, or everything; status 3 if there is any."""
+    """Look for damage in headers and sizes, or in everything; status 3 if there is any."""
     from trainfeed.conversion import paths_of
 
     problems: dict[str, list[str]] = {}
@@ -127,9 +127,11 @@ def verify(
 def index(
     file: File,
     *,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it here.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the index to this file.")
+    ] = None,
 ) -> None:
-    """Print where the chunks of a RecordIO file, or the records of a TFRecord file, are; JSON."""
+    """Print the places of the chunks of a RecordIO file, or the records of a TFRecord file."""
     from trainfeed.conversion import Format, format_of
     from trainfeed.recordio import RecordIndex
     from trainfeed.storage.posix import create_exclusive
@@ -155,7 +157,7 @@ def index(
         places = zip(table.offsets.tolist(), table.sizes.tolist(), strict=True)
         rows = [{"offset_bytes": offset, "record_bytes": size} for offset, size in places]
     else:
-        raise ConfigError(f"expected RecordIO or TFRecord, got {found}: it has no places to index")
+        raise ConfigError(f"expected RecordIO or TFRecord, got {found}: this format has no index")
     key = "chunks" if found is Format.RECORDIO else "records"
     text = json.dumps({"file": file.name, "format": str(found), key: rows}, indent=1) + "\n"
     if output is None:

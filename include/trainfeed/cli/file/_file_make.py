@@ -45,12 +45,12 @@ def repair(
     *,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The new file.")] = None,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Let the new file take the place of the old one.")
+        bool, typer.Option("--in-place", help="Replace the old file with the new one.")
     ] = False,
     file_format: AsFormat = None,
     use_json: AsJson = False,
 ) -> None:
-    """Write what is whole of a damaged file to a new one, and say what was dropped."""
+    """Write the whole parts of a damaged file to a new one, and report the dropped ranges."""
     from trainfeed.conversion import Format, format_of, repair_file, repair_in_place
 
     if (output is None) != in_place:
@@ -91,7 +91,8 @@ def convert(  # noqa: PLR0913 (options of a command)
     output: Output,
     *,
     to: Annotated[
-        str | None, typer.Option("--to", help="Format of the new file, if its name does not say.")
+        str | None,
+        typer.Option("--to", help="Format of the new file; by default its name decides."),
     ] = None,
     codec: Codec = None,
     schema: SchemaFile = None,
@@ -163,8 +164,8 @@ def reshard(  # noqa: PLR0913 (options of a command)
     files: Files,
     output: Annotated[Path, typer.Argument(help="Folder of the shards.", show_default=False)],
     *,
-    shards: Annotated[int, typer.Option("--shards", help="How many files.")],
-    prefix: Annotated[str, typer.Option("--prefix", help="Of their names.")],
+    shards: Annotated[int, typer.Option("--shards", help="Number of files.")],
+    prefix: Annotated[str, typer.Option("--prefix", help="Prefix of the names of the files.")],
     seed: Annotated[int, typer.Option("--seed", help="Seed of the shuffle.")] = 0,
     to: Annotated[str, typer.Option("--to", help="recordio or tfrecord.")] = "recordio",
     codec: Codec = None,
@@ -177,7 +178,9 @@ def reshard(  # noqa: PLR0913 (options of a command)
     encoding: TextEncoding = "utf-8",
     flatten: Flatten = None,
     json_columns: JsonColumns = None,
-    memory_mib: Annotated[int, typer.Option("--memory-mib", help="Samples in memory.")] = 128,
+    memory_mib: Annotated[
+        int, typer.Option("--memory-mib", help="Memory for samples, in MiB.")
+    ] = 128,
     use_json: AsJson = False,
 ) -> None:
     """Write all samples of files to shards, shuffled over all of them."""

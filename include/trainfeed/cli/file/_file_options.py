@@ -49,19 +49,22 @@ SchemaFile = Annotated[
     Path | None, typer.Option("--schema", help="JSON file with the fields of typed samples.")
 ]
 AsFormat = Annotated[
-    str | None, typer.Option("--format", help="Format of the input, if it is not to be found out.")
+    str | None,
+    typer.Option("--format", help="Format of the input; by default the content decides."),
 ]
 Codec = Annotated[str | None, typer.Option("--codec", help="Compression: none, zstd, gzip, ….")]
 IndexBase = Annotated[
     int | None, typer.Option("--index-base", help="libsvm: number of the first feature, 0 or 1.")
 ]
 NumFeatures = Annotated[
-    int | None, typer.Option("--num-features", help="libsvm: how many; counted if not given.")
+    int | None,
+    typer.Option("--num-features", help="libsvm: number of features; by default counted."),
 ]
 Delimiter = Annotated[
     str | None,
     typer.Option(
-        "--delimiter", help="CSV: the character between cells, or tab; the header shows it if not."
+        "--delimiter",
+        help="CSV: the character between cells, or tab; by default the header decides.",
     ),
 ]
 TextEncoding = Annotated[

@@ -1,9 +1,9 @@
 """The reading half of PaddlePaddle 1.x, and ``paddle.io`` of 2.x, under their names.
 
 For code that changes its import only. Readers, decorators, batches, loaders, data sets, samplers,
-conversion and the files of MNIST are here, with trainfeed's behaviour: no hangs, no lost samples,
-original exceptions. What builds or trains a network is not: its names raise an AttributeError that
-says so.
+conversion and the files of MNIST are here, with trainfeed's behaviour: an exception arrives as it
+was raised, after the samples before it, and a worker that dies is noticed. Names that build or
+train a network raise an AttributeError that says so.
 """
 
 from __future__ import annotations

@@ -84,7 +84,10 @@ def read_file_list(path: Path) -> list[str]:
             names.append(name)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ConfigError(f"{path}: {twice[0]!r} stands there twice; its rows would be doubled")
+        raise ConfigError(
+            f"{path}: {twice[0]!r} is listed twice, which would double its rows; remove one of"
+            " the two lines"
+        )
     return names
 
 

@@ -66,7 +66,7 @@ def require_json(name: str, kind: pa.DataType) -> None:
         for number in range(kind.num_fields):
             require_json(name, kind.field(number).type)
     elif not _is(kind, known):
-        raise ConfigError(f"column {name!r}: no JSON stands for {kind}; leave it out first")
+        raise ConfigError(f"column {name!r}: JSON has no form for {kind}; leave it out first")
 
 
 def json_texts(column: pa.Array) -> list[str | None]:

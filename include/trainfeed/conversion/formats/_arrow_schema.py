@@ -113,8 +113,9 @@ def columns_of(
     if stored is not None:
         if options != ColumnOptions():
             raise ConfigError(
-                "expected a file whose columns are to be told what they are; this one carries its"
-                " schema: leave out what is to be flattened or made JSON"
+                "expected a file without a schema of trainfeed beside options that describe"
+                " columns; this one carries its schema: leave out what is to be flattened or made"
+                " JSON"
             )
         schema = _stored_schema(columns, stored)
         return tuple(TableColumn(field, (number,)) for number, field in enumerate(schema))
@@ -133,7 +134,10 @@ def _stored_schema(columns: pa.Schema, stored: bytes) -> Schema:
         raise FormatError(f"the metadata hold no schema: {error}") from error
     expected = arrow_schema(schema)
     if not expected.equals(columns, check_metadata=False):
-        raise FormatError(f"the metadata speak of {expected.names}, the file has {columns.names}")
+        raise FormatError(
+            f"the metadata of the file describe the columns {expected.names}, the file has"
+            f" {columns.names}"
+        )
     return schema
 
 

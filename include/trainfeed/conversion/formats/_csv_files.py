@@ -100,8 +100,8 @@ def with_delimiter(path: FilePath, options: CsvOptions, schema: Schema | None) -
     if len(found) > 1:
         shown = " and ".join(_DELIMITERS[each] for each in found)
         raise ConfigError(
-            f"{path}: the header has {shown}, and either might be within a name; say which one is"
-            " between cells: --delimiter, or CsvOptions(delimiter=…)"
+            f"{path}: the header has {shown}, and either may be part of a name; name the one that"
+            " separates cells: --delimiter, or CsvOptions(delimiter=…)"
         )
     delimiter = next(iter(found), ",")
     if delimiter != ",":

@@ -74,7 +74,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON; write it as text")
+    raise ValueError(f"{constant} is not JSON; write the value as text")
 
 
 def _finite(digits: str) -> float:

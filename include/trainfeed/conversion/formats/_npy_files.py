@@ -167,7 +167,7 @@ def _require_text(field: Field, values: NDArray[Any], path: str) -> None:
     # numpy itself ends in a SystemError when it makes such texts.
     points = np.ascontiguousarray(values).view(np.uint32)
     if ((points > _LAST_POINT) | ((points >= _SURROGATES[0]) & (points <= _SURROGATES[1]))).any():
-        raise FormatError(f"field {field.name!r} holds text that is no Unicode", path=path)
+        raise FormatError(f"field {field.name!r} holds text that is not valid Unicode", path=path)
 
 
 def _truncated(path: str) -> TruncatedError:

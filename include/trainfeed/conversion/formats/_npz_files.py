@@ -109,7 +109,8 @@ def _header_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> Np
     if header.is_fortran and len(header.shape) > 1:
         raise ConfigError(
             f"{called}: expected rows one after another, got an array whose first dimension varies"
-            " fastest, of which an archive has no places; save numpy.ascontiguousarray of it"
+            " fastest, and such an array has no rows side by side in an archive; save"
+            " numpy.ascontiguousarray of it"
         )
     if info.file_size != header.start_bytes + header.num_bytes:
         raise FormatError(

@@ -71,7 +71,7 @@ def parse_name(name: str) -> tuple[str, str]:
     folder, slash, last = name.rpartition("/")
     words = folder.split("/") if slash else []
     if name.startswith("/") or ".." in words or "" in words or "\\" in name:
-        raise ValueError("expected the path of a file below the folder it is unpacked to")
+        raise ValueError("expected a path that stays below the folder in which the tar is unpacked")
     if not name.isprintable():
         raise ValueError("expected a name of characters that can be shown")
     stem, _, part = last.partition(".")
@@ -265,7 +265,7 @@ def open_tar(path: FilePath) -> Iterator[Tar]:
 
 def _require_forward(end: int, info: tarfile.TarInfo) -> int:
     if not end < info.offset <= info.offset_data or info.size < 0:
-        raise tarfile.HeaderError("a header leads backwards")
+        raise tarfile.HeaderError("the size in a header would move the reader backwards")
     return info.offset
 
 

@@ -30,7 +30,7 @@ _COLUMN_DEFAULTS: Final = ColumnOptions()
 
 @dataclass(frozen=True)
 class ConversionRequest:
-    """What somebody asks for.
+    """What is asked for.
 
     Attributes:
         input: Path, comma list or glob of the files.
@@ -89,7 +89,7 @@ class ConversionInput(NamedTuple):
             found = Path(self.path).stat()
         if (found.st_size, found.st_mtime_ns) != (self.num_bytes, self.modified_ns):
             raise FormatError(
-                "the file was changed after the plan was made; start the conversion anew",
+                "the file was changed after the plan was made; run the conversion again",
                 path=self.path,
             )
         return Path(self.path)

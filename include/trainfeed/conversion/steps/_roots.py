@@ -1,4 +1,4 @@
-"""Where a conversion that somebody else asks for may read and write."""
+"""Where a conversion that comes as a request may read and write."""
 
 from __future__ import annotations
 

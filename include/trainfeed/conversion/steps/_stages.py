@@ -256,6 +256,6 @@ def _flatten(plan: ConversionPlan, staging: Path) -> None:
 def _require_count(found: int, expected: int, path: str) -> None:
     if found != expected:
         raise FormatError(
-            f"expected {expected} samples as planned, got {found}; start the conversion anew",
+            f"expected {expected} samples as planned, got {found}; run the conversion again",
             path=path,
         )

@@ -201,7 +201,7 @@ class ExampleRunDecoder:
         try:
             framing = self._typed_framing(self._examples.decode_records(records))
         except SampleShapeError as error:
-            raise FormatError(f"no samples of the schema: {error}") from error
+            raise FormatError(f"expected samples of the schema: {error}") from error
         if len(framing) != run.raw_bytes:
             raise FormatError(
                 f"expected {run.raw_bytes} bytes of framing as in the index, got {len(framing)}"

@@ -34,7 +34,7 @@ class _Filled(NamedTuple):
 class Kept:
     """What the first use has read.
 
-    Whoever comes first reads all, and the others wait for that. A fork of a process that has not
+    The first pass reads all, and the others wait for that. A fork of a process that has not
     read yet leaves what it reads in a file that the two share, so that neither the parent nor
     another fork reads again. Only a fork that is made while another thread reads has nothing to
     share, and reads for itself.

@@ -43,7 +43,7 @@ class Memory(Protocol):
 
     Attributes:
         is_lazy: Whether samples may stay where they are read to, or mapped, and be picked later:
-            whoever puts batches together is in the same process.
+            what puts batches together is in the same process.
     """
 
     @property

@@ -68,7 +68,9 @@ class Ragged:
     def put_into(self, target: ColumnTarget, where: Rows, rows: Rows) -> None:
         """Note where the values of ``rows`` are, at the places ``where`` of a target."""
         if not isinstance(target, _RaggedTarget) or not target.suits(self):
-            raise SampleShapeError(f"runs of {self.kind} in some samples, something else in others")
+            raise SampleShapeError(
+                f"runs of {self.kind} in some samples, values of another kind in others"
+            )
         target.put(self, where, rows)
 
     def target(self, num_samples: int, _memory: Memory) -> ColumnTarget:

@@ -45,7 +45,7 @@ class SampleLayout(NamedTuple):
     def pick(self, addresses: NDArray[np.int64], memory: Memory) -> dict[str, Dense]:
         """Return the samples at addresses.
 
-        Whoever calls holds the memory that the samples are in.
+        The caller holds the memory that the samples are in.
 
         Args:
             addresses: Where samples start in this process, shape ``(n,)``.

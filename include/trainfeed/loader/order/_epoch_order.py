@@ -122,7 +122,7 @@ class Order:
 
     @cached_property
     def _epochs(self) -> Callable[[int], EpochOrder]:
-        # Cursors, and whoever loads ahead of them, ask for the same ones again and again.
+        # Cursors, and what loads ahead of them, ask for the same ones again and again.
         return lru_cache(maxsize=2)(lambda epoch: EpochOrder(self, epoch))
 
     @property
@@ -248,7 +248,7 @@ class EpochOrder:
         """Return how many bytes window ``number`` of a lane may take.
 
         The second windows differ from lane to lane. Else all lanes would always need their next
-        one at the same time, and whoever loads ahead would have to load all of them ahead.
+        one at the same time, and what loads ahead would have to load all of them ahead.
         """
         budget = max(1, self._order.window_bytes // self.lanes)
         if not self._order.shuffle or number > 1:

@@ -20,7 +20,7 @@ _STRUCT: Final = np.dtype("<u8")
 
 
 class _Generators(threading.local):
-    """One generator per thread: making one anew asks the system for entropy, which is slow."""
+    """One generator per thread: making one asks the system for entropy, which is slow."""
 
     def __init__(self) -> None:
         self._generator = np.random.Philox(key=0)

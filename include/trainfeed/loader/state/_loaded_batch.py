@@ -91,7 +91,7 @@ class Batch(dict[str, NDArray[Any]]):
     def _handed_over(self) -> Standing:
         if self._standing is None:
             raise LoaderError(
-                "expected a batch as the loader handed it over, got one that was made of its"
+                "expected a batch as the loader returned it, got one that was made from its"
                 " fields, perhaps by a tool that maps a function over arrays; take state, valid"
                 " and num_padded before that, or give the tool trainfeed.adapters, whose batches"
                 " are plain mappings with a column `valid`"

@@ -1,7 +1,7 @@
 """Goes through an epoch: which windows are needed when, and where their samples belong.
 
 A cursor asks for windows in the order of the positions at which they are needed, and holds one
-window per lane. So whoever loads them can run ahead in a simple queue, and needs memory for no more
+window per lane. So what loads them can run ahead in a simple queue, and needs memory for no more
 than the lanes and what is ahead.
 """
 
@@ -136,7 +136,7 @@ class Cursor:
         return self.end()
 
     def begin(self, positions: NDArray[np.int64]) -> None:
-        """Start a fetch whose windows are acquired one by one, for whoever has several cursors."""
+        """Start a fetch whose windows are acquired one by one, for callers of several cursors."""
         self._positions = positions
         self._stop = int(positions[-1]) + 1 if len(positions) else 0
         self._parts = dict(self._split(positions)) if len(positions) else {}

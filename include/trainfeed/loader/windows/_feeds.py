@@ -24,7 +24,7 @@ __all__ = ["InlineFeed", "LoadTask", "ThreadFeed", "ThreadPlan"]
 # Loads a window of whichever set the task names.
 LoadTask = Callable[[Task, LentMemory], Loaded]
 
-# A read that hangs cannot be interrupted; whoever leaves a pass does not hang with it.
+# A read that hangs cannot be interrupted; a caller that leaves a pass does not hang with it.
 _JOIN_S: Final = 5.0
 
 
@@ -115,8 +115,8 @@ class ThreadFeed:
         """Wait for the next window, and start another one.
 
         Raises:
-            LoaderError: It did not come in time; whoever asks again is told at once. Or this is a
-                fork of the process that began the pass.
+            LoaderError: The window did not come in time; a second question fails at once. Or
+                this is a fork of the process that began the pass.
         """
         require_owner(self._owner)
         if self._failure is not None:
@@ -193,5 +193,6 @@ class ThreadFeed:
 def _late(task: Task, timeout_s: float) -> LoaderError:
     return LoaderError(
         f"window {task.window} of lane {task.lane} in epoch {task.epoch} was not loaded within"
-        f" {timeout_s:g} s; raise timeout_s if samples take that long"
+        f" {timeout_s:g} s; look for a read that hangs, or raise timeout_s if samples take that"
+        " long"
     )

@@ -1,4 +1,4 @@
-"""A set, its order, and how it is loaded: what a loader makes anew when a state is restored."""
+"""A set, its order, and how it is loaded: what a loader makes again when a state is restored."""
 
 from __future__ import annotations
 

@@ -114,6 +114,7 @@ def require_not_importing() -> None:
     if IMPORTING_MAIN.is_set():
         raise ConfigError(
             "a worker process imports the main program, because the dataset's class is defined"
-            " there, and must not start a loader meanwhile; put what the program does below"
+            " there, and the main program must not start a loader while it is imported; put what"
+            " the program does below"
             ' if __name__ == "__main__":, or the class into a module'
         )

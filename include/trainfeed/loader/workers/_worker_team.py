@@ -89,7 +89,7 @@ class WorkerPool:
         """Send a question to the worker that has least to do."""
         worker = min(self._workers, key=lambda worker: len(worker.unanswered))
         worker.unanswered[question.number] = question
-        # Whoever waits for the answer finds the process dead, and can say more.
+        # The caller that waits for the answer finds the process dead, and can say more.
         with suppress(BrokenPipeError, ConnectionResetError):
             worker.connection.send(question)
 
@@ -119,8 +119,8 @@ class WorkerPool:
         """Return an answer and the slot it is in.
 
         Raises:
-            WorkerDiedError: Its worker is dead, stopped, or silent for ``timeout_s``. Whoever asks
-                again is told at once.
+            WorkerDiedError: Its worker is dead, stopped, or silent for ``timeout_s``. A second
+                question fails at once.
         """
         try:
             return self._wait_for(number, timeout_s)

@@ -58,7 +58,7 @@ def without(
     *,
     allow_gap: str | None,
 ) -> tuple[dict[str, PlannedInput], list[dict[str, Any]]]:
-    """Return what can be read of the inputs, and all gaps that somebody allowed.
+    """Return what can be read of the inputs, and all gaps that were allowed.
 
     Args:
         losses: What is gone, or may be.

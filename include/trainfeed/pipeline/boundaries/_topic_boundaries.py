@@ -1,8 +1,8 @@
 """Where a topic stood at a point in time: one file for both neighbours of the boundary.
 
 Window ``[t0, t1)`` is the offset range ``[B(t0), B(t1))``. A boundary file is created exclusively
-and re-read by whoever comes second, so neighbouring windows share it: they cannot overlap or leave
-a hole, in whatever order and at whatever time they are built.
+and read again by the plan that comes second, so neighbouring windows share it: they cannot overlap
+or leave a hole, in whatever order and at whatever time they are built.
 """
 
 from __future__ import annotations

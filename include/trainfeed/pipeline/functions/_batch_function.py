@@ -196,7 +196,11 @@ def _check_complete(
     """Raise unless every source record is kept, or turned down exactly once."""
     if both.any():
         row = int(rows[np.flatnonzero(both)[0]])
-        raise WrongBatchError("both rejected and filtered a record", row=row, remedy="choose one")
+        raise WrongBatchError(
+            "gave a record a reason to reject it and a reason to filter it",
+            row=row,
+            remedy="choose one",
+        )
     counts = np.bincount(rows, minlength=num_rows)
     lost = np.flatnonzero(counts == 0)
     if len(lost):
@@ -211,7 +215,7 @@ def _check_complete(
     again = np.flatnonzero((outs > 0) & (counts > 1))
     if len(again):
         raise WrongBatchError(
-            f"turned a record down and returned {counts[again[0]]} rows of it",
+            f"rejected or filtered a record and returned {counts[again[0]]} rows of it",
             row=int(again[0]),
             remedy="return one row for a record that is turned down",
         )

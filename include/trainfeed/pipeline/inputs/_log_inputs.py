@@ -127,7 +127,7 @@ class LogInputs:
         current: Manifest | None,
         allow_gap: str | None,
     ) -> tuple[Mapping[str, PlannedFile], list[dict[str, Any]]]:
-        """Return what will be read, and what an earlier plan saw and somebody goes without.
+        """Return what will be read, and what an earlier plan saw and this one may go without.
 
         Raises:
             WindowOpenError: The folder is not complete, or gone while not all of it has landed.

@@ -136,7 +136,7 @@ def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[
         offsets, values = (batch.column(name).to_pylist() for name in ("offset", "value"))
         following = [*offsets[1:], offsets[-1] + len(values[-1]) + 1]
         for offset, value, end in zip(offsets, values, following, strict=True):
-            # Lines keep their ends, lest offsets differ from those of a build.
+            # Lines keep their ends: offsets must be those of a build.
             yield value + (b"\r\n" if end - offset > len(value) + 1 else b"\n")
 
 

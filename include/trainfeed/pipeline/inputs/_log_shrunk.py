@@ -27,8 +27,9 @@ def refuse_cut(folder: Location, inputs: Iterable[PlannedFile]) -> None:
     names = [each.path.rpartition("/")[2] for each in inputs if not each.is_cut and not each.end]
     if names:
         raise FormatError(
-            "expected compressed files as their names say, got files of 0 bytes, which is what a"
-            f" writer leaves that died at once: {first_few(names)}; nothing was read or published;"
+            "expected compressed files as their names say, got files of 0 bytes, as a"
+            f" writer leaves them that was killed at its start: {first_few(names)}; nothing was"
+            " read or published;"
             " write them again; if no line is missing, remove or hide them: names that begin with"
             " '_' are not read",
             path=folder.uri,

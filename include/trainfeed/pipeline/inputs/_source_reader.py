@@ -53,7 +53,7 @@ class Inputs(KnownInputs, Protocol):
     def without_losses(
         self, current: Manifest | None, allow_gap: str | None
     ) -> tuple[Mapping[str, Planned], list[dict[str, Any]]]:
-        """Return what can be read of the inputs, and all gaps that somebody allowed.
+        """Return what can be read of the inputs, and all gaps that were allowed.
 
         Args:
             current: The published version, or None.
@@ -126,7 +126,7 @@ class SourceReader(Protocol):
     ) -> Environment:
         """Return an environment for a look at the first records of an interval.
 
-        Ranges that are counted in offsets are cut by whoever looks; ranges of bytes cannot be, so
+        Ranges that are counted in offsets are cut by the caller; ranges of bytes cannot be, so
         a kind that is counted in bytes copies its first records.
 
         Args:

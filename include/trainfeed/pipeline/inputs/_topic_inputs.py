@@ -97,7 +97,7 @@ class TopicInputs:
     def without_losses(
         self, current: Manifest | None, allow_gap: str | None
     ) -> tuple[dict[str, PlannedInput], list[dict[str, Any]]]:
-        """Return what the topics still hold, and all gaps that somebody allowed.
+        """Return what the topics still hold, and all gaps that were allowed.
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
@@ -231,8 +231,8 @@ def resolve_inputs(windows: list[TopicWindow]) -> dict[str, PlannedInput]:
         for source, planned in window.inputs():
             if source in inputs:
                 raise ConfigError(
-                    f"topic {planned.topic!r} stands twice in the data set's source; positions"
-                    " would clash: name it once"
+                    f"topic {planned.topic!r} stands twice in the data set's source, and two"
+                    " records would get one position: name the topic once"
                 )
             inputs[source] = planned
     return inputs

@@ -114,7 +114,7 @@ class Planner:
         return manifest
 
     def _plan_of(self, current: Manifest, inputs: Mapping[str, Planned]) -> Plan:
-        """Return the plan of the published version, made anew when somebody has removed it."""
+        """Return the plan of the published version, made again when it was removed."""
         ref = PlanRef(self._spec.name, self._interval.name, current.plan)
         try:
             return load_plan(self._folder, ref)

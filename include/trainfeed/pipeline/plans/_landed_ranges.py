@@ -89,10 +89,10 @@ def landed_leaf(location: Location, source: str) -> Leaf | None:
             batches = landing.iter_batches(verifies=True)
             found = sum((leaf_of(batch, number) for batch in batches), start=Leaf())
     except FormatError as error:
-        logger.warning("%s is torn or damaged and will be landed anew: %s", location.uri, error)
+        logger.warning("%s is torn or damaged and will be landed again: %s", location.uri, error)
         return None
     if found != promised:
-        logger.warning("%s has a wrong account and will be landed anew", location.uri)
+        logger.warning("%s has a wrong account and will be landed again", location.uri)
         return None
     return found
 

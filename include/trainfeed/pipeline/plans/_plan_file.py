@@ -1,7 +1,7 @@
 """The plan of one interval: what is read, in which pieces, into which shards.
 
 Written once, before any source is read, as canonical JSON under a name that two runs of one
-interval share. Every later stage reads it and never plans anew.
+interval share. Every later stage reads it and never plans again.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
     """Read the plan that ``ref`` names.
 
     Raises:
-        NotFoundError: The plan is gone; the run has to be started anew.
+        NotFoundError: The plan is gone; the run has to be started again.
         FormatError: It is no plan, or one of another version of trainfeed.
         StorageError: The publication root refused or failed.
     """

@@ -31,7 +31,7 @@ __all__ = [
     "unit_of_input",
 ]
 
-# Of a message that somebody has to read.
+# Lines of a message: more are not read.
 _SHOWN_LINES: Final = 10
 _LOGS: Final = "logs"
 _KIND: Final = r"^[a-z][a-z0-9_]{0,31}$"
@@ -160,7 +160,7 @@ class PlannedFile(_Counted):
 
     def replaced(self, old: Mapping[str, Any]) -> str | None:
         """Say how the file differs from the one that the published version was built from."""
-        # Of equal length and checksum: somebody has set its time, or put the same bytes there.
+        # Length and checksum are equal: its time was set, or the same bytes were put there.
         is_same = self.checksum is not None and (
             (self.end, self.checksum) == (old["end"], old["checksum"])
         )

@@ -57,7 +57,7 @@ def shadowed(
 
 
 def _link_files(source: Path, target: Path) -> None:
-    """Make the folders below ``source`` anew, with links to their files."""
+    """Make the folders below ``source`` again, with links to their files."""
     for path in walk(source):
         if path.suffix != ".json" or path.name == SKIPPED:
             continue  # skipped ones are decided again: what is there now counts

@@ -47,7 +47,7 @@ def unit_of(units: Sequence[_Unit], unit: int) -> _Unit:
     if not 0 <= unit < len(units):
         raise CodeChangedError(
             f"the plan has {len(units)} tasks of this stage, none with number {unit}: it was made"
-            " anew while this run was at work; landing files are kept; run the build again"
+            " again while this run was at work; landing files are kept; run the build again"
         )
     return units[unit]
 

@@ -2,7 +2,7 @@
 
 Nothing ever refers to it again, so only age tells it from what a build is at work on: everything in
 a folder counts, and a task touches its folders every few minutes. Should a build come back after
-all, to a run that was cleared days later, it misses files, says so, and makes them anew.
+all, to a run that was cleared days later, it misses files, says so, and makes them again.
 
 ================================ ================================================================
 place                            what is removed
@@ -85,7 +85,7 @@ class Swept:
 
 
 def discard(place: Location, trash: Location) -> None:
-    """Remove a folder in one step for whoever looks, then its files; fine if it is gone.
+    """Remove a folder in one step for readers, then its files; fine if it is gone.
 
     Args:
         place: The folder.
@@ -96,7 +96,7 @@ def discard(place: Location, trash: Location) -> None:
     try:
         place.rename(moved)
     except NotFoundError:
-        return  # published, or discarded by somebody else
+        return  # published, or discarded by another run
     faults.point("discard.after_rename")
     moved.delete(recursive=True)
 
@@ -109,7 +109,7 @@ def sweep(env: Environment, *, older_than: timedelta = OLD, dry_run: bool = Fals
     Args:
         env: Where things are, of all data sets.
         older_than: Less than a day takes files from under builds that pause: those fail, with a
-            message, and are to be started anew.
+            message, and are to be started again.
         dry_run: Whether to remove nothing.
 
     Returns:

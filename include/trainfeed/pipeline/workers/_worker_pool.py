@@ -1,9 +1,9 @@
 """The local engine: a pool of worker processes in which user functions run.
 
 A function may raise, exit, be killed, loop, print without end, or eat all memory: each is one error
-that says what happened, at which record, and the worker is replaced. Workers are started anew, not
-forked: clients of HDFS and Kafka do not survive a fork. They are kept for the next task of this
-process, because starting one takes half a second.
+that says what happened, at which record, and the worker is replaced. Workers are started as new
+programs, not forked: clients of HDFS and Kafka do not survive a fork. They are kept for the next
+task of this process, because starting one takes half a second.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def stop_workers(*, busy: bool = False) -> None:
     """End all idle workers.
 
     Args:
-        busy: End those at work as well; whoever waits for one gets a ``Death``.
+        busy: End those at work as well; a caller that waits for one gets a ``Death``.
     """
     with _lock:
         workers, _idle[:] = _idle[:], []
@@ -151,7 +151,7 @@ class _Watch(Generic[_Result]):
             case JobFailed():
                 raise report.error
             case JobCrashed():
-                raise RuntimeError(f"a worker of the engine failed:\n{report.stack}")
+                raise RuntimeError(f"a worker process of the build failed:\n{report.stack}")
 
     def _check(self) -> None:
         for number, worker in enumerate(self._workers):

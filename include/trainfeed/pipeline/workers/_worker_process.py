@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["WorkerProcess"]
 
 logger = logging.getLogger(__name__)
-# A logger of its own, for whoever wants to see what functions print and nothing else.
+# A logger of its own, to see what functions print and nothing else.
 _printed = logging.getLogger("trainfeed.printed")
 
 _PROGRAM: Final = "trainfeed.pipeline.workers._worker_main"

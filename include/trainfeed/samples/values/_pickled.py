@@ -45,7 +45,7 @@ class PickleCodec:
     """Encodes and decodes samples as pickles. Use ``ValueCodec`` for everything new.
 
     Args:
-        allow_pickle: Must be true: whoever reads a pickle runs what its writer has put there.
+        allow_pickle: Must be true: reading a pickle runs what its writer has put there.
 
     Raises:
         ConfigError: ``allow_pickle`` is not true.
@@ -77,7 +77,7 @@ class PickleCodec:
         # Damaged pickles raise whatever the opcodes stumble over.
         except Exception as error:
             raise FormatError(
-                f"record is no pickle of plain values: {type(error).__name__}: {error}"
+                f"the record is not a pickle of plain values: {type(error).__name__}: {error}"
             ) from error
         if rest := len(record) - file.tell():
             raise FormatError(f"{rest} bytes follow the pickle")
@@ -168,7 +168,7 @@ def _require_allowed(module: str, name: str) -> None:
 
 
 def _outside(pid: Any) -> FormatError:
-    return FormatError(f"expected no reference to something outside, got {str(pid)[:60]!r}")
+    return FormatError(f"expected no persistent reference, got {str(pid)[:60]!r}")
 
 
 def _not_plain(what: str) -> FormatError:

@@ -71,7 +71,7 @@ def _require_whole(data: bytes) -> None:
     unpacker.feed(data)
     unpacker.skip()
     if unpacker.tell() != len(data):
-        raise ValueError(f"{len(data) - unpacker.tell()} bytes follow it")
+        raise ValueError(f"{len(data) - unpacker.tell()} bytes follow the value")
 
 
 class _Decoder:
@@ -124,7 +124,7 @@ class _Decoder:
                 depth += max(self._depths[-num_inner:])
                 del self._depths[-num_inner:]
         if depth > MAX_DEPTH:
-            raise ValueError(f"more than {MAX_DEPTH} containers are in each other")
+            raise ValueError(f"containers are nested more than {MAX_DEPTH} deep")
         self._depths.append(depth)
 
 
@@ -136,7 +136,7 @@ def _is_counted(item: Any) -> bool:
 def _require_values(kinds: set[type]) -> None:
     # MessagePack has a type of its own for times, and marks belong to the start of an array.
     if _Mark in kinds or msgpack.Timestamp in kinds:
-        raise ValueError("an extension type is where no value of it can be")
+        raise ValueError("an extension type stands where its values are not allowed")
 
 
 def _extension(code: int, data: bytes) -> Any:
@@ -185,7 +185,7 @@ def _require_valid(array: NDArray[Any]) -> None:
     if array.dtype.kind == "U" and array.dtype.itemsize:
         letters = np.ascontiguousarray(array).reshape(-1).view(array.dtype.byteorder + "u4")
         if np.any(letters > sys.maxunicode):
-            raise ValueError("a letter of a text is none")
+            raise ValueError("text holds a code point that is not a character")
 
 
 def _shape(lengths: Any) -> tuple[int, ...]:

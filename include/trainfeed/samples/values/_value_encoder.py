@@ -150,7 +150,8 @@ def _is_plain(items: list[Any] | tuple[Any, ...]) -> bool:
 def _require_shallow(depth: int) -> None:
     if depth >= MAX_DEPTH:
         raise SampleShapeError(
-            f"expected at most {MAX_DEPTH} containers in each other, got more, or one in itself"
+            f"expected at most {MAX_DEPTH} nested containers, got more, or a container that holds"
+            " itself"
         )
 
 

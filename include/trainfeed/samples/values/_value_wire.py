@@ -104,7 +104,7 @@ def _dtype(wire: Any, depth: int) -> np.dtype[Any]:
     if isinstance(wire, str) and _SIMPLE.fullmatch(wire):
         dtype = np.dtype(wire)
         if dtype.str != wire:
-            raise TypeError(f"it is written {dtype.str}")
+            raise TypeError(f"expected the dtype as numpy writes it, {dtype.str}")
         return dtype
     if not isinstance(wire, dict) or not depth:
         raise TypeError("no dtype of this kind is stored")

@@ -37,7 +37,7 @@ class _Listed(NamedTuple):
 class TopicAdmin:
     """Asks about one topic; every question has a deadline.
 
-    The client is made by the first question, and anew after a fork, which it would not survive.
+    The client is made by the first question, and again after a fork, which it would not survive.
 
     Args:
         settings: Checked settings of the connection.
@@ -68,8 +68,8 @@ class TopicAdmin:
         uuid = str(found.topic_id).translate(_URL_ALPHABET)
         if uuid == _NO_UUID:
             raise ConfigError(
-                f"topic {self._topic!r} has no id, so nobody could tell when it is replaced;"
-                " expected brokers of Kafka 2.8 or later"
+                f"topic {self._topic!r} has no id, so a topic that replaces it could not be"
+                " recognised; expected brokers of Kafka 2.8 or later"
             )
         return uuid, sorted(partition.id for partition in found.partitions)
 

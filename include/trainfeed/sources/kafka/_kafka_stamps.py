@@ -26,7 +26,7 @@ __all__ = ["StampsReader"]
 class StampsReader:
     """Reads stamps with a consumer that is kept until ``close``.
 
-    The client is made by the first question, and anew after a fork, which it would not survive.
+    The client is made by the first question, and again after a fork, which it would not survive.
 
     Args:
         settings: Checked settings of the connection.

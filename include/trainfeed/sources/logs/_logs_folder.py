@@ -1,7 +1,7 @@
 """A folder of log files: whether it is complete, and what it then holds.
 
 A folder is complete by one of two rules: it has a marker file, or nothing in it has changed for a
-while. By either, a file that somebody still writes makes the folder incomplete. A complete folder
+while. By either, a file that is still written makes the folder incomplete. A complete folder
 without a log file is an empty interval; a folder that is not there is not complete.
 """
 
@@ -86,7 +86,7 @@ def find_logs(
         folder: The folder of an interval.
         rule: When it is complete.
         now: Aware UTC time.
-        checksums: Whether to ask for them, which takes longest; whoever only waits needs none.
+        checksums: Whether to ask for them, which takes longest; a mere wait needs none.
 
     Raises:
         WindowOpenError: It is not complete yet; with ``ready_at`` where time alone decides.
@@ -141,7 +141,7 @@ def _missing(folder: Location, marker: str) -> str:
 def _require_stable(
     folder: Location, listing: list[FileInfo], stable: timedelta, now: datetime
 ) -> None:
-    # Hidden and unfinished files too: whoever writes them is not done with the folder.
+    # Hidden and unfinished files too: their writer is not done with the folder.
     newest = max([folder.stat(), *listing], key=lambda info: info.modified_ms)
     changed = datetime.fromtimestamp(newest.modified_ms / 1000, UTC)
     if changed + stable > now:
@@ -179,7 +179,7 @@ def _require_closed(folder: Location, infos: list[FileInfo], rule: CompleteRule)
         if is_open:
             raise _incomplete(
                 folder,
-                f"{info.name} is not closed, somebody still writes it (if its writer died, the"
+                f"{info.name} is not closed, a program still writes it (if its writer died, the"
                 " NameNode closes it within an hour, 'hdfs debug recoverLease' at once)",
             )
         # A marker says that all files are closed; time alone does not.

@@ -140,7 +140,8 @@ def _refuse_compressed(file: BinaryIO, span: LineRange) -> None:
     for compression in COMPRESSIONS:
         if head.startswith(compression.magic):
             raise FormatError(
-                f"expected lines, got {compression.name} by the first bytes; nothing was published;"
+                f"expected lines of text, got data compressed with {compression.name}, as the"
+                " first bytes say; nothing was published;"
                 f" let the file's name end with {compression.suffix}",
                 path=span.location.uri,
             )

@@ -54,7 +54,8 @@ def compression_of(name: str, path: str) -> str:
         known = ", ".join(compression.suffix for compression in COMPRESSIONS)
         raise FormatError(
             f"expected a plain file or one of {known}, got {name!r}; nothing was read or published;"
-            " compress it anew, or hide it: names that begin with '_' are not read",
+            " compress it again in one of these ways, or hide it: names that begin with '_' are"
+            " not read",
             path=path,
         )
     return next((c.name for c in COMPRESSIONS if name.endswith(c.suffix)), "none")

@@ -63,7 +63,7 @@ def _of_list(values: list[Any] | tuple[Any, ...]) -> tuple[ListKind, list[bytes]
     if all(isinstance(value, float | np.floating) for value in values):
         return ListKind.FLOAT, [_rounded(values)]
     kinds = sorted({type(value).__name__ for value in values})
-    raise TypeError(f"expected nothing but bytes, int or float, got {' and '.join(kinds)}")
+    raise TypeError(f"expected bytes, int or float alone, got {' and '.join(kinds)}")
 
 
 def _is_integer(value: Any) -> bool:

@@ -202,7 +202,7 @@ def _end_of_group(data: bytes, position: int, end: int, tag: int) -> int:
             open_tags.append(tag)
             if len(open_tags) > _MAX_DEPTH:
                 raise FormatError(
-                    f"expected at most {_MAX_DEPTH} groups in each other", offset_bytes=position
+                    f"expected at most {_MAX_DEPTH} nested groups", offset_bytes=position
                 )
         elif wire_type == _END_GROUP:
             if tag >> 3 != open_tags.pop() >> 3:

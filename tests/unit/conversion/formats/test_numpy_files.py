@@ -216,7 +216,7 @@ def test_text_that_is_no_unicode_is_an_error(tmp_path, point):
     np.save(tmp_path / "a.npy", np.array(["ab", "cd"], ">U2"))
     data = (tmp_path / "a.npy").read_bytes()
     (tmp_path / "a.npy").write_bytes(data[:-4] + point.to_bytes(4, "big"))
-    with pytest.raises(FormatError, match="text that is no Unicode"):
+    with pytest.raises(FormatError, match="text that is not valid Unicode"):
         list(opened(tmp_path / "a.npy").samples())
 
 

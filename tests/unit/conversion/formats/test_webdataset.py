@@ -134,10 +134,10 @@ def special(name, kind, linkname=""):
 
 
 HOSTILE = {
-    "parent": ([("../a.txt", b"")], "expected the path of a file below"),
-    "parent within": ([("a/../../b.txt", b"")], "expected the path of a file below"),
-    "absolute": ([("/etc/a.txt", b"")], "expected the path of a file below"),
-    "empty folder": ([("a//b.txt", b"")], "expected the path of a file below"),
+    "parent": ([("../a.txt", b"")], "expected a path that stays below"),
+    "parent within": ([("a/../../b.txt", b"")], "expected a path that stays below"),
+    "absolute": ([("/etc/a.txt", b"")], "expected a path that stays below"),
+    "empty folder": ([("a//b.txt", b"")], "expected a path that stays below"),
     "escape": ([("\x1b[2J.txt", b"")], "expected a name of characters"),
     "symbolic link": ([special("a.txt", tarfile.SYMTYPE, "/etc/passwd")], "got a link"),
     "hard link": ([("a.txt", b""), special("b.txt", tarfile.LNKTYPE, "a.txt")], "got a link"),

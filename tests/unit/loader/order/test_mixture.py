@@ -198,7 +198,7 @@ def test_mixtures_without_sense_are_refused(tmp_path):
         mix([A, B])
     with pytest.raises(ConfigError, match="have none"):
         DataLoader(mix({Squares(0): 1, A: 1}), 2)
-    with pytest.raises(ConfigError, match="read by number"):
+    with pytest.raises(ConfigError, match="samples have numbers"):
         DataLoader(mix([(iter, 1)]), 2)
     with DataLoader(mix({A: 1, B: 1}), 2) as loader:
         state = loader.state_dict()

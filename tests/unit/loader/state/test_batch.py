@@ -37,11 +37,11 @@ def test_a_tool_may_make_a_batch_of_changed_fields(batch, rebuild):
 def test_what_only_the_loader_knows_of_a_batch_is_never_guessed(batch, name):
     """Rows that only fill a batch would count as samples."""
     made = type(batch)(dict(batch))
-    with pytest.raises(LoaderError, match="made of its fields"):
+    with pytest.raises(LoaderError, match="made from its fields"):
         getattr(made, name)
     again = pickle.loads(pickle.dumps(made))
     assert list(again) == list(batch)
-    with pytest.raises(LoaderError, match="made of its fields"):
+    with pytest.raises(LoaderError, match="made from its fields"):
         getattr(again, name)
 
 

@@ -128,7 +128,7 @@ FIELDS = "{'_row': row, 'value': zeros, 'label': zeros"
         (FIELDS.replace("'value': zeros", "'value': pa.array([1.0] * 9 + [None] * (n - 9))"), "null"),  # noqa: E501
         (FIELDS + ", '_filtered': pa.array(['Bad Reason'] * n)", "wrong reason"),
         (FIELDS + ", '_filtered': row", "_filtered"),
-        (FIELDS + ", '_filtered': pa.array(['a'] * n), '_rejected': pa.array(['b'] * n)", "both"),
+        (FIELDS + ", '_filtered': pa.array(['a'] * n), '_rejected': pa.array(['b'] * n)", "reject"),
     ],
 )  # fmt: skip
 def test_whatever_is_wrong_with_a_batch_names_function_batch_and_position(

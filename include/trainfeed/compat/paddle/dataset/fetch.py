@@ -67,7 +67,7 @@ def fetch(url: str, path: FilePath, md5sum: str) -> None:
         ChecksumError: The address gives something else; nothing was kept.
         NotFoundError: The address gives nothing.
         StorageError: It cannot be read now, or the file cannot be written.
-        ConflictError: Somebody else has made a file of that name meanwhile.
+        ConflictError: Another process has made a file of that name meanwhile.
     """
     digest = hashlib.md5(usedforsecurity=False)
     folder = Path(path).parent

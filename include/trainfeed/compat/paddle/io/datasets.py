@@ -44,7 +44,7 @@ class IterableDataset(Dataset):
         raise NotImplementedError(f"expected __iter__ in {type(self).__name__}, there is none")
 
     def __getitem__(self, idx: int) -> NoReturn:
-        raise RuntimeError("samples of an IterableDataset have no numbers; iterate it")
+        raise RuntimeError("samples of an IterableDataset have no numbers; iterate over the set")
 
     def __len__(self) -> NoReturn:
         raise _NoLengthError("an IterableDataset has no length; count its samples")

@@ -82,7 +82,9 @@ class DataLoader:
     ) -> None:
         self._is_iterable = is_iterable(dataset)
         if batch_sampler is not None and (batch_size != 1 or shuffle or drop_last):
-            raise ValueError("expected no batch_size, shuffle or drop_last beside batch_sampler")
+            raise ValueError(
+                "expected either batch_sampler, or batch_size, shuffle and drop_last, got both"
+            )
         if self._is_iterable and (shuffle or batch_sampler is not None):
             raise ValueError("expected neither shuffle nor batch_sampler for an IterableDataset")
         _require_from(0, num_workers=num_workers, timeout=timeout)

@@ -94,7 +94,10 @@ class StartedPass(Generic[T]):
             LoaderError: One is going on.
         """
         if self._groups is not None:
-            raise LoaderError("expected no pass before start(), one is going on; call reset()")
+            raise LoaderError(
+                "expected start() after the pass before has ended, got it in the middle of a"
+                " pass; call reset() first"
+            )
         self._groups = begin()
 
     def read_next(self) -> T:
