@@ -32,7 +32,7 @@ DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
-	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-memory nightly-fuzz peers peers-short peers-small services services-stop services-status clean
+	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-e2e nightly-memory nightly-fuzz peers peers-short peers-small services services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -138,13 +138,15 @@ e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, throu
 	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
 	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
-test: unit model data/recordio-original/.done .venv-docs/.done ## Unit, model, integration, e2e and documents; says what could not run here, and why
-	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration tests/e2e tests/docs $(PYTEST)
-nightly: nightly-model nightly-kafka nightly-memory nightly-fuzz peers ## What takes hours: all of these, and the frameworks
+test: unit model data/recordio-original/.done .venv-docs/.done ## Unit, model, integration, e2e and documents, without those of `make nightly`; says what could not run here, and why
+	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest -m "not nightly" tests/integration tests/e2e tests/docs $(PYTEST)
+nightly: nightly-model nightly-kafka nightly-e2e nightly-memory nightly-fuzz peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
 nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretches of ten
 	TEST_MODEL_STRETCHES=20 $(BIN)python -m services run kafka -- $(BIN)python -m pytest tests/integration/kafka/test_model_logs.py $(PYTEST)
+nightly-e2e: setup-dev data data/scikit-learn/.done ## Parts of Airflow that are away for minutes, and folders of logs that do not come
+	$(WITH_SERVICES) $(BIN)python -m pytest -m nightly tests/e2e $(PYTEST)
 nightly-memory: setup-dev data ## What needs a memory control group of its own (root)
 	$(BIN)python -m pytest tests/unit -m control_group $(PYTEST)
 nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that reads files, in stretches that are not done again

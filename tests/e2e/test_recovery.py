@@ -27,7 +27,7 @@ POINT = "preprocess.before_spill"
 OUTAGE_S = 185.0
 START_S, RUN_S = 300.0, 300.0
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ SETS = {
     "skips": ("false", "wait: 0s, missing: skip"),
 }
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
