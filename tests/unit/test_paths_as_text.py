@@ -138,7 +138,7 @@ def test_a_path_as_text_is_as_good_as_a_path(made, call):
 
 @pytest.mark.parametrize("read", [dataset.Version.open, dataset.Manifest.read])
 def test_a_version_that_is_not_there_is_named_for_a_path_as_text(tmp_path, read):
-    with pytest.raises(NotFoundError, match="is no version"):
+    with pytest.raises(NotFoundError, match="is not a version"):
         read(f"{tmp_path}/2013-01-01/g0001")
 
 
