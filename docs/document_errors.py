@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from docs._writing import anchor, write_or_check
+from trainfeed import errors
 from trainfeed.errors import Outcome, TrainFeedError
 
 _PAGE: Final = "reference/errors.md"
@@ -20,7 +21,7 @@ _RUNBOOK: Final = Path(__file__).resolve().parent / "operations" / "runbook.md"
 _HEAD: Final = """\
 # Errors
 
-<!-- Written by `make docs` from the docstrings of `trainfeed/errors.py`. -->
+<!-- Written by `make docs` from the docstrings of `trainfeed.errors`. -->
 
 Everything that trainfeed raises on purpose. A message says what was expected, what was found,
 where, what was kept, and what to do. [Bad input](../operations/bad-input.md) has the messages as
@@ -37,7 +38,8 @@ _PARTS: Final = re.compile(
 
 def documents() -> Mapping[str, str]:
     """The text of the page, by its name."""
-    known = list(_classes(TrainFeedError))
+    tree = errors.__doc__ or ""
+    known = sorted(_classes(TrainFeedError), key=lambda cls: tree.index(f" {cls.__name__}"))
     return {_PAGE: "\n".join([_HEAD, *_table(known), *map(_section, known)])}
 
 

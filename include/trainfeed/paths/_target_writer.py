@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -13,7 +14,7 @@ from trainfeed.paths._written import write_all
 __all__ = ["TargetWriter"]
 
 
-class TargetWriter:
+class TargetWriter(ABC):
     """Writes to a path, where the file appears when it is closed, or to an open file.
 
     As a context manager it closes the file, or drops it after an exception. After an error of the
@@ -66,9 +67,9 @@ class TargetWriter:
         else:
             self._abandon()
 
+    @abstractmethod
     def _write_rest(self) -> None:
         """Hand to ``_put`` what was held back; of the writer's format."""
-        raise NotImplementedError
 
     def _put(self, *pieces: bytes | memoryview) -> None:
         file = self._require_open()

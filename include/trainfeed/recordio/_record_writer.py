@@ -31,6 +31,8 @@ class RecordWriter(TargetWriter):
     As a context manager it closes the file, or drops it after an exception. After an error of the
     file the writer is closed and what it wrote is not to be used. Not for two threads.
 
+    A writer without records leaves a file of 0 bytes.
+
     Args:
         target: A path, where the file appears when it is closed and not before; or a binary file,
             which gets chunks from its position on and stays open.
@@ -111,18 +113,6 @@ class RecordWriter(TargetWriter):
         items = np.ascontiguousarray(records).view(f"V{records.itemsize}")
         while len(items := items[self._pending.extend(items) :]):
             self._write_chunk()
-
-    def close(self) -> None:
-        """Write the last chunk and, where a path was given, sync the file and name it.
-
-        Does nothing on a closed writer. A writer without records leaves a file of 0 bytes.
-
-        Raises:
-            ConflictError: The path was taken meanwhile.
-            QuotaExceededError: The disk is full.
-            StorageError: The file refused the bytes.
-        """
-        super().close()
 
     def _write(self, record: bytes | bytearray | memoryview) -> None:
         self._require_open()

@@ -31,6 +31,8 @@ class TFRecordWriter(TargetWriter):
     As a context manager it closes the file, or drops it after an exception. After an error of the
     file the writer is closed and what it wrote is not to be used. Not for two threads.
 
+    A writer without records leaves a file of 0 bytes, or one whose compressed content has 0.
+
     Args:
         target: A path, where the file appears when it is closed and not before; or a binary file,
             which gets records from its position on and stays open.
@@ -85,19 +87,6 @@ class TFRecordWriter(TargetWriter):
         # Short records count by what surrounds them.
         if self._pending_bytes + 16 * len(self._pending) >= _BUFFER_BYTES:
             self._flush()
-
-    def close(self) -> None:
-        """Write what is left and, where a path was given, sync the file and name it.
-
-        Does nothing on a closed writer. A writer without records leaves a file of 0 bytes, or one
-        whose compressed content has 0.
-
-        Raises:
-            ConflictError: The path was taken meanwhile.
-            QuotaExceededError: The disk is full.
-            StorageError: The file refused the bytes.
-        """
-        super().close()
 
     def _write_rest(self) -> None:
         self._flush(last=True)

@@ -1,0 +1,154 @@
+"""Everything that trainfeed raises on purpose, and what a caller should do about it.
+
+::
+
+    TrainFeedError
+    ├── ConfigError                 FAIL   a setting is missing or contradicts another
+    │   ├── RootError               FAIL   the publication root is missing, or is not made yet
+    │   ├── SpecError               FAIL   a dataset.yaml is wrong; the message names the line
+    │   └── WindowError             FAIL   the interval is not a tick of the schedule
+    ├── WindowOpenError             RETRY  the interval has not settled yet; names the time
+    │   └── TransactionOpenError    RETRY  an open transaction may hide records of the interval
+    ├── CodeChangedError            FAIL   the running code is not the code of the plan
+    ├── PreprocessError             FAIL   a user function raised, or broke its schema
+    ├── EngineError                 RETRY  a process that ran a user function was killed
+    ├── MemoryLimitError            FAIL   the work does not fit the memory; names the setting
+    ├── FormatError                 FAIL   bytes on disk are not what their format says
+    │   ├── BadMagicError           FAIL
+    │   ├── ChecksumError           FAIL
+    │   ├── TruncatedError          FAIL
+    │   └── UnsupportedCodecError   FAIL
+    ├── StorageError                RETRY  a file system refused or failed an operation
+    │   ├── NotFoundError           FAIL
+    │   ├── AccessDeniedError       FAIL
+    │   ├── QuotaExceededError      FAIL
+    │   ├── ConflictError           FAIL   another version, or another content, has the name
+    │   ├── NonDeterminismError     FAIL   equal fingerprint, other bytes: impure code
+    │   ├── CommitUnknownError      RETRY  it is unknown whether the commit took place
+    │   └── UnsuitableStoreError    FAIL   the file system cannot hold versions (start-up probe)
+    ├── IngestError                 RETRY  the source refused or failed an operation
+    │   ├── SourceUnreachableError  RETRY  no answer in time, or no connection
+    │   ├── TopicNotFoundError      FAIL
+    │   ├── LogsMissingError        FAIL   a folder of logs was not complete in time
+    │   ├── SourceReplacedError     FAIL   topic or file differs from the plan
+    │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
+    │   └── EmptyUnprovenError      FAIL   nothing shows that the interval has no records
+    ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
+    ├── LoaderError                 FAIL
+    │   ├── PassEndedError          FAIL   a pass that is read by hand has no more batches
+    │   ├── ReaderEndedError        FAIL   a reader ends before the position of a state
+    │   ├── SampleShapeError        FAIL   samples and schema disagree; also a ValueError
+    │   └── WorkerDiedError         RETRY  a worker process was killed, stopped, or has exited
+    └── LaunchError                 RETRY  the launcher refused or failed an operation
+        ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
+        ├── JobRejectedError        FAIL   the job specification is invalid
+        ├── JobFailedError          FAIL   the job ran and failed by its own code
+        └── JobKilledError          RETRY  a rank was killed, or met an error that may pass
+
+``outcome`` is policy for a scheduler; trainfeed itself never acts on it.
+"""
+
+from __future__ import annotations
+
+from trainfeed.errors._files import (
+    AccessDeniedError,
+    BadMagicError,
+    ChecksumError,
+    CommitUnknownError,
+    ConflictError,
+    FormatError,
+    NonDeterminismError,
+    NotFoundError,
+    QuotaExceededError,
+    StorageError,
+    TruncatedError,
+    UnsuitableStoreError,
+    UnsupportedCodecError,
+)
+from trainfeed.errors._root import Outcome, TrainFeedError
+from trainfeed.errors._running import (
+    CodeChangedError,
+    EngineError,
+    GateError,
+    MemoryLimitError,
+    PreprocessError,
+)
+from trainfeed.errors._settings import (
+    ConfigError,
+    RootError,
+    SpecError,
+    TransactionOpenError,
+    WindowError,
+    WindowOpenError,
+)
+from trainfeed.errors._sources import (
+    EmptyUnprovenError,
+    IngestError,
+    LogsMissingError,
+    OffsetOutOfRangeError,
+    SourceReplacedError,
+    SourceUnreachableError,
+    TopicNotFoundError,
+)
+from trainfeed.errors._training import (
+    JobFailedError,
+    JobKilledError,
+    JobRejectedError,
+    LaunchError,
+    LoaderError,
+    PassEndedError,
+    ReaderEndedError,
+    SampleShapeError,
+    WindowIncompleteError,
+    WorkerDiedError,
+)
+
+__all__ = [
+    "AccessDeniedError",
+    "BadMagicError",
+    "ChecksumError",
+    "CodeChangedError",
+    "CommitUnknownError",
+    "ConfigError",
+    "ConflictError",
+    "EmptyUnprovenError",
+    "EngineError",
+    "FormatError",
+    "GateError",
+    "IngestError",
+    "JobFailedError",
+    "JobKilledError",
+    "JobRejectedError",
+    "LaunchError",
+    "LoaderError",
+    "LogsMissingError",
+    "MemoryLimitError",
+    "NonDeterminismError",
+    "NotFoundError",
+    "OffsetOutOfRangeError",
+    "Outcome",
+    "PassEndedError",
+    "PreprocessError",
+    "QuotaExceededError",
+    "ReaderEndedError",
+    "RootError",
+    "SampleShapeError",
+    "SourceReplacedError",
+    "SourceUnreachableError",
+    "SpecError",
+    "StorageError",
+    "TopicNotFoundError",
+    "TrainFeedError",
+    "TransactionOpenError",
+    "TruncatedError",
+    "UnsuitableStoreError",
+    "UnsupportedCodecError",
+    "WindowError",
+    "WindowIncompleteError",
+    "WindowOpenError",
+    "WorkerDiedError",
+]
+
+# Logs, tracebacks and what processes send each other name the room, not a file in it.
+for _name in __all__:
+    globals()[_name].__module__ = __name__
