@@ -50,7 +50,7 @@
 
 from __future__ import annotations
 
-from trainfeed.errors._files import (
+from trainfeed.errors._files_errors import (
     AccessDeniedError,
     BadMagicError,
     ChecksumError,
@@ -66,14 +66,14 @@ from trainfeed.errors._files import (
     UnsupportedCodecError,
 )
 from trainfeed.errors._root import Outcome, TrainFeedError
-from trainfeed.errors._running import (
+from trainfeed.errors._running_errors import (
     CodeChangedError,
     EngineError,
     GateError,
     MemoryLimitError,
     PreprocessError,
 )
-from trainfeed.errors._settings import (
+from trainfeed.errors._settings_errors import (
     ConfigError,
     RootError,
     SpecError,
@@ -81,7 +81,7 @@ from trainfeed.errors._settings import (
     WindowError,
     WindowOpenError,
 )
-from trainfeed.errors._sources import (
+from trainfeed.errors._sources_errors import (
     EmptyUnprovenError,
     IngestError,
     LogsMissingError,
@@ -90,7 +90,7 @@ from trainfeed.errors._sources import (
     SourceUnreachableError,
     TopicNotFoundError,
 )
-from trainfeed.errors._training import (
+from trainfeed.errors._training_errors import (
     JobFailedError,
     JobKilledError,
     JobRejectedError,
