@@ -23,6 +23,7 @@
     │   ├── AccessDeniedError       FAIL
     │   ├── QuotaExceededError      FAIL
     │   ├── ConflictError           FAIL   another version, or another content, has the name
+    │   ├── FileReplacedError       RETRY  another file took the path while it was read
     │   ├── NonDeterminismError     FAIL   equal fingerprint, other bytes: impure code
     │   ├── CommitUnknownError      RETRY  it is unknown whether the commit took place
     │   └── UnsuitableStoreError    FAIL   the file system cannot hold versions (start-up probe)
@@ -56,6 +57,7 @@ from trainfeed.errors._files_errors import (
     ChecksumError,
     CommitUnknownError,
     ConflictError,
+    FileReplacedError,
     FormatError,
     NonDeterminismError,
     NotFoundError,
@@ -113,6 +115,7 @@ __all__ = [
     "ConflictError",
     "EmptyUnprovenError",
     "EngineError",
+    "FileReplacedError",
     "FormatError",
     "GateError",
     "IngestError",

@@ -10,6 +10,7 @@ __all__ = [
     "ChecksumError",
     "CommitUnknownError",
     "ConflictError",
+    "FileReplacedError",
     "FormatError",
     "NonDeterminismError",
     "NotFoundError",
@@ -151,6 +152,19 @@ class ConflictError(StorageError):
     """
 
     outcome = Outcome.FAIL
+
+
+class FileReplacedError(StorageError):
+    """A file, or a set of shards, was replaced while it was read.
+
+    Cause: Another process put a new file at the path: a second run of the same build, or a
+        conversion into the same folder.
+    Remedy: Read again. A stage and a scheduler do that by themselves; a reader in your own program
+        must be opened again.
+    See docs/reference/errors.md#filereplacederror
+    """
+
+    outcome = Outcome.RETRY
 
 
 class NonDeterminismError(StorageError):

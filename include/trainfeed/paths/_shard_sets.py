@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from trainfeed.errors import ConflictError, NotFoundError, TrainFeedError
+from trainfeed.errors import ConflictError, FileReplacedError, NotFoundError, TrainFeedError
 from trainfeed.paths._errors import os_errors
 from trainfeed.paths._shard_names import ShardName, commit_name, manifest_name, shard_name
 
@@ -121,7 +121,7 @@ class SetWatch:
         paths: The files.
 
     Raises:
-        ConflictError: One of the sets is being replaced.
+        FileReplacedError: One of the sets is being replaced.
     """
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]]) -> None:
@@ -135,12 +135,12 @@ class SetWatch:
         """Refuse to go on when a set was replaced; called after a file was opened.
 
         Raises:
-            ConflictError: What is opened now may be of another set than what was before.
+            FileReplacedError: What is opened now may be of another set than what was before.
         """
         for one, mark in self._marks.items():
             _refuse_replaced(one)
             if _mark(one) != mark:
-                raise ConflictError(
+                raise FileReplacedError(
                     f"expected the set {one.prefix!r} in {one.folder or '.'} as it was when its"
                     " files were looked up, got another one: it was converted again meanwhile;"
                     " nothing of the new one was read; look the files up again"
@@ -151,7 +151,7 @@ class SetWatch:
         """Raise that a set was replaced instead of what its new files look like beside the old.
 
         Raises:
-            ConflictError: As ``require_unchanged`` does, after an error of the block.
+            FileReplacedError: As ``require_unchanged`` does, after an error of the block.
         """
         try:
             yield
@@ -163,7 +163,7 @@ class SetWatch:
         """Yield the items of a file that is opened by asking for the first one.
 
         Raises:
-            ConflictError: As ``require_unchanged`` does, before the first item.
+            FileReplacedError: As ``require_unchanged`` does, before the first item.
         """
         first = next(items, None)
         self.require_unchanged()
@@ -190,7 +190,7 @@ def _mark(one: _Set) -> _Mark:
 def _refuse_replaced(one: _Set) -> None:
     folder = Path(one.folder)
     if (folder / commit_name(one.prefix)).exists():
-        raise ConflictError(
+        raise FileReplacedError(
             f"the set {one.prefix!r} in {folder} is being replaced by a conversion, or one was"
             " interrupted there; its files may be of two sets; open them again in a moment; if no"
             " conversion is running, convert again, or call trainfeed.conversion.finish_publication"

@@ -33,7 +33,8 @@ class RecordScanner:
 
     Raises:
         NotFoundError: A part matches no file; names the part. Or a shard of a glob is missing.
-        ConflictError: The files are of several sets of shards, or their set is being replaced.
+        ConflictError: The files are of several sets of shards.
+        FileReplacedError: Their set is being replaced.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class RecordScanner:
             ChecksumError: A payload is damaged.
             UnsupportedCodecError: This version has no codec of a chunk.
             FormatError: A chunk does not hold what it promises, or is larger than allowed.
-            ConflictError: The set of shards was converted again since the files were looked up.
+            FileReplacedError: The set of shards was converted again since the files were looked up.
         """
         buffers = ChunkBuffers()
         report = self.report = DamageReport()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from trainfeed.errors import ConflictError, StorageError, UnsuitableStoreError
+from trainfeed.errors import FileReplacedError, StorageError, UnsuitableStoreError
 from trainfeed.storage._hadoop import check_length, hadoop_error, outage
 from trainfeed.storage._storage_streams import BUFFER_BYTES
 from trainfeed.storage._webhdfs_client import READ_TIMEOUT_S, map_errors
@@ -86,7 +86,7 @@ class Download:
             # Asked for after the answer has begun: whatever it goes on with is that file.
             found = self._client.status(self._path)["fileId"]
         if found != self._file_id:
-            raise ConflictError(
+            raise FileReplacedError(
                 f"{self._uri}: the file was replaced while it was read; read it again"
             )
 

@@ -38,8 +38,9 @@ class TFRecordReader:
 
     Raises:
         NotFoundError: A part matches no file; names the part. Or a shard of a glob is missing.
-        ConflictError: The files are of several sets of shards, or their set is being replaced; also
-            raised by a pass, when it was converted again since the files were looked up.
+        ConflictError: The files are of several sets of shards.
+        FileReplacedError: Their set is being replaced; also raised by a pass, when it was converted
+            again since the files were looked up.
         ConfigError: The compression is unknown.
     """
 

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.conversion.conftest import FIXED, fixed_samples
 from trainfeed import faults
 from trainfeed.conversion import ConvertOptions, FileFormat, convert, convert_files
-from trainfeed.errors import ConflictError, NotFoundError
+from trainfeed.errors import ConflictError, FileReplacedError, NotFoundError
 from trainfeed.loader import DataLoader, RecordFiles, TFRecordFiles
 from trainfeed.readers import recordio, tfrecord
 from trainfeed.recordio import RecordScanner
@@ -137,7 +137,7 @@ def test_a_killed_conversion_leaves_a_whole_set_or_an_error(reader, tmp_path, po
     assert write(out, 100, shards, container, point) == -signal.SIGKILL
     try:
         found = labels(read(out / "p-*-of-*"))
-    except (ConflictError, NotFoundError):
+    except (FileReplacedError, NotFoundError):
         found = None
     assert found == OLD or (found is None and point != "convert.before_commit")
     # The next conversion carries it out; so does finish_publication.
@@ -152,7 +152,7 @@ def test_a_set_that_is_replaced_under_an_open_reader_is_noticed(reader, tmp_path
     opened = read(out / "p-*-of-*")
     found = [next(opened)]
     assert write(out, 100, 3, container) == 0
-    with suppress(ConflictError):
+    with suppress(FileReplacedError):
         found += opened
         # What was opened before is read to its end.
         assert labels(found) == OLD
@@ -175,7 +175,7 @@ def test_a_reader_that_looks_all_the_time_sees_one_set_or_an_error(reader, tmp_p
         ended, status = os.waitpid(writer, os.WNOHANG)
         try:
             found = labels(read(out / "p-*-of-*"))
-        except (ConflictError, NotFoundError):
+        except (ConflictError, FileReplacedError, NotFoundError):
             continue
         assert found in (OLD, NEW)
     assert os.waitstatus_to_exitcode(status) == 0

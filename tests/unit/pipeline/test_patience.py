@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.pipeline.log_project import DAY, make_log_project
-from trainfeed.errors import NotFoundError, StorageError
+from trainfeed.errors import FileReplacedError, NotFoundError, Outcome, StorageError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.inputs._log_reader import LogReader
@@ -49,6 +49,20 @@ def test_a_server_that_comes_back_within_seconds_costs_no_try(project, pauses, m
     fail_first(monkeypatch, outage("webhdfs://namenode:9870/x", "connection refused"), 3)
     assert project.build()["source_reads"] == 220
     assert pauses == [1, 2, 4]
+
+
+def test_a_file_that_a_second_run_of_the_plan_replaces_is_read_again(project, pauses, monkeypatch):
+    fail_first(monkeypatch, FileReplacedError("00000.arrow: replaced while it was read"), 1)
+    assert project.build()["source_reads"] == 220
+    assert pauses == [1]
+
+
+def test_a_file_that_is_replaced_for_ever_is_given_up(project, pauses, monkeypatch):
+    fail_first(monkeypatch, FileReplacedError("00000.arrow: replaced while it was read"), 99)
+    with pytest.raises(FileReplacedError):
+        project.build()
+    assert pauses == [1, 2, 4, 8]
+    assert FileReplacedError.outcome is Outcome.RETRY
 
 
 @pytest.mark.parametrize("scheme", ["webhdfs", "hdfs"])

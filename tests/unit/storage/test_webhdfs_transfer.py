@@ -10,7 +10,7 @@ import pytest
 import requests
 from hdfs import HdfsError
 
-from trainfeed.errors import ConflictError, NotFoundError, StorageError
+from trainfeed.errors import FileReplacedError, NotFoundError, StorageError
 from trainfeed.storage import Location
 from trainfeed.storage._webhdfs_client import connect
 from trainfeed.storage._webhdfs_transfer import Download, Upload
@@ -123,7 +123,7 @@ def test_another_file_of_the_name_is_not_read_on() -> None:
     client = Client([{}, {}], file_ids=[7, 8])
     reader = download(client)
     reader.read_at(0, 10)
-    with pytest.raises(ConflictError, match="replaced while it was read"):
+    with pytest.raises(FileReplacedError, match="replaced while it was read"):
         reader.read_at(500, 10)
 
 

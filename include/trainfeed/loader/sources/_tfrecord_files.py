@@ -40,8 +40,9 @@ class TFRecordFiles:
 
     Raises:
         NotFoundError: A path matches no file, or a shard of a glob is missing.
-        ConflictError: The files are of several sets of shards, or their set is being replaced; also
-            raised while they are read, when it was converted again since they were looked up.
+        ConflictError: The files are of several sets of shards.
+        FileReplacedError: Their set is being replaced; also raised while they are read, when it was
+            converted again since they were looked up.
     """
 
     def __init__(

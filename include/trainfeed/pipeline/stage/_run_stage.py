@@ -17,6 +17,7 @@ from trainfeed import faults
 from trainfeed.errors import (
     CodeChangedError,
     ConflictError,
+    FileReplacedError,
     NonDeterminismError,
     QuotaExceededError,
     StorageError,
@@ -106,13 +107,16 @@ def _attempt(
 
 
 def _patiently(stage: Stage, name: str, work: Callable[[Stage], _Report]) -> _Report:
-    """Do the work, again after a pause while a server of a file system restarts."""
+    """Do the work, again after a pause while a server of a file system restarts.
+
+    A second run of the same plan writes the same files; HDFS cannot go on reading the first ones.
+    """
     for pause_s in (*_PAUSES_S, None):
         try:
             with posix.map_errors(stage.folder.path):
                 return work(stage)
         except StorageError as error:
-            if pause_s is None or not error.is_outage:
+            if pause_s is None or not (error.is_outage or isinstance(error, FileReplacedError)):
                 raise
             logger.warning("%s: %s; trying again in %d s", name, error, pause_s)
             _pause(pause_s)
