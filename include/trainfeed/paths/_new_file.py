@@ -185,7 +185,7 @@ class NewFile(UnfinishedFile):
 
 
 def claim_name(unfinished: FilePath, path: FilePath) -> bool:
-    """Give a complete file a second name by a hard link; return whether the name was free.
+    """Give a complete file a second name by a hard link; return whether the file has it now.
 
     Args:
         unfinished: The file, under its only name.
