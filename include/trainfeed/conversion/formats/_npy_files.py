@@ -4,10 +4,10 @@
 array                                  fields
 ====================================== =================================================
 bool, integers, float16 to float64     ``value``, or the one name of a schema
-text and bytes of fixed width          the same, without NULs at the end, as in numpy structure,
-one-dimensional             one per name; each may have its own shape any other type, Python
-objects too     refused ======================================
-=================================================
+text and bytes of fixed width          the same, without NULs at the end, as in numpy
+structure, one-dimensional             one per name; each may have its own shape
+any other type, Python objects too     refused
+====================================== =================================================
 
 Big-endian values are converted to the byte order of this machine. If the first dimension of an
 array varies fastest (Fortran order), a block of rows is read column by column. Files are not
