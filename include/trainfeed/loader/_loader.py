@@ -54,7 +54,7 @@ class DataLoader:
         seed: Number that the permutation depends on, besides content and epoch.
         rank: Number of this process; it chooses the share of every global batch.
         world_size: Number of ranks. All ranks get the same number of batches.
-        tail: What happens to the last samples if they do not fill a global batch: ``short``,
+        tail: Treatment of the last samples if they do not fill a global batch: ``short``,
             ``drop``, ``pad``, ``repeat``; see ``Tail``.
         num_workers: Number of processes that load ahead; for samples that Python code makes.
         num_threads: Number of threads that load ahead; for files, whose decoding releases the
@@ -153,7 +153,7 @@ class DataLoader:
 
     @property
     def tail(self) -> Tail:
-        """What happens to the last samples if they do not fill a global batch."""
+        """Treatment of the last samples if they do not fill a global batch."""
         return self._options.tail
 
     @property

@@ -39,7 +39,7 @@ Block: TypeAlias = dict[str, NDArray[Any]]
 
 
 class RowForm(Enum):
-    """What a sample of a block looks like."""
+    """The form of the samples of a block."""
 
     VALUE = "value"
     TUPLE = "tuple"

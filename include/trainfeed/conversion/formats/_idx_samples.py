@@ -51,7 +51,7 @@ def iter_idx(path: FilePath, *, block_items: int | None = None) -> Iterator[NDAr
     Raises:
         FormatError: The file is not an IDX file, cannot be decompressed, or continues after its
             last item.
-        TruncatedError: It ends before.
+        TruncatedError: The file ends before its last item.
     """
     with open_idx(path) as file:
         yield from file.iter_blocks(block_items or file.header.block_items)

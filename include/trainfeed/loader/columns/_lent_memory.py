@@ -1,4 +1,4 @@
-"""Memory that is lent, and comes back when the last array that views it is gone.
+"""Memory lent to arrays, and returned when the last array that views it is gone.
 
 Every lend has a root object of its own. All arrays of the lend, and all views of them, keep the
 root alive; batches, dictionaries and lists do not matter. When the root dies, its memory is used
@@ -34,7 +34,7 @@ __all__ = [
 # An array at any address works, but slower: vector loads are fastest at the start of a cache line.
 ALIGNMENT_BYTES: Final = 64
 _PAGE_BYTES: Final = 4096
-# As many buffers as windows are open at once, and some for windows that are loaded ahead.
+# One buffer per open window, and some for the windows that are loaded ahead.
 _MAX_FREE: Final = 64
 
 

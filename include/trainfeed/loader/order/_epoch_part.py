@@ -28,7 +28,7 @@ __all__ = ["BatchCut", "EpochPart", "RankShare", "Tail"]
 
 
 class Tail(StrEnum):
-    """What happens to the last samples of an epoch if they do not fill a global batch.
+    """Treatment of the last samples of an epoch if they do not fill a global batch.
 
     All ranks get the same number of batches. SHORT: the last batch holds the remaining samples, on
     some ranks perhaps none; every sample comes once. DROP: the remaining samples are left out.
@@ -81,7 +81,7 @@ class BatchCut:
         start: First position.
         share: Rank and world size.
         batch_size: Rows per batch.
-        tail: What happens to the samples that fill no global batch.
+        tail: Treatment of the last samples if they do not fill a global batch.
     """
 
     total: int
