@@ -132,6 +132,7 @@ class IterableSet:
         """Skip the samples before a position; return the first ones, which may fill a batch."""
         start_s = time.perf_counter()
         first = list(islice(samples, min(num_kept, position)))
+        # An iterable has no positions: its samples are read and dropped.
         num_skipped = len(first) + sum(1 for _ in islice(samples, position - len(first)))
         self._count_wait(time.perf_counter() - start_s)
         if num_skipped < position:
@@ -164,6 +165,7 @@ class IterableSet:
     ) -> Batch:
         start_s = time.perf_counter()
         options, share = self.options, self.options.share
+        # Every rank reads the whole group, and keeps its own positions.
         own = [group[p - position] for p in share.positions(position, position + len(group))]
         filling: list[Any] = []
         if options.tail in (Tail.PAD, Tail.REPEAT):

@@ -75,6 +75,7 @@ class OpenedSets:
         """
         if self.mixture is None:
             raise ConfigError("expected a mixture to change weights of, got one data set")
+        # Positions of weights count the samples of all epochs.
         position = state.epoch * self.total + state.position
         # Entries from this position on are replaced by the new weights.
         before = tuple(entry for entry in state.weights if entry[0] < position)

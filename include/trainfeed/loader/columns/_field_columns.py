@@ -102,6 +102,7 @@ class Dense:
                 f"{found.dtype}{found.shape[1:]} in some samples,"
                 f" {expected.dtype}{expected.shape[1:]} in others"
             )
+        # One numpy call copies all rows: for large batches this is most of the work.
         expected[where] = found[rows]
         if self.absent is not None:
             target.absent[where] = self.absent[rows]

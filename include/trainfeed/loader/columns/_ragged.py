@@ -43,6 +43,7 @@ class Ragged:
         return len(self.places)
 
     def __reduce__(self) -> tuple[object, ...]:
+        # Views cannot be pickled: the copy has memory of its own.
         data = [bytes(buffer) for buffer in self.buffers]
         return _loaded, (data, self.places, self.kind, self.item_shape, self.absent)
 
@@ -122,6 +123,8 @@ class _RaggedTarget:
             self._buffers += column.buffers
             self._is_mapped = self._is_mapped and column.is_mapped
         self._places[where] = column.places[rows]
+        # Buffer numbers of a column start at 0; in the target they follow those of the columns
+        # before.
         self._places[where, 0] += base
         if self._absent is not None and column.absent is not None:
             self._absent[where] = column.absent[rows]
@@ -146,6 +149,7 @@ def _maker(kind: str, item_shape: tuple[int, ...]) -> Callable[[memoryview], Any
     if kind == "str":
         return _text
     dtype = np.dtype(kind)
+    # A bytearray, because arrays over bytes are read-only.
     return lambda data: np.frombuffer(bytearray(data), dtype).reshape(-1, *item_shape)
 
 

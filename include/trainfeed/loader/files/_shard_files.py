@@ -37,12 +37,14 @@ __all__ = ["DEFAULT_READ_DEADLINE_S", "ShardFiles"]
 # A metadata server of CephFS is replaced within this time; a longer failure needs an operator.
 DEFAULT_READ_DEADLINE_S: Final = 60.0
 
+# Errors that disappear when a server or a connection is back.
 _PASSING: Final = frozenset(
     {
         errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENOTCONN, errno.ESHUTDOWN,
         errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EREMOTEIO, errno.ECONNRESET,
     }
 )  # fmt: skip
+# Waits between attempts double, from the first to the last value.
 _FIRST_WAIT_S: Final = 0.05
 _LAST_WAIT_S: Final = 2.0
 _MAX_OPEN: Final = 64
@@ -53,6 +55,8 @@ class _OpenShard:
         self.fd = fd
         self.object_bytes = object_bytes(path, fd)
         self.is_network = is_network(str(Path(path).parent))
+        # ``num_users`` counts the reads that use the descriptor; ``retired`` means to close it
+        # after the last.
         self.num_users = 0
         self.retired = False
 
@@ -86,6 +90,8 @@ class ShardFiles:
         self._start()
 
     def __getstate__(self) -> dict[str, object]:
+        # Descriptors, locks and mappings do not travel to another process, which opens the files
+        # again.
         kept = ("paths", "_deadline_s", "_in_order", "_sets")
         return {**{name: getattr(self, name) for name in kept}, "num_retries": 0}
 
@@ -96,6 +102,7 @@ class ShardFiles:
     def _start(self) -> None:
         self._lock = new_lock()
         self._open: OrderedDict[int, _OpenShard] = OrderedDict()
+        # The finalizer refers to the dict and not to self, which it would keep alive.
         weakref.finalize(self, _close_all, self._open)
         self._mapped = MappedShards(self.paths, self._open_watched, in_order=self._in_order)
 
@@ -110,6 +117,8 @@ class ShardFiles:
             StorageError: The file system still failed at the deadline.
         """
         end_s, wait_s, tries = time.monotonic() + self._deadline_s, _FIRST_WAIT_S, 1
+        # After an error the file is opened again: on network file systems the old descriptor may
+        # stay unusable.
         while (error := self._try_read(shard, offset_bytes, out)) is not None:
             self._retire(shard)
             if error.errno not in _PASSING or time.monotonic() + wait_s > end_s:
@@ -201,6 +210,7 @@ class ShardFiles:
     def _open_watched(self, path: str) -> int:
         fd = plain_fd(path, follow=False)
         try:
+            # Opened first, then checked: a file replaced before the open is noticed here.
             self._sets.require_unchanged()
         except BaseException:
             os.close(fd)
@@ -216,6 +226,7 @@ class ShardFiles:
             start = offset_bytes + got
             asked = parts
             if entry.object_bytes is not None:
+                # Requests end at the bounds of the store's objects, so each goes to one server.
                 asked = _leading(parts, entry.object_bytes - start % entry.object_bytes)
             # preadv may fill less than it was asked for; the rest is requested again.
             num_bytes = os.preadv(entry.fd, asked, start)
@@ -271,4 +282,5 @@ def _close_unused(entry: _OpenShard) -> None:
     if entry.retired and not entry.num_users:
         with suppress(OSError):
             os.close(entry.fd)
+        # A second call must not close the number again: another file may have it by now.
         entry.retired = False

@@ -115,6 +115,8 @@ class SampleChunks:
         """
         shard, head_bytes = int(self._table.shard[chunk]), info.head_bytes
         if info.codec is Codec.NONE:
+            # One vectored read: the header into a small buffer, the payload directly into ``out``.
+            # Nothing is copied.
             head = memoryview(bytearray(head_bytes))
             self._files.read(shard, info.offset_bytes, [head, out.data])
             self._decode(chunk, info, (head, out.data, out.data), check)
@@ -163,6 +165,7 @@ class SampleChunks:
         self, span: Span, info: Chunk, check: Callable[[NDArray[np.uint8]], None]
     ) -> NDArray[np.uint8]:
         """Read a chunk, and keep it if the span is only a part of it."""
+        # The pool reuses the buffer when the last array that views it is freed, not before.
         framing = self._pool.lend(info.raw_bytes)[: info.raw_bytes]
         self.read(span.chunk, info, framing, check)
         self._kept.keep(span, framing, info.num_records)
@@ -180,6 +183,7 @@ class SampleChunks:
         head, payload, framing = parts
         try:
             self._decoder.decode(info, head, payload, framing, verify=is_due)
+            # The checksum protects against damage; ``check`` compares the content with the schema.
             if is_due:
                 check(np.frombuffer(framing, np.uint8))
         except FormatError as error:

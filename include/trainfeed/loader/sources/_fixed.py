@@ -69,11 +69,14 @@ class FixedSamples:
         """Return the bytes that ``load`` needs for a window of ``window_bytes``."""
         num_samples = window_bytes // self._decoder.stride_bytes
         decoder = self._decoder
+        # The order of the rows is not known here, so room is needed for the larger of both ways.
         num_bytes = max(decoder.num_view_bytes(num_samples), decoder.num_gather_bytes(num_samples))
         return num_bytes + (num_samples + ALIGNMENT_BYTES if self._skipped.most else 0)
 
     def load(self, spans: Sequence[Span], rows: Rows, memory: Memory) -> Loaded:
         """Read spans and return ``rows`` of their samples; see ``Source``."""
+        # Three ways: views of the framing for stored order; addresses if the batches gather
+        # them later, which saves one copy; gathered copies otherwise.
         if isinstance(rows, slice):
             if rows.step in (None, 1):
                 return self._views(spans, rows, memory)
@@ -90,6 +93,7 @@ class FixedSamples:
         if read.error is not None:
             rows = rows_before(rows, read.num_samples, read.error)
         start, stop, _ = rows.indices(num_samples)
+        # Samples of one size follow each other without gaps: sample i starts at byte i * stride.
         part = framing[start * stride : stop * stride]
         columns = self._decoder.views(part, memory) | read.missing(rows)
         return Loaded(columns, max(0, stop - start), read.error)
@@ -97,6 +101,8 @@ class FixedSamples:
     def _gathered(self, spans: Sequence[Span], rows: Rows, memory: Memory) -> Loaded:
         """Return samples in any order, copied to arrays of their own."""
         num_samples = count_spans(spans)
+        # The framing is needed only until the fields are gathered, so each thread reuses one
+        # buffer.
         scratch = self._scratch.of(num_samples * self._decoder.stride_bytes)
         framing = np.frombuffer(scratch, np.uint8)
         read = self._read(spans, framing)
@@ -150,6 +156,7 @@ class FixedSamples:
 
         is_whole = self._skipped.attempt(span.chunk, self._chunks.info(span.chunk), read)
         if not is_whole:
+            # A chunk that is left out reads as zeros: its rows stay, marked as missing.
             out[...] = 0
         return is_whole
 

@@ -148,6 +148,7 @@ def _places(parts: Sequence[FramedRecords]) -> NDArray[np.int64]:
     end = 0
     for number, part in enumerate(parts):
         start, end = end, end + len(part.found.ends)
+        # Column 0 selects the buffer; the other columns are byte offsets in that buffer.
         places[start:end, 0], places[start:end, 1:] = number, part.found.ends
     return places
 

@@ -86,6 +86,7 @@ class Verified:
     def __init__(self, verify: Verify, num_chunks: int) -> None:
         self.always = verify is Verify.ALWAYS
         self._never = verify is Verify.NEVER
+        # No lock: writing one byte is atomic, and two threads may at worst verify a chunk twice.
         self._is_known = np.zeros(num_chunks, bool)
 
     def is_due(self, chunk: int) -> bool:
@@ -122,6 +123,8 @@ class KeptChunks:
                 return None
             framing, num_left = found
             self._num_bytes -= framing.nbytes
+            # The lock is reentrant. ``keep`` puts the chunk back at the end, unless no samples are
+            # left.
             self.keep(span, framing, num_left)
             return framing
 

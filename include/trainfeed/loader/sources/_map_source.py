@@ -45,6 +45,7 @@ class MapSource:
     def __init__(self, dataset: MapDataset) -> None:
         self._dataset = dataset
         self._total = len(dataset)
+        # Rounded up: -(-a // b) is the ceiling of a / b.
         per_chunk = max(1, -(-self._total // _MAX_CHUNKS))
         starts = np.arange(0, self._total, per_chunk, dtype=np.int64)
         self.num_samples: NDArray[np.int64] = np.diff(starts, append=self._total)
@@ -113,6 +114,7 @@ def stack(samples: Sequence[Any], memory: Memory) -> Columns:
             )
     arrays = {name: [_array(row[name]) for row in rows] for name in names}
     fixed = {name: values for name, values in arrays.items() if values[0].dtype.kind != "O"}
+    # 64 bytes more per array, for its alignment.
     sizes = [len(values) * values[0].nbytes + 64 for values in fixed.values()]
     memory.reserve(sum(sizes))
     columns: Columns = {}
@@ -144,6 +146,8 @@ def _stack_alike(samples: Sequence[Any]) -> Loaded:
     num_good = 0
     while True:
         try:
+            # Pairs with sample 0, because the error of the whole window does not tell which sample
+            # differs.
             stack([samples[0], samples[num_good]], FreshMemory())
         except SampleShapeError as error:
             alike = samples[:num_good]
@@ -155,6 +159,7 @@ def _fields(sample: Any) -> Mapping[str, Any]:
     if isinstance(sample, Mapping):
         return sample
     if isinstance(sample, tuple | list):
+        # Fields of tuples are named by their position.
         return {str(i): value for i, value in enumerate(sample)}
     return {"0": sample}
 

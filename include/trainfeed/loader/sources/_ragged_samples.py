@@ -38,6 +38,7 @@ class _Found:
         with self._lock:
             found = self._chunks.get(chunk)
             if found is not None:
+                # The least recently used chunk is first in the dict, and is dropped first.
                 self._chunks.move_to_end(chunk)
             return found
 
@@ -76,6 +77,7 @@ class RaggedSamples:
 
         def read(span: Span) -> None:
             records = self._try_records(span) if self._skipped.most else self._records(span)
+            # A chunk that is left out yields blank records, so that rows keep their numbers.
             missing.extend([records is None] * (span.stop - span.start))
             parts.append(
                 records or FramedRecords(_NOTHING, self._parser.blank(span.stop - span.start))
@@ -84,6 +86,7 @@ class RaggedSamples:
         self._chunks.expect(spans)
         error = try_each(spans, read)
         if error is not None:
+            # Samples before the damaged chunk are delivered first, then the error is raised.
             rows = rows_before(rows, len(missing), error)
         columns = self._parser.columns(parts, rows)
         num_rows = len(next(iter(columns.values())))
@@ -106,6 +109,8 @@ class RaggedSamples:
             framing = self._chunks.view(chunk, info, _accept)
         else:
             framing = self._chunks.framing(span, info, _accept)
+        # The places in a chunk are found once, while the windows that share the chunk are loaded;
+        # the framing may be read again.
         found = None if self._chunks.always_verifies else self._found.get(chunk)
         if found is None:
             try:

@@ -78,6 +78,7 @@ class RecordFiles:
             FormatError: A file is damaged, or has another layout, or a chunk is too large.
         """
         indexes = self._indexes or [RecordIndex.load(path) for path in self.paths]
+        # The indexes and the files must be of the same version of the set.
         self._sets.require_unchanged()
         chunks: list[tuple[int, ChunkInfo]] = [
             (shard, info) for shard, index in enumerate(indexes) for info in index.chunks
@@ -102,6 +103,8 @@ class RecordFiles:
         """Refuse a chunk whose sizes are impossible, before memory is allocated for it."""
         words = info.stored_bytes, info.num_records, info.crc32
         offset_bytes = info.offset_bytes
+        # These fields are 32-bit words in the header of a chunk; an index from elsewhere may hold
+        # anything.
         if min(*words, offset_bytes) < 0 or max(words) >> 32:
             what = f"expected sizes and a checksum of 32 bits, got {info}"
         elif info.raw_bytes > self._max_raw_bytes:

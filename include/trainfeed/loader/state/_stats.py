@@ -117,6 +117,7 @@ class LoaderStats:
         """Count a window that was loaded."""
         with self._lock:
             self._figures["load_s"] += seconds
+            # Calls without samples only add time.
             self._figures["windows"] += bool(num_samples)
 
     def count_wait(self, seconds: float, queue_depth: int) -> None:

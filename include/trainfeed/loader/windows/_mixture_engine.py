@@ -178,6 +178,8 @@ class _MixtureReader:
     def fetch(self, positions: NDArray[np.int64]) -> Fetched:
         """Return the samples at positions, in memory of their own."""
         stream = positions + self._base
+        # The stream numbers the samples of all epochs. ``own`` numbers the samples of each set
+        # likewise, so its epoch follows by division.
         children, own = self._history.place(stream)
         epochs = own // self._sizes[children]
         targets: Targets | None = None
@@ -229,6 +231,7 @@ class _MixtureReader:
             child, epoch = key
             size = int(self._sizes[child])
             first_epoch, position = divmod(self._start[child], size)
+            # Only the epoch in which the pass begins is entered in the middle.
             start = position if epoch == first_epoch else 0
             part = self._engine.part(child, epoch, start, size)
             self._cursors[key] = Cursor(part, self._feed, self._engine.blocks)
@@ -243,5 +246,6 @@ def _cuts(children: NDArray[np.int64], epochs: NDArray[np.int64]) -> list[int]:
     cuts = {0, len(children)}
     for child in np.unique(children).tolist():
         rows = np.flatnonzero(children == child)
+        # A cut before every row whose set begins another epoch.
         cuts.update(rows[1:][np.diff(epochs[rows]) != 0].tolist())
     return sorted(cuts)

@@ -79,12 +79,15 @@ class SetEngine:
             digest=source.digest,
             seed=state.seed,
             lanes=state.lanes,
+            # A window of 0 means stored order: windows then only limit the size of a read.
             window_bytes=state.window or source.natural_window_bytes,
             shuffle=bool(state.window),
         )
         self.total = self.order.total
         self.sample_bytes = float(source.num_bytes.sum()) / max(1, self.total)
         self.pool = LentPool()
+        # Two pools, because every new buffer of a pool gets the largest size so far, and windows
+        # and batches differ in size.
         self._blocks = LentPool()
 
     def period(self, cut: BatchCut) -> int:
@@ -98,10 +101,13 @@ class SetEngine:
     def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> WindowReader | RunReader:
         """Return the reader of a pass; ``feed`` loads the windows of ``tasks``."""
         part = self._part(cut, state.epoch)
+        # With one lane, batches are slices of windows. With several, a cursor gathers from one
+        # window per lane.
         return LaneReader(part, feed) if part.period == 1 else Cursor(part, feed, self._blocks)
 
     def pad(self, positions: NDArray[np.int64], state: LoaderState) -> Columns:
         """Return samples at any positions of an epoch."""
+        # A cursor reads ascending positions, each once; ``places`` restores order and repetitions.
         wanted, places = np.unique(positions, return_inverse=True)
         part = EpochPart(self.order.epoch(state.epoch), RankShare(0, 1), 0, int(wanted[-1]) + 1)
         feed = InlineFeed(part.tasks(), self.load, self.pool, self._stats)

@@ -39,6 +39,8 @@ class SharedSlots:
     @staticmethod
     def create(slot_bytes: int, num_slots: int) -> int:
         """Return a descriptor of new memory, for ``__init__`` and for workers."""
+        # A memory file has no name: it is freed with the last process that maps it, also after
+        # SIGKILL.
         fd = os.memfd_create("trainfeed-loader", os.MFD_CLOEXEC)
         os.ftruncate(fd, slot_bytes * num_slots)
         return fd
@@ -63,6 +65,7 @@ class SlotMemory:
         self._slot = slot
         self._used = 0
         self.fits = True
+        # Addresses are valid in one process only, so a window in a slot must contain the values.
         self.is_lazy = False
         self._start = slot.__array_interface__["data"][0]
 
@@ -76,6 +79,8 @@ class SlotMemory:
             return np.empty(shape, dtype)
         try:
             array, self._used = carve(self._slot, self._used, shape, np.dtype(dtype))
+        # ``reserve`` got an estimate: rounding to 64 bytes may need more. Then the window is sent
+        # through a pipe instead.
         except ValueError:
             self.fits = False
             return np.empty(shape, dtype)
@@ -86,6 +91,7 @@ class SlotMemory:
         # The distance of two addresses: an array that ``array`` returned lies within the slot.
         offset = array.__array_interface__["data"][0] - self._start
         if not 0 <= offset < self._slot.nbytes:
+            # An array elsewhere, as views of a mapped file are, is copied into the slot.
             own = self.array(array.shape, array.dtype)
             own[...] = array
             array, offset = own, own.__array_interface__["data"][0] - self._start
@@ -121,6 +127,7 @@ def _pack(column: Column, memory: SlotMemory) -> PackedColumn:
         raise TypeError(f"expected values in memory, got {type(column).__name__}")
     absent = None if column.absent is None else memory.packed(column.absent)
     if column.values.dtype.kind == "O":
+        # Objects have no fixed layout: they are serialised, and lie in the slot as bytes.
         data = np.frombuffer(dump(list(column.values)), np.uint8)
         return PackedColumn(memory.packed(data), None, absent, "object")
     return PackedColumn(memory.packed(column.values), None, absent)
@@ -129,12 +136,15 @@ def _pack(column: Column, memory: SlotMemory) -> PackedColumn:
 def _copy_runs(column: Ragged, out: memoryview) -> None:
     end, buffers = 0, column.buffers
     for number, first, last in column.places.tolist():
+        # ``places`` has rows (buffer number, first byte, end); the runs are written without gaps.
         start, end = end, end + last - first
         out[start:end] = buffers[number][first:last]
 
 
 def _unpack(column: PackedColumn, slot: NDArray[np.uint8]) -> Column:
     def array(packed: PackedArray) -> NDArray[Any]:
+        # A view of the slot: offset and strides were computed in the other process, in bytes from
+        # the start of the slot, and hold at any mapped address.
         return np.ndarray(
             packed.shape,
             packed.dtype,
@@ -155,6 +165,7 @@ def _unpack(column: PackedColumn, slot: NDArray[np.uint8]) -> Column:
 def _boxed(values: list[Any]) -> NDArray[Any]:
     boxed = np.empty(len(values), object)
     for i, value in enumerate(values):
+        # One by one: assigning a list would make one array of all values of equal length.
         boxed[i] = value
     return boxed
 
