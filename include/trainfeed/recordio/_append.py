@@ -71,6 +71,7 @@ class RecordAppender(RecordWriter):
         max_raw_bytes: int = MAX_RAW_BYTES,
     ) -> None:
         self._path = os.fspath(path)
+        # Order: lock, find the end of the last whole chunk, check the options, and only then cut.
         with _closed_on_error(_open_locked(self._path)) as self._appended:
             with open_source(self._appended.fileno()) as source:
                 end_bytes = source.num_bytes()
@@ -113,6 +114,7 @@ class RecordAppender(RecordWriter):
 
     def _cut(self) -> None:
         with os_errors(self._path):
+            # Cut and synced in this order, before the first new chunk is written behind.
             os.ftruncate(self._appended.fileno(), self._start_bytes)
             os.fsync(self._appended.fileno())
 
@@ -122,6 +124,8 @@ def _open_locked(path: str) -> BinaryIO:
         file = os.fdopen(plain_fd(path, follow=True, write=True), "r+b", buffering=0)
         with _closed_on_error(file):
             try:
+                # The lock is held until the file is closed; the kernel releases it when the
+                # process dies.
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise ConflictError(
@@ -150,8 +154,12 @@ def _whole_bytes(source: ByteSource, path: str, max_raw_bytes: int) -> int:
     resync = ChunkResync(source, reader, end_bytes)
     offsets, error = _walk_headers(source, path, end_bytes)
     if error is not None:
+        # Two checks before anything is cut: the file begins with a chunk, and no whole chunk
+        # follows the damage.
         _require_record_file(resync, offsets[-1], error)
         _require_torn(resync, offsets[-1], error)
+    # Headers were checked on the walk, payloads only here: from the end back to the first chunk
+    # that verifies.
     while len(offsets) > 1:
         start_bytes = offsets[-2]
         try:
@@ -174,6 +182,7 @@ def _walk_headers(
     offsets = [0]
     try:
         while offsets[-1] < end_bytes:
+            # Only headers are read: a walk over a large file reads 20 bytes per chunk.
             with located(path, offsets[-1], len(offsets) - 1):
                 header = read_header(source, offsets[-1], end_bytes)
             offsets.append(offsets[-1] + HEADER_BYTES + header.stored_bytes)

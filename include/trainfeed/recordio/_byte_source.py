@@ -84,6 +84,7 @@ class _Descriptor:
         num_bytes = 0
         with os_errors(self.path):
             while num_bytes < len(out):
+                # preadv has no file position, so threads may share the descriptor.
                 got = os.preadv(self._fd, [out[num_bytes:]], offset_bytes + num_bytes)
                 if not got:
                     break
@@ -169,6 +170,7 @@ class MappedFile:
 
     def close(self) -> None:
         """Release the file; safe to call twice. Views stay valid."""
+        # Only this reference is dropped: the mapping ends with the last view.
         self._data = None
 
     def _mapped(self) -> memoryview:

@@ -106,6 +106,7 @@ class ChunkReader:
         self._source = source
         self._buffers = buffers
         self._max_raw_bytes = max_raw_bytes
+        # The limit applies to the framing; a stored payload may be a little larger.
         growth_bytes = max_raw_bytes // _MAX_GROWTH + _MAX_OVERHEAD_BYTES
         self.max_stored_bytes = max_raw_bytes + growth_bytes
 
@@ -126,7 +127,10 @@ class ChunkReader:
 
     def read_known(self, info: ChunkInfo) -> memoryview:
         """Read the chunk that ``info`` describes with one read."""
+        # Header and payload lie side by side, and the index knows both sizes: one request instead
+        # of two.
         data = self._fetch(info.offset_bytes, HEADER_BYTES + info.stored_bytes)
+        # An index may be older than the file: the header must be the one that was indexed.
         _require_header(info, data)
         framing = self._decode(info, data[HEADER_BYTES:])
         if len(framing) != info.raw_bytes:
@@ -159,6 +163,7 @@ class ChunkReader:
         # The checksum is compared first: damaged bytes never reach a decompressor.
         if (crc32 := isal_zlib.crc32(payload)) != header.crc32:
             raise ChecksumError(f"expected CRC-32 {header.crc32:#010x}, got {crc32:#010x}")
+        # The announced size is checked against the limit before memory of this size is allocated.
         raw_bytes = raw_bytes_of(header.codec, payload)
         check_sizes(header.num_records, raw_bytes, self._max_raw_bytes)
         if header.codec is Codec.NONE:
@@ -227,6 +232,7 @@ def decode_payload(
 
 
 def _require_header(info: ChunkInfo, data: Payload) -> None:
+    # Bytes are compared first; the header is parsed only for the message.
     if data[:HEADER_BYTES] != info.header:
         expected, found = Header.parse(info.header), Header.parse(bytes(data[:HEADER_BYTES]))
         raise FormatError(f"expected the chunk of the index, {expected}, found {found}")

@@ -53,6 +53,8 @@ class RecordIndex:
         """
         if not 0 <= i < self.num_records:
             raise IndexError(f"expected a record number from 0 to {self.num_records - 1}, got {i}")
+        # ``_ends[k]`` is the number of records up to the end of chunk k. bisect_right skips chunks
+        # without records.
         number = bisect_right(self._ends, i)
         return number, i - (self._ends[number] - self.chunks[number].num_records)
 
@@ -98,6 +100,7 @@ class RangeScanner:
         self._path = path
         self._index = index
         self._start = max(start, 0)
+        # As in slices, a start or an end behind the last record is no error.
         left = max(index.num_records - self._start, 0)
         self._length = left if length < 0 else min(length, left)
         self._max_raw_bytes = max_raw_bytes
@@ -121,8 +124,10 @@ class RangeScanner:
                 with located(source.path, chunk.offset_bytes, number):
                     framing = reader.read_known(chunk)
                     bounds = record_bounds(framing, chunk.num_records)
+                # Record i lies between bounds i and i + 1, so n records need n + 1 bounds.
                 bounds = bounds[skip : skip + left + 1]
                 yield from map(bytes, iter_records(framing, bounds))
+                # Only the first chunk is entered in the middle.
                 number, skip, left = number + 1, 0, left - (len(bounds) - 1)
 
 
@@ -155,6 +160,7 @@ def _iter_infos(source: ByteSource) -> Iterator[ChunkInfo]:
 
 def _read_info(source: ByteSource, offset_bytes: int, end_bytes: int) -> ChunkInfo:
     header = read_header(source, offset_bytes, end_bytes)
+    # Compressed payloads state their decoded size in a few bytes: only these slices are read.
     payload = _StoredPayload(source, offset_bytes + HEADER_BYTES, header.stored_bytes)
     raw_bytes = raw_bytes_of(header.codec, payload)
     check_sizes(header.num_records, raw_bytes)

@@ -60,6 +60,7 @@ def iter_chunks(
         report = DamageReport()
     with open_source(file) as source:
         end_bytes, offset_bytes, number = source.num_bytes(), 0, 0
+        # Buffers of its own: a search for the next chunk must not overwrite a framing still in use.
         resync = ChunkResync(source, ChunkReader(source, ChunkBuffers(), max_raw_bytes), end_bytes)
         drops = _Drops(on_damage, report, source, resync)
         while offset_bytes < end_bytes:
@@ -67,6 +68,8 @@ def iter_chunks(
             try:
                 with located(source.path, offset_bytes, number):
                     info, framing = reader.read(offset_bytes, end_bytes)
+                    # A skipped chunk must yield no record, so its lengths are checked before it is
+                    # delivered.
                     if on_damage.skips:
                         record_bounds(framing, info.num_records)
             except FormatError as error:
@@ -126,6 +129,7 @@ class _Drops:
         self._policy.require_drop(error, self._report)
         with located(self._source.path, offset_bytes):
             gap = self._resync.gap_at(offset_bytes)
+        # Policies that do not skip accept only a torn tail: damage with no whole chunk behind it.
         if not (self._policy.skips or self._resync.is_torn(offset_bytes, gap)):
             raise error
         if is_unclear:

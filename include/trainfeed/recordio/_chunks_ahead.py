@@ -98,12 +98,15 @@ def read_chunks(
     def read(
         desk: _Desk, _number: int, place: ChunkPlace
     ) -> tuple[ChunkPlace, memoryview, ChunkBuffers]:
+        # Without lending, every framing keeps memory of its own.
         buffers = lent.take() if lent else ChunkBuffers()
         return place, desk.read(place, buffers), buffers
 
     for place, framing, buffers in _each(places, read, threads, max_raw_bytes):
         yield place, framing
         if lent:
+            # The caller is done with the framing when it requests the next one: the buffers are
+            # free.
             lent.give(buffers)
 
 
@@ -175,6 +178,7 @@ class _Desk:
 
     def read(self, place: ChunkPlace, buffers: ChunkBuffers) -> memoryview:
         """Return the framing of a chunk."""
+        # Neighbouring chunks are mostly in one file, which is opened once.
         if place.file is not self._file:
             self.close()
             self._source = self._closing.enter_context(open_source(place.file))
@@ -211,12 +215,15 @@ class _Ahead(Generic[_T]):
         try:
             for number, place in enumerate(places):
                 pending.append(self._executor.submit(self._do, number, place))
+                # Results wait in order; a slow chunk holds back at most this many decoded ones.
                 if len(pending) > self._num_ahead:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
         finally:
             for future in pending:
+                # Chunks that were not begun are dropped; the executor waits for the others at its
+                # end.
                 future.cancel()
 
     def _do(self, number: int, place: ChunkPlace) -> _T:

@@ -82,6 +82,7 @@ class ChunkFraming:
                 return False
         self.records.append(record)
         self._num_records, self._record_bytes = num_records, record_bytes
+        # Records up to the next multiple of the quantum; 0 at a multiple.
         until_quantum = -num_records % self._quantum_records
         if not until_quantum:
             self._quantum_bytes = framing_bytes

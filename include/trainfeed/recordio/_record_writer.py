@@ -110,19 +110,24 @@ class RecordWriter(TargetWriter):
                 "expected an array of shape (n,) without Python objects, got"
                 f" {records.dtype} {records.shape}"
             )
+        # As plain bytes, so that all dtypes are framed by the same code.
         items = np.ascontiguousarray(records).view(f"V{records.itemsize}")
+        # ``extend`` takes as many as fit; a full chunk is written before the rest is tried.
         while len(items := items[self._pending.extend(items) :]):
             self._write_chunk()
 
     def _write(self, record: bytes | bytearray | memoryview) -> None:
         self._require_open()
         data = record if type(record) is bytes else bytes(memoryview(record))
+        # False means that the chunk is full; a record always fits the empty chunk that follows.
         while not self._pending.append(data):
             self._write_chunk()
 
     def _write_chunk(self, *, last: bool = False) -> None:
         framing, num_records = self._pending.take(last=last)
         chunk = encode_chunk(framing, num_records, codec=self._codec, level=self._level)
+        # The payload may be the framing itself: it is written before the framing's memory is
+        # reused.
         self._put(chunk.header.dump(), chunk.payload)
         info = ChunkInfo(
             offset_bytes=self._offset_bytes,

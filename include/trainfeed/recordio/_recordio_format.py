@@ -40,6 +40,7 @@ MAGIC: Final = 0x01020304
 # MXNet's format of the same name.
 _MXNET_MAGIC: Final = 0xCED7230A
 LENGTH: Final = Struct("<I")
+# magic, CRC-32 of the payload as stored, codec, payload bytes, number of records
 _HEADER: Final = Struct("<5I")
 HEADER_BYTES: Final = _HEADER.size
 
@@ -165,6 +166,7 @@ class _Located(AbstractContextManager[None]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        # An inner context knows the place better: it is not overwritten.
         if isinstance(error, FormatError) and error.offset_bytes is None:
             error.path, error.offset_bytes = self._path, self._offset_bytes
             if self._number is not None:

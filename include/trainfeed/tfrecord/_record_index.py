@@ -237,6 +237,8 @@ def _walk(file: BinaryIO, path: str | None) -> Iterator[tuple[int, int]]:
     window, window_bytes, offset_bytes, number, size = b"", 0, 0, 0, 0
     try:
         while offset_bytes < end_bytes:
+            # Place of the header in the window; beyond its end if the record before was longer
+            # than the window.
             place = offset_bytes - window_bytes
             header = window[place : place + HEADER_BYTES]
             if len(header) < HEADER_BYTES:

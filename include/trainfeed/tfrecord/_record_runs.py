@@ -61,6 +61,7 @@ def next_run(block: bytes, start: int, stride: int, max_record_bytes: int) -> Re
 
 def _equal_run(block: bytes, start: int, stride: int, num_records: int) -> RecordRun:
     first, last = start + HEADER_BYTES, start + num_records * stride
+    # Equal headers were verified once, so all these records have this length.
     length = stride - HEADER_BYTES - CHECKSUM.size
     records = [block[i : i + length] for i in range(first, last, stride)]
     # One row per record; the last four columns are the checksums of the data.
@@ -89,10 +90,13 @@ def _mixed_run(block: bytes, start: int, max_record_bytes: int) -> RecordRun:
 def _bounds(block: bytes, start: int, max_record_bytes: int) -> tuple[list[int], list[int]]:
     """Return starts and ends of the records in the block, by their unverified lengths."""
     starts, ends, unpack = [], [], LENGTH.unpack_from
+    # The last place at which a header and a checksum still fit.
     last_start, num_bytes = len(block) - HEADER_BYTES - CHECKSUM.size, len(block)
     while start <= last_start:
         length = unpack(block, start)[0]
         end = start + HEADER_BYTES + length + CHECKSUM.size
+        # A damaged length is stopped by the end of the block or the limit, and found by its
+        # checksum later.
         if end > num_bytes or length > max_record_bytes:
             break
         starts.append(start)

@@ -73,6 +73,8 @@ class _Walk:
         self._origin_bytes = 0
         if options.on_damage != DamagePolicy.strict():
             with os_errors(path):
+                # The file may not begin at the reader's start: offsets of records are relative to
+                # this byte.
                 self._origin_bytes = file.tell()
         # None behind the last record that can be read.
         self._stream: Stream | None = open_stream(file, options.compression)
@@ -94,6 +96,7 @@ class _Walk:
             return []
 
     def _next_run(self) -> list[bytes] | None:
+        # A checksum error is kept until the whole records before it were delivered.
         if self._damage is not None:
             damage, self._damage = self._damage, None
             raise damage
@@ -184,5 +187,6 @@ class _Walk:
         if self._left_bytes() < 0:
             self._block, self._block_bytes, self._start = b"", offset_bytes, 0
         with os_errors(self._path):
+            # The stream must go on where the block ends, not where the record starts.
             self._file.seek(self._origin_bytes + self._block_bytes + len(self._block))
         self._stream = open_stream(self._file, Compression.NONE)

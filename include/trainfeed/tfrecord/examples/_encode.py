@@ -65,6 +65,8 @@ def encode_batch(
             entry, entry_sizes = _entry(column, key, values[column.name])
             parts += entry
             sizes += entry_sizes
+    # A length precedes its content, so sizes are summed first, and the parts are joined in this
+    # order.
     return _records([_same(b"\x0a"), _varints(sizes[:, np.newaxis])[0], *parts], num_records)
 
 
@@ -98,10 +100,12 @@ def _head(kind: ListKind, key_field: bytes, sizes: _Sizes) -> tuple[list[_Part],
     length before it.
     """
     if len(sizes) > 1 and np.all(sizes == sizes[0]):
+        # Contents of one size have one head: it is computed for one record and repeated.
         parts, entry_sizes = _head(kind, key_field, sizes[:1])
         return [_same(_records(parts, 1)[0])], np.repeat(entry_sizes, len(sizes))
     # An empty list of numbers has no value; empty bytes are a value.
     has_value = np.full(len(sizes), True) if kind is ListKind.BYTES else sizes > 0
+    # From the inside out: every length includes the tags and lengths of the messages within.
     value_head, value_sizes = _length_of(sizes)
     list_head, list_sizes = _length_of(np.where(has_value, value_sizes, 0))
     feature_head, feature_sizes = _length_of(list_sizes)
@@ -169,6 +173,8 @@ def _ragged(
         return pieces, _sizes_of(pieces)
     joined = np.concatenate([np.empty(0, column.dtype), *[row.reshape(-1) for row in rows]])
     varints, varint_sizes = _varints(joined.astype(np.int64)[:, np.newaxis])
+    # All numbers are encoded at once. ``places`` are the byte offsets of the varints, ``ends`` the
+    # offsets at which rows end.
     places = np.concatenate([[0], np.cumsum(varint_sizes)])
     ends = places[np.cumsum([row.size for row in rows], dtype=np.int64)]
     return _slices(_compact(varints), ends), np.diff(ends, prepend=0)
@@ -199,6 +205,7 @@ def _varints(values: NDArray[np.int64]) -> tuple[_Rows, _Sizes]:
 
     Byte k of a varint holds bits 7k to 7k + 6; its highest bit is set if another byte follows.
     """
+    # Two's complement: negative numbers take 10 bytes, as protobuf requires.
     bits = np.ascontiguousarray(values).view(np.uint64)
     # Every varint gets the bytes of the longest one; ``kept`` marks the bytes that it needs.
     width = max(-(-int(bits.max(initial=0)).bit_length() // 7), 1)
@@ -207,11 +214,14 @@ def _varints(values: NDArray[np.int64]) -> tuple[_Rows, _Sizes]:
     data = np.empty((*bits.shape, width), np.uint8)
     kept = np.empty(data.shape, np.bool_)
     for number in range(width):
+        # Byte i holds bits 7i to 7i + 6, lowest first.
         rest = bits >> np.uint64(7 * number) if number else bits
         kept[..., number] = rest != 0
         data[..., number] = rest
+    # Zero has one byte as well.
     kept[..., 0] = True
     data &= 0x7F
+    # The continuation bit, where another byte follows.
     data[..., :-1] |= kept[..., 1:].view(np.uint8) << 7
     rows = data.reshape(len(bits), -1)
     mask = kept.reshape(rows.shape)
@@ -221,6 +231,7 @@ def _varints(values: NDArray[np.int64]) -> tuple[_Rows, _Sizes]:
 def _records(parts: Sequence[_Part], num_records: int) -> list[bytes]:
     """Return the records that consist of the given parts."""
     columns: list[list[bytes]] = []
+    # Neighbouring rows are joined as arrays; lists of bytes are joined per record at the end.
     for is_rows, group in groupby(parts, lambda part: isinstance(part, _Rows)):
         if is_rows:
             columns.append(_cut([part for part in group if isinstance(part, _Rows)], num_records))
@@ -232,6 +243,7 @@ def _records(parts: Sequence[_Part], num_records: int) -> list[bytes]:
 def _cut(parts: Sequence[_Rows], num_records: int) -> list[bytes]:
     """Return the bytes of neighbouring parts of rows, one object per record."""
     if all(part.kept is None and part.data.ndim == 1 for part in parts):
+        # Parts that are equal in all records: one object, repeated.
         return [b"".join(part.data.tobytes() for part in parts)] * num_records
     rows = parts[0] if _is_cut(parts) else _beside(parts, num_records)
     width = rows.data.shape[-1]
@@ -277,6 +289,7 @@ def _only(part: _Part, there: _Mask) -> _Part:
         return [piece if keep else b"" for piece, keep in zip(part, there.tolist(), strict=True)]
     if np.all(there):
         return part
+    # The mask drops the bytes of other records when rows are compacted.
     where = there[:, np.newaxis]
     return _Rows(part.data, where if part.kept is None else part.kept & where)
 

@@ -49,6 +49,7 @@ class ExampleCodec:
         self._names = frozenset(column.name for column in self._columns)
         self._sorted = [
             (column, column.name.encode())
+            # TensorFlow's deterministic order of keys, so that equal samples give equal bytes.
             for column in sorted(self._columns, key=lambda column: key_order(column.name))
         ]
         row_bytes = sum(map(_work_bytes, self._columns))
@@ -97,6 +98,7 @@ class ExampleCodec:
             raise SampleShapeError(f"expected columns of one length, got {sorted(lengths)}")
         records: list[bytes] = []
         num_records = max(lengths, default=0)
+        # In blocks, so that intermediate arrays stay in the cache.
         for start in range(0, num_records, self._block_records):
             end = min(start + self._block_records, num_records)
             block = {name: column[start:end] for name, column in columns.items()}

@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 # Tags of length-delimited fields.
+# A tag is field number << 3 | wire type; wire type 2 is followed by a length and so many bytes.
 _FIELD_1: Final = 0x0A
 _FIELD_2: Final = 0x12
 # Tags of values that are not packed.
@@ -47,6 +48,7 @@ _VARINT_1: Final = 0x08
 _FIXED32_1: Final = 0x0D
 
 _FLOAT_BYTES: Final = 4
+# Ten bytes with the continuation bit: a varint of 64 bits ends at the tenth byte at the latest.
 _ENDLESS_VARINT: Final = re.compile(rb"[\x80-\xff]{10}")
 
 
@@ -85,6 +87,7 @@ class RawFeature:
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Yield the pieces of the record ``data``."""
+        # The same iterator twice: zip takes starts and ends in turn.
         bounds = iter(self.bounds)
         return (data[start:end] for start, end in zip(bounds, bounds, strict=True))
 
@@ -102,6 +105,7 @@ def scan_features(data: bytes, start: int, end: int, features: dict[str, RawFeat
         FormatError: The bytes are not such a message.
     """
     for key, values in scan_entries(data, start, end):
+        # A repeated key replaces the entry; several values of one entry are merged.
         feature = features[key] = RawFeature()
         for value_start, value_end in values:
             scan_feature(data, value_start, value_end, feature)
@@ -143,6 +147,7 @@ def scan_feature(data: bytes, start: int, end: int, feature: RawFeature) -> None
         kind = _KINDS.get(tag)
         if kind is None:
             continue
+        # A oneof: a list of another kind replaces the values, one of the same kind appends.
         if kind is not feature.kind:
             feature.kind, feature.bounds = kind, array("q")
         _scan_list(data, list_start, list_end, feature)

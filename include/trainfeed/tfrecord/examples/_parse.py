@@ -87,6 +87,8 @@ class BatchParser:
         """Return the fields of records; see ``parse_examples``."""
         batch = list(map(bytes, records))
         targets = [_FieldTarget(column, len(batch)) for column in self._columns]
+        # Layouts: equal bytes except for the values. Structures: equal features, lengths differ.
+        # The rest is parsed one by one.
         left: list[int] = []
         for group in _equal_lengths(batch):
             left += self._put_layouts(batch, group, targets).tolist()
@@ -107,6 +109,7 @@ class BatchParser:
         """Parse records of one length by layouts; return the indices of the remaining records."""
         if len(group) < _MIN_EQUAL_RECORDS or len(batch[group[0]]) > _MAX_TEMPLATE_BYTES:
             return group
+        # Records of one length, one below the other: a matrix with a row per record.
         data = b"".join(batch if len(group) == len(batch) else [batch[i] for i in group.tolist()])
         rows = np.frombuffer(data, np.uint8).reshape(len(group), -1)
         layout = self._known.get(rows.shape[1])
@@ -118,6 +121,7 @@ class BatchParser:
             except FormatError:
                 # Parsing one by one finds the record with the error.
                 return group
+            # The next layout is made of the first record that did not match.
             group, rows, layout = group[~matches], rows[~matches], None
             if len(group) < _MIN_EQUAL_RECORDS:
                 break
@@ -130,6 +134,7 @@ class BatchParser:
         long = [i for i in left if len(batch[i]) > _MAX_TEMPLATE_BYTES]
         if long:
             left = [i for i in left if len(batch[i]) <= _MAX_TEMPLATE_BYTES]
+        # Structures of the batch before are tried first; those that match nothing are forgotten.
         known, self._structures = self._structures, []
         while len(left) >= _MIN_RECORDS and len(self._structures) < _MAX_LAYOUTS:
             try:
@@ -179,6 +184,7 @@ class _FieldTarget:
         values = self._allocated()
         if not self.column.optional or values.dtype == object:
             return values
+        # One mask value per record, broadcast over its values without a copy.
         absent = self._absent.reshape(-1, *(1 for _ in self.column.shape))
         return np.ma.MaskedArray(values, np.broadcast_to(absent, values.shape))
 
@@ -198,6 +204,7 @@ def _equal_lengths(records: Sequence[bytes]) -> Iterator[NDArray[np.int64]]:
         yield np.arange(len(records))
         return
     lengths = np.fromiter(map(len, records), np.int64, len(records))
+    # Stable, so that records of one length stay in order.
     order = np.argsort(lengths, kind="stable")
     yield from np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1)
 
@@ -233,12 +240,14 @@ def _put_structure(
     """
     records = [batch[i] for i in left]
     data = b"".join(records)
+    # Record i lies in bytes bounds[i] to bounds[i + 1] of ``data``.
     bounds = np.concatenate([[0], np.cumsum(list(map(len, records)))])
     good, lists = structure.match(data, bounds)
     rows = np.frombuffer(data, np.uint8)
     group = np.array(left)[good]
     if not len(group):
         return left, 0
+    # Before any value is put: an error must leave the targets as they were.
     _check_ignored(data, lists, targets)
     values = []
     for target in targets:
