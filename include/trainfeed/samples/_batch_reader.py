@@ -135,11 +135,13 @@ class SampleReader:
         strict = on_damage == _STRICT
         pieces = self._pieces(num_samples) if strict else self._whole_pieces(on_damage, report)
         for columns, num_rows in self._explained(pieces):
+            # The usual case: a piece is exactly a batch, and is passed on without a copy.
             if num_rows == num_samples and not left:
                 yield columns
                 continue
             start = 0
             while start < num_rows:
+                # As many rows as the batch still needs, or all rows of the piece.
                 end = min(start + num_samples - num_left, num_rows)
                 left.append(_rows(columns, start, end))
                 num_left, start = num_left + end - start, end
@@ -164,6 +166,7 @@ class SampleReader:
             for file in self._files
             for number, info in enumerate(RecordIndex.load(file).chunks)
         ]
+        # After all headers were read: they must belong to one version of the set.
         self._sets.require_unchanged()
         return places
 
@@ -180,6 +183,7 @@ class SampleReader:
             for number, (_, framing) in enumerate(chunks):
                 yield from self._decode(number, framing, batch_size, memory)
             return
+        # The list makes each thread decode its whole chunk; the pieces are yielded in file order.
         for pieces in decode_chunks(
             self._places,
             lambda number, framing: list(self._decode(number, framing, batch_size, memory)),

@@ -36,6 +36,7 @@ class SampleDecoder:
         self._variable_names = [field.name for field in layout.variable]
         self._unaligned = layout.unaligned(0, 0)
         num_counts = len(layout.variable)
+        # ``x`` skips the fixed part: unpacking a head gives only the counts.
         self._counts = struct.Struct(f"<{schema.fixed_dtype.itemsize}x{num_counts}I")
         self._items = items_dtype(schema)
 
@@ -49,6 +50,7 @@ class SampleDecoder:
             raise FormatError(
                 f"expected a record of at least {self._counts.size} bytes, got {len(record)}"
             )
+        # A copy that can be written to: arrays over the bytes of the record would be read-only.
         head = bytearray(record[: self._counts.size])
         for place in self._layout.booleans:
             require_booleans(
@@ -165,6 +167,7 @@ class SampleDecoder:
         for field, count in zip(self._variable, counts, strict=True):
             start = end
             end += count * field.item_bytes
+            # A count that is too large ends the loop; the comparison below then raises.
             if end > len(record):
                 break
             value = values[field.name] = variable_value(field, record[start:end])

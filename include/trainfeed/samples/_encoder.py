@@ -91,6 +91,8 @@ class SampleEncoder:
             if not field.is_fixed
         ]
         presence = f"{schema.presence_bytes}s" if schema.optional else ""
+        # One format for the whole head: presence bits, fixed fields, counts; ``<`` also turns
+        # padding off.
         self._pack = struct.Struct(f"<{presence}{codes}{len(self._variable)}I").pack
         self._encode = self._encode_optional if schema.optional else self._encode_required
 
@@ -104,6 +106,8 @@ class SampleEncoder:
             return self._encode(sample)
         except _REFUSALS as refusal:
             cause = refusal
+        # The direct call does not say which field is wrong: the values are checked again, one by
+        # one.
         self._explain(sample)
         raise SampleShapeError(f"sample does not fit a record: {cause}") from cause
 
@@ -166,6 +170,8 @@ def _fixed_field(field: Field) -> _FixedField:
     if not field.shape:
         return _FixedField(_CODES[field.dtype], 0, _scalar(field))
     num_values = math.prod(field.item_shape)
+    # An array is one string of bytes in the ``struct`` call: packing its values one by one would
+    # be slower.
     num_bytes = num_values * field.values_dtype.itemsize
     return _FixedField(f"{num_bytes}s", bytes(num_bytes), _fixed_array(field, num_values))
 
@@ -193,6 +199,7 @@ def _fixed_array(field: Field, num_values: int) -> _Fixed:
         kind = type(value)
         if kind is np.ndarray:
             if value.dtype == dtype and value.shape == shape:
+                # The common case: bytes of the array as they are, in C order.
                 return value.tobytes()  # type: ignore[no-any-return]
         elif is_vector and kind in _LISTS and plain.issuperset(map(type, value)):
             return pack(*value)

@@ -45,6 +45,7 @@ def as_array(field: Field, value: object, *leading: int) -> NDArray[Any]:
             hold.
     """
     shape = (*leading, *field.shape)
+    # The common case first: nothing to convert.
     if type(value) is np.ndarray and value.shape == shape and value.dtype == field.values_dtype:
         return np.ascontiguousarray(value)
     if isinstance(value, np.ma.MaskedArray):
@@ -107,6 +108,8 @@ def _short(value: object) -> str:
 def _from_python(field: Field, value: object) -> NDArray[Any]:
     """Return Python numbers as an array that holds each of them exactly."""
     try:
+        # As objects, because numpy would round large integers to floats, and turn bools into
+        # numbers.
         objects = np.array(value, dtype=object)
     except ValueError:
         refuse(field, value, "rows of different length")
@@ -154,6 +157,8 @@ def _cast(field: Field, array: NDArray[Any], value: object) -> NDArray[Any]:
     if array.dtype == dtype:
         return array
     if dtype.kind == "f":
+        # An overflow becomes infinity, which is refused below unless the value was infinite
+        # already.
         with np.errstate(over="ignore"):
             result = array.astype(dtype)
         if not np.isfinite(result).all() and np.any(np.isinf(result) & np.isfinite(array)):

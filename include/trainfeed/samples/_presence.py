@@ -54,6 +54,7 @@ class Presence:
             FormatError: A bit is set beyond those of the optional fields, or an absent field has
                 values.
         """
+        # Optional field i has bit i % 8 of byte i // 8, so the bytes are one little-endian number.
         present = int.from_bytes(head[: self._num_bytes], "little")
         if present >> len(self._optional):
             raise FormatError(_STRAY_BIT)
@@ -69,6 +70,7 @@ class Presence:
         Raises:
             FormatError: A record has such a bit.
         """
+        # Only the last byte can have unused bits; with 0 all its bits are used.
         num_used = len(self._optional) % 8
         if num_used and (records[PRESENCE][:, -1] >> num_used).any():
             raise FormatError(_STRAY_BIT)
@@ -80,6 +82,7 @@ class Presence:
         bits = np.unpackbits(
             records[PRESENCE], axis=1, count=len(self._optional), bitorder="little"
         )
+        # Transposed, so that the mask of a field is contiguous.
         absent = np.equal(bits.T, 0, order="C")
         return {field.name: row for field, row in zip(self._optional, absent, strict=True)}
 
@@ -92,6 +95,7 @@ def set_bits(bits: NDArray[np.uint8], number: int, present: NDArray[np.bool_]) -
         number: Number of the field among the optional fields.
         present: True for records that have the field, shape ``(n,)``.
     """
+    # Byte ``number // 8`` of all records at once.
     bits[:, number // 8] |= present.astype(np.uint8) << number % 8
 
 

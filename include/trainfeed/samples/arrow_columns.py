@@ -38,6 +38,7 @@ class ColumnEncoder:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
+        # Absent values are zeros in a record, so the fixed part is encoded as if all were present.
         fixed = [replace(field, optional=False) for field in schema if field.is_fixed]
         self._fixed = TypedCodec(Schema(tuple(fixed))) if fixed else None
         self._variable = [field for field in schema if not field.is_fixed]
@@ -61,6 +62,7 @@ class ColumnEncoder:
         variable = [_variable(field, columns[field.name], length) for field in self._variable]
         parts = [self._presence(columns, length), self._fixed_bytes(columns, length)]
         parts += [np.ascontiguousarray(counts, "<u4").view(np.uint8) for counts, _ in variable]
+        # In the order of the record: presence, fixed fields, counts. Values follow per row.
         head = np.hstack([part.reshape(length, -1) for part in parts if part.size])
         return joined([binary_rows(head), *[data for _, data in variable]])
 
@@ -103,6 +105,7 @@ class ColumnEncoder:
 def binary_rows(matrix: _Bytes) -> pa.Array:
     """Return the rows of a byte matrix as large binaries that share its memory."""
     matrix = np.ascontiguousarray(matrix)
+    # Rows have one length, so the offsets of Arrow are its multiples.
     ends = np.arange(len(matrix) + 1, dtype=np.int64) * matrix.shape[1]
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(matrix)]
     return pa.Array.from_buffers(pa.large_binary(), len(matrix), buffers)
@@ -118,6 +121,7 @@ def _column(field: Field, samples: pa.RecordBatch) -> pa.Array | None:
     column = samples.column(field.name) if field.name in samples.schema.names else None
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
+    # Dictionary-encoded columns are expanded to their values.
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
     if column is None or column.null_count == len(column):
@@ -155,6 +159,7 @@ def _values(field: Field, column: pa.Array | None, length: int) -> NDArray[Any]:
         _refuse(field, column)
     values = _numbers(field, leaves, np.repeat(_valid(column), per_row)).reshape(shape)
     if column.null_count:
+        # The bytes below a null are undefined in Arrow; records need zeros there.
         values = np.where(_valid(column).reshape(-1, *[1] * len(field.shape)), values, 0)
     return values
 
@@ -187,6 +192,7 @@ def _variable(field: Field, column: pa.Array | None, length: int) -> tuple[NDArr
     values = TypedCodec(Schema((flat,))).encode_columns(
         {field.name: _values(flat, rows, len(rows))}
     )
+    # From counts of values to byte offsets.
     ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]) * values.itemsize
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(values).view(np.uint8))]
     return lengths, pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
@@ -199,6 +205,7 @@ def _text(field: Field, column: pa.Array) -> tuple[NDArray[Any], pa.Array]:
     if not (is_str if field.dtype == "str" else is_bytes):
         _refuse(field, column)
     try:
+        # Checks offsets and UTF-8: Arrow reads neither when it opens a file.
         column.validate(full=True)
     except pa.ArrowInvalid as error:
         raise SampleShapeError(f"field {field.name!r}: expected {field}, got {error}") from error

@@ -99,6 +99,8 @@ class ArrowTable:
         with _arrow_errors(self._path):
             num_rows = 0
             for batch in self._batches:
+                # Arrow trusts offsets and lengths in a file: damaged ones would crash the process
+                # later.
                 batch.validate(full=True)
                 yield batch
                 num_rows += batch.num_rows

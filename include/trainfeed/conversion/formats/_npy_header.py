@@ -33,6 +33,7 @@ _UNREADABLE: Final = (
     MemoryError,
     tokenize.TokenError,
 )
+# Per version the size of the header's length field, and numpy's parser.
 _READERS: Final = {
     (1, 0): (2, np.lib.format.read_array_header_1_0),
     (2, 0): (4, np.lib.format.read_array_header_2_0),
@@ -89,6 +90,7 @@ def read_header(file: BinaryIO, path: str) -> NpyHeader:
     length_bytes, parse = _READERS[version]
     length = _exactly(file, length_bytes, path)
     num_bytes = int.from_bytes(length, "little")
+    # numpy evaluates the header as a Python literal, which is slow for long text.
     if num_bytes > _MAX_HEADER_BYTES:
         raise FormatError(
             f"expected a header of at most {_MAX_HEADER_BYTES} bytes, got {num_bytes}", path=path

@@ -122,6 +122,7 @@ def format_sparse(sample: Mapping[str, Any], options: SparseOptions) -> bytes:
     _check_indices(indices, options)
     if not np.isfinite(values).all():
         raise SampleShapeError("expected finite values, got NaN or infinity")
+    # numpy writes the shortest digits that give the same number again.
     texts = values.astype(np.str_).tolist()
     numbers = (indices + options.index_base).tolist()
     pairs = [f"{index}:{text}" for index, text in zip(numbers, texts, strict=True)]

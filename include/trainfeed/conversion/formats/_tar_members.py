@@ -92,6 +92,7 @@ class Keys:
 
     def add(self, key: str) -> None:
         """Add a key."""
+        # 16 bytes per key in one buffer: a set of the keys would take far more memory.
         self._digests += xxhash.xxh3_128_digest(key.encode())
 
     def require_different(self) -> None:
@@ -132,6 +133,7 @@ class Tar:
         """
         keys, found = Keys(), list[Member]()
         for member in self._iter_members():
+            # Members of a sample are neighbours; another key begins the next sample.
             if found and member.key != found[0].key:
                 yield found
                 found = []
@@ -164,6 +166,7 @@ class Tar:
 
     def _iter_members(self) -> Iterator[Member]:
         self._require_plain()
+        # A damaged size in a header must not make tarfile allocate memory.
         bounded = cast("BinaryIO", _Headers(self._file))
         end = -1
         try:
@@ -174,6 +177,7 @@ class Tar:
                     end = _require_forward(end, info)
                     if not info.isdir():
                         yield self._member(info)
+                # The first block that is no header: zeros, if the tar is whole.
                 end = int(tar.offset)
         except (tarfile.TarError, UnicodeError, OverflowError, ValueError) as error:
             if isinstance(error, tarfile.ReadError) and self._is_at_end():
@@ -264,6 +268,7 @@ def open_tar(path: FilePath) -> Iterator[Tar]:
 
 
 def _require_forward(end: int, info: tarfile.TarInfo) -> int:
+    # Without this check a damaged size could lead tarfile into an endless loop.
     if not end < info.offset <= info.offset_data or info.size < 0:
         raise tarfile.HeaderError("the size in a header would move the reader backwards")
     return info.offset

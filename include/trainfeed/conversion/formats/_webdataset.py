@@ -29,6 +29,7 @@ __all__ = ["count_webdataset", "read_webdataset", "webdataset_schema", "write_we
 
 _KEY: Final = "key"
 _BLOCK_BYTES: Final = 512
+# tar pads files to records of 20 blocks.
 _RECORD_BYTES: Final = 20 * _BLOCK_BYTES
 _MAX_FIELDS: Final = 1000
 _TEXT_PARTS: Final = frozenset({"txt", "json"})
@@ -126,6 +127,7 @@ def write_webdataset(file: BinaryIO, samples: Iterable[Mapping[str, Any]], schem
         keys.require_different()
     except ValueError as error:
         raise SampleShapeError(str(error)) from error
+    # Two blocks of zeros end a tar; more zeros fill the last record.
     end = 2 * _BLOCK_BYTES
     file.write(bytes(end + -(num_bytes + end) % _RECORD_BYTES))
     return count
@@ -192,6 +194,7 @@ def _require_name(name: str, key: str, number: int) -> None:
 
 def _write_member(file: BinaryIO, name: str, data: bytes) -> int:
     info = tarfile.TarInfo(name)
+    # No time and no owner: equal samples give equal bytes.
     info.size, info.mode = len(data), 0o444
     header = info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
     padding = bytes(-len(data) % _BLOCK_BYTES)

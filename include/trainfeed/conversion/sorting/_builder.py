@@ -48,6 +48,7 @@ class RunBuilder:
 
     def add(self, record: bytes) -> None:
         """Add a record."""
+        # Rows and single records are never mixed in a run: records of one size need no lengths.
         if self._num_rows:
             self.flush()
         self._records.append(record)
@@ -62,6 +63,7 @@ class RunBuilder:
             self.flush()
         if self._rows.dtype != records.dtype:
             self.flush()
+            # Allocated once for all runs: the memory limit divided by the cost of a row.
             room = self._options.memory_bytes // (records.itemsize + _ROW_BYTES)
             self._rows = np.empty(max(1, room), records.dtype)
         while len(records):
@@ -85,6 +87,8 @@ class RunBuilder:
         rows = self._rows[: self._num_rows]
         for records in (rows, self._records):
             if len(records):
+                # Keys depend on the number of a sample in the whole input, so any division into
+                # runs gives the same order.
                 stop = self._next + len(records)
                 ordinals = np.arange(self._next, stop, dtype=np.uint64)
                 self._spill.append(sort_keys(self._seed, ordinals), records)

@@ -83,6 +83,7 @@ def iter_sorted(
         FormatError: A spill file is damaged.
     """
     counts = np.sum([spill.num_samples for spill in spills], axis=0)
+    # ``ranks[b]`` is the rank of the first sample of bucket b in the whole order.
     ranks = np.append(0, np.cumsum(counts))
     memory = _SortMemory()
     for part in _parts(spills, memory_bytes):
@@ -128,6 +129,7 @@ class _SortMemory:
 def _parts(spills: Sequence[Spill], memory_bytes: int) -> Iterator[_KeyRange]:
     payload = np.sum([spill.payload_bytes for spill in spills], axis=0)
     counts = np.sum([spill.num_samples for spill in spills], axis=0)
+    # Neighbouring buckets are joined to parts as large as the memory allows.
     weights = (payload + _SAMPLE_BYTES * counts).tolist()
     first, total = 0, 0
     for bucket, weight in enumerate(weights):
@@ -156,6 +158,7 @@ def _load(
         # The keys of a bucket share their upper bits; its range of 2^KEY_SHIFT keys is divided
         # evenly. Keys are hashes, so the parts have about equal sizes.
         bounds = [low + (i + j) * (1 << KEY_SHIFT) // part.num_loads for j in (0, 1)]
+        # Every load reads the whole bucket, and keeps the keys in its range.
         loaded = _load_between(spills, part, bounds[0], bounds[1] - 1)
         if consume and i == part.num_loads - 1:
             _discard(spills, part)
@@ -204,6 +207,7 @@ def _between(loaded: LoadedBuckets, low: int, high: int) -> LoadedBuckets:
     start = int(np.searchsorted(loaded.keys, np.uint64(low), side="left"))
     stop = int(np.searchsorted(loaded.keys, np.uint64(high), side="right"))
     starts = loaded.starts
+    # Keys of a run are sorted, so a range of keys is contiguous in keys, lengths and payload.
     payload = loaded.payload[starts[start] : starts[stop]]
     return LoadedBuckets(
         loaded.keys[start:stop].copy(), loaded.lengths[start:stop].copy(), payload.copy()

@@ -44,12 +44,16 @@ __all__ = [
 # Records of one length as an array (n,) of any plain dtype, or a sequence of any records.
 Records: TypeAlias = "NDArray[Any] | Sequence[bytes]"
 
+# A bucket is the upper 10 bits of a key; the other 54 bits order the samples in it.
 NUM_BUCKETS: Final = 1024
 KEY_SHIFT: Final = 54
 _MAGIC: Final = b"tfspill1"
+# Magic, number of samples, bytes of every record or _VARIABLE, bytes of the payload.
 _FIXED: Final = Struct("<8s3Q")
 FIXED_BYTES: Final = _FIXED.size
 TABLE_BYTES: Final = 8 * NUM_BUCKETS
+# Three tables with an entry per bucket, last row, last byte and digest; then the digest of the
+# head.
 HEAD_BYTES: Final = FIXED_BYTES + 3 * TABLE_BYTES + 8
 _VARIABLE: Final = (1 << 64) - 1
 
@@ -65,6 +69,7 @@ class BucketRun(NamedTuple):
     @property
     def keys_at(self) -> int:
         """Offset of the keys in the file."""
+        # A run: head, keys (8 bytes each), lengths (4 bytes each, if they differ), payload.
         return self.offset_bytes + HEAD_BYTES
 
     @property
@@ -146,12 +151,15 @@ class SortedRun:
     """
 
     def __init__(self, keys: Uint64s, records: Records, offset_bytes: int) -> None:
+        # Records stay where they are; only this order is sorted, and they are gathered on writing.
         self._order = np.argsort(keys)
         self._records = records
         self.keys = keys[self._order]
         lengths = self._sorted_lengths()
         record_bytes = _record_bytes(records, lengths)
         self.lengths = lengths if record_bytes is None else None
+        # The first key of every bucket but the first, so ``ends`` are row numbers behind each
+        # bucket.
         bounds = np.arange(1, NUM_BUCKETS, dtype=np.uint64) << np.uint64(KEY_SHIFT)
         self.ends = np.append(np.searchsorted(self.keys, bounds), len(keys)).astype(np.int64)
         if self.lengths is not None:
@@ -177,6 +185,7 @@ class SortedRun:
             rows = _bounds(self.ends, bucket, bucket + 1)
             place = _bounds(self.payload_ends, bucket, bucket + 1)
             lengths = None if self.lengths is None else self.lengths[rows]
+            # ``payload`` begins with bucket ``first``: places in the run are shifted by its start.
             data = payload[place.start - start : place.stop - start]
             found.append(_digest(self.keys[rows], lengths, data))
         return found
@@ -216,6 +225,7 @@ def parse_head(head: bytes, offset_bytes: int) -> tuple[BucketRun, NDArray[np.in
     run = BucketRun(offset_bytes, num_samples, None if size == _VARIABLE else size, payload_bytes)
     tables = np.frombuffer(head, "<u8", 2 * NUM_BUCKETS, FIXED_BYTES).reshape(2, NUM_BUCKETS)
     totals = [num_samples, payload_bytes]
+    # A valid digest does not prove a valid table: sizes are checked before memory depends on them.
     if tables[:, -1].tolist() != totals or (tables[:, 1:] < tables[:, :-1]).any():
         raise FormatError("the head of a run contradicts itself", offset_bytes=offset_bytes)
     return run, tables.astype(np.int64)
@@ -244,6 +254,7 @@ def verify_buckets(
             raise ChecksumError(
                 f"bucket {part.first + i} of a run is damaged", offset_bytes=part.run.offset_bytes
             )
+        # A bucket begins where the one before ends.
         row, byte = ends[i], payload_ends[i]
 
 

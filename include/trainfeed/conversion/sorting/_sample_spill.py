@@ -86,6 +86,7 @@ class Spill:
 
     def append(self, keys: Uint64s, records: Records) -> None:
         """Write a run; ``records[i]`` has the key ``keys[i]``."""
+        # The last run is synced only now: the kernel wrote it out while the next one was collected.
         self._release_last_run()
         block = SortedRun(keys, records, self.runs[-1].end_bytes if self.runs else 0)
         run = block.run
@@ -94,6 +95,7 @@ class Spill:
             self._write(run.lengths_at, block.lengths)
         # The head is written last: it needs the digests of the payload.
         place, digests = run.payload_at, []
+        # As many buckets as have about _WRITE_BYTES of payload, if all have equal sizes.
         step = max(1, NUM_BUCKETS * _WRITE_BYTES // max(1, run.payload_bytes))
         for first in range(0, NUM_BUCKETS, step):
             last = min(first + step, NUM_BUCKETS)
@@ -165,12 +167,14 @@ class Spill:
         if self.runs:
             run = self.runs[-1]
             with map_errors(self._path):
+                # Only clean pages can be released, so the run is synced first.
                 os.fdatasync(self._fd)
                 size = run.end_bytes - run.offset_bytes
                 os.posix_fadvise(self._fd, run.offset_bytes, size, os.POSIX_FADV_DONTNEED)
 
     def _account(self, run: BucketRun, ends: NDArray[Any], payload_ends: NDArray[Any]) -> None:
         self.runs.append(run)
+        # From ends to sizes per bucket.
         self.num_samples += ends - np.append(0, ends[:-1])
         self.payload_bytes += payload_ends - np.append(0, payload_ends[:-1])
 
@@ -201,6 +205,7 @@ class Spill:
         return out
 
     def _bounds(self, run: BucketRun, number: int, first: int, last: int) -> tuple[int, int]:
+        # Tables hold ends, so the start of a range is the end of the bucket before.
         start = int(self._table(run, number, first - 1, first)[0]) if first else 0
         return start, int(self._table(run, number, last - 1, last)[0])
 
@@ -208,6 +213,7 @@ class Spill:
         rest = _bytes_of(data)
         with map_errors(self._path):
             while rest:
+                # A write may take less than given; the rest is written again.
                 num_bytes = os.pwrite(self._fd, rest, offset_bytes)
                 rest, offset_bytes = rest[num_bytes:], offset_bytes + num_bytes
 

@@ -125,6 +125,8 @@ class ConversionPlan:
             FormatError: A file is damaged.
         """
         output = roots.output_folder(request.output)
+        # The folder follows from run, output and prefix: a repeated task finds the plan of its
+        # first attempt.
         name = hashlib.sha256(f"{request.run}\0{output}\0{request.prefix}".encode()).hexdigest()
         folder = roots.work / "convert" / name[:20]
         path = folder / _PLAN_NAME
@@ -145,6 +147,7 @@ class ConversionPlan:
         plan = cls(folder, target, _planned(inputs), units, not output.exists(), request.source)
         with map_errors(folder):
             make_folders(folder)
+        # Of two attempts at the same time only one writes; both then load the same plan.
         create_exclusive(path, canonical.dumps(plan._to_json()))
         return cls.load(folder)
 
@@ -173,6 +176,7 @@ class ConversionPlan:
         """Staging folder of the shards: a hidden folder in the file system of the output."""
         output, prefix = self.target.output, self.target.prefix
         if self.is_beside:
+            # A new output is made as a sibling, and becomes the output by one rename.
             return output.parent / f".{output.name}.{prefix}.{self.folder.name}.tmp"
         return output / f".{prefix}.{self.folder.name}.tmp"
 
@@ -239,4 +243,5 @@ def _planned(inputs: FileInputs) -> tuple[ConversionInput, ...]:
 def _share(count: int, unit: int, num_units: int) -> slice:
     if not 0 <= unit < num_units:
         raise ConfigError(f"expected a unit from 0 to {num_units - 1}, got {unit}")
+    # Contiguous parts whose sizes differ by at most one.
     return slice(count * unit // num_units, count * (unit + 1) // num_units)

@@ -96,10 +96,13 @@ def scatter_files(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
             runs = RunBuilder(spill, plan.target.seed, files[0].start, _OPTIONS)
             for file in files:
                 sample_file = open_sample_file(file.require_unchanged(), plan.source)
+                # The file is compared with the plan before and after reading: it must not change
+                # meanwhile.
                 add_file(runs, sample_file, plan.target)
                 file.require_unchanged()
             runs.flush()
             _require_count(num_samples_of([spill]), num_samples, files[0].path)
+            # Durable before it gets its name: a later attempt adopts every file with this name.
             new.sync()
         faults.point("convert.before_spill")
         new.replace()
@@ -124,9 +127,11 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
     if not wanted:
         return {"verdict": "idle", **report}
     account = _account_path(plan, unit)
+    # An account alone is no proof: the shards may have been removed since.
     if account.exists() and (_has_shards(plan, unit) or _is_published(plan)):
         return {"verdict": "adopted", **report}
     folder = plan.staging / f"unit-{unit:05d}"
+    # Shards of a killed attempt have no account, and are written again.
     remove_tree(folder)
     with map_errors(folder):
         make_folders(folder)
@@ -144,6 +149,7 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
         )
         written = write_shards(samples, folder, wanted, shard_format=plan.target.shard_format)
         infos = [info.to_json() for info in written]
+    # The names of shards and folders are durable before the account says that they exist.
     for each in (folder, plan.staging, plan.staging.parent):
         sync_dir(each)
     faults.point("convert.before_account")
@@ -165,6 +171,7 @@ def publish_conversion(roots: Roots, plan_name: str) -> dict[str, Any]:
     plan = _plan(roots, plan_name)
     target = plan.target
     manifest = target.manifest(tuple(_accounts(plan)))
+    # A publication that was killed is finished first; then this one may be done already.
     finish_publication(target.output, target.prefix)
     verdict = "published"
     staging = plan.staging

@@ -32,6 +32,8 @@ class Moments:
         if not numbers.size:
             return cls()
         with np.errstate(over="ignore", invalid="ignore"):
+            # Distances from the mean are squared, and not the numbers: the difference of two large
+            # sums would lose precision.
             mean = float(floats.mean())
             distances = floats - mean
             squares = float(np.square(distances, out=distances).sum())
@@ -43,6 +45,7 @@ class Moments:
         """Return the moments of ascending values with their counts."""
         if not (num := int(counts.sum())):
             return cls()
+        # Whole numbers: the sum is exact.
         mean = int(values @ counts) / num
         squares = float((np.square(values - mean) * counts).sum())
         found = values[counts > 0]
@@ -55,6 +58,7 @@ class Moments:
         if other.low is None or other.high is None:
             return self
         values = self.values + other.values
+        # Chan's formula for two parts: the shift of the means adds n1 * n2 / n * distance².
         distance = other.mean - self.mean
         share = other.values / values
         return Moments(
@@ -142,6 +146,7 @@ class Taken:
             entries["quantiles"] = None
             if self.moments.values:
                 entries["quantiles"] = histogram.quantiles(self.moments.low, self.moments.high)
+            # With a bin per value the histogram is the exact table of values.
             if histogram.is_exact:
                 entries |= {"top": histogram.top(), "top_error": 0, "top_skipped": 0}
         if self.top is not None:

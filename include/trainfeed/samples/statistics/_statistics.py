@@ -48,6 +48,7 @@ class FieldStatistics:
         self._content: Numbers | ByteNumbers | Texts
         if field.is_text:
             self._content = Texts(sketches=sketches)
+        # 256 possible values: exact counts are cheaper than sketches.
         elif field.values_dtype.itemsize == 1:
             self._content = ByteNumbers(field.values_dtype, sketches=sketches)
         else:
@@ -89,6 +90,7 @@ class FieldStatistics:
             return
         if self.field.optional:
             rows = present_rows(self.field, column, num_samples)
+            # Values of absent fields are arbitrary: only present rows count.
             column = np.ma.getdata(column)[rows]
             self._take_absent(num_samples - len(column))
         if isinstance(self._content, Texts):
