@@ -157,11 +157,14 @@ class _Outcomes:
         end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             while True:
+                # With an order the next number only; without, whichever outcome came first.
                 key = self._next if self._order else next(iter(self._waiting), -1)
                 outcome = self._waiting.pop(key, None)
                 if outcome is not None:
                     self._next += 1
                     return outcome
+                # The number of samples is known when the reader ends; until then this waits for
+                # more.
                 if self._next == self._total:
                     return None if self._error is None else _Outcome(-1, None, self._error)
                 if time.monotonic() > end_s:
@@ -219,6 +222,7 @@ def _outcomes_of(
     finally:
         todo.close()
         for child in stop:
+            # A thread may wait for an answer of its child; the end of the process wakes it.
             child.kill()
         end_threads(threads)
 
@@ -233,6 +237,7 @@ def _feed(
     except BaseException as raised:  # noqa: BLE001 (any error is raised in the consumer)
         error = raised
     todo.finish()
+    # The reader's error is raised after the outcomes of all samples before it.
     outcomes.end(todo.num_items, error)
 
 
@@ -249,6 +254,7 @@ def _work(
         # worker takes at most half of its fair share, so that others get samples too.
         fair_share = todo.backlog // (2 * num_workers)
         at_once = int(_TAKEN_S / max(per_sample_s, _TAKEN_S / _MAX_TAKEN))
+        # At most doubled per round, because the time of a few samples may not be typical.
         num_taken = max(1, min(2 * num_taken, at_once, fair_share))
 
 

@@ -41,6 +41,7 @@ def expand_paths(paths: FilePath | Sequence[FilePath], *, counts: bool = False) 
 def _expand(part: FilePath, *, counts: bool) -> list[str]:
     if not isinstance(part, str):
         return [os.fspath(part)]
+    # Only texts are split: a path object may contain a comma.
     return [path for pattern in part.split(",") for path in _matches(pattern, counts=counts)]
 
 

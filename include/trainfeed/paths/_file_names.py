@@ -65,6 +65,7 @@ def make_folders(path: FilePath, mode: int = _FOLDER_MODE) -> None:
     except FileNotFoundError:
         if folder.parent == folder:
             raise
+        # Folders above are missing: made first, from the top down.
         make_folders(folder.parent, mode)
         folder.mkdir(mode, exist_ok=True)
 

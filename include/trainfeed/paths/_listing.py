@@ -59,6 +59,7 @@ def walk(folder: FilePath, *, hidden: bool = True) -> Iterator[Path]:
         StorageError: A folder cannot be listed.
     """
     for path in listed(folder):
+        # Not yielded and not entered, so everything below is left out as well.
         if not hidden and (path.name.startswith(".") or path.name == _CACHE):
             continue
         yield path

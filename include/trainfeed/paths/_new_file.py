@@ -110,6 +110,7 @@ class UnfinishedFile:
             StorageError: As for ``claim``.
         """
         with self._naming():
+            # A rename is atomic: readers see the old file or the complete new one.
             self._unfinished.replace(self._path)
         if is_folder_synced:
             sync_folder(self._path.parent)

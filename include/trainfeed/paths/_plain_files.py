@@ -56,6 +56,7 @@ def plain_fd(path: FilePath, *, follow: bool, write: bool = False) -> int:
             raise _not_plain(path, _mode_at(path, follow)) from error
         raise
     try:
+        # Checked on the descriptor, so the file cannot be exchanged between check and use.
         plain_size(fd, path)
     except BaseException:
         os.close(fd)

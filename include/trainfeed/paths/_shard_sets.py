@@ -106,6 +106,7 @@ def _is_ours(one: _Set) -> bool:
 def _refuse_mixed(sets: Sequence[_Set], pattern: str) -> None:
     known: dict[tuple[str, str], _Set] = {}
     for one in sets:
+        # One prefix in one folder may have one number of shards only.
         other = known.setdefault((one.folder, one.prefix), one)
         if other is not one:
             raise ConflictError(
@@ -187,6 +188,8 @@ def _mark(one: _Set) -> _Mark:
             found = path.stat()
         except FileNotFoundError:
             return None
+    # A new manifest is a new file, so its inode differs, unless the number was reused; then the
+    # time does.
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 

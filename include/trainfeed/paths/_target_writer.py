@@ -31,6 +31,7 @@ class TargetWriter(ABC):
     def __init__(self, target: FilePath | BinaryIO) -> None:
         self._new_file: NewFile | None = None
         if isinstance(target, str | os.PathLike):
+            # The path is written as an unfinished file, and named by ``close``.
             self._new_file = NewFile(target)
             target = self._new_file.file
         self._file: BinaryIO | None = target

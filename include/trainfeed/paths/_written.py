@@ -95,6 +95,7 @@ def sync_folder(path: FilePath) -> None:
     with os_errors(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
+            # fsync of a file does not cover its name, which is an entry of the folder.
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -112,6 +113,7 @@ def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
     with os_errors(path):
         while rest:
             num_bytes = file.write(rest)
+            # A file that accepts nothing would be asked again without end.
             if not num_bytes:
                 raise StorageError(f"{path or 'an unnamed file'} takes no more bytes")
             rest = rest[num_bytes:]

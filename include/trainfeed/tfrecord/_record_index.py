@@ -150,8 +150,10 @@ class TFRecordAccess:
             ValueError: The file is closed.
         """
         numbers = [operator.index(i) for i in ordinals]
+        # All numbers are checked before the first read.
         for number in (min(numbers), max(numbers)) if numbers else ():
             self.index.place(number)
+        # In file order and once each: fewer seeks, and repeated records are read once.
         found = {number: self.get(number) for number in sorted(set(numbers))}
         return [found[number] for number in numbers]
 

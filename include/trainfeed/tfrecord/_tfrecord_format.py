@@ -83,6 +83,7 @@ def unmasked(stored: int) -> int:
 def masked_array(checksums: Sequence[int] | NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return many checksums, shape ``(n,)``, in their stored form; see ``masked``."""
     values: NDArray[np.uint32] = np.asarray(checksums, np.uint32)
+    # uint32 arithmetic wraps around, as the format requires.
     rotated: NDArray[np.uint32] = np.bitwise_or(values >> 15, values << 17)
     return rotated + np.uint32(0xA282EAD8)
 

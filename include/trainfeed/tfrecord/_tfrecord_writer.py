@@ -22,6 +22,7 @@ __all__ = ["TFRecordWriter"]
 
 # Bytes of records that are collected before they are written to the file.
 _BUFFER_BYTES: Final = 1 << 20
+# zlib's codes for the wrapper: 16 + 15 writes a gzip header, 15 a zlib header.
 _WINDOW_BITS: Final = {Compression.GZIP: 31, Compression.ZLIB: 15}
 
 
@@ -78,6 +79,7 @@ class TFRecordWriter(TargetWriter):
         if not isinstance(record, bytes):
             record = bytes(memoryview(record))
         num_bytes = len(record)
+        # A header depends on the length only: records of one length share it.
         if num_bytes != self._header_num_bytes:
             self._require_fit(num_bytes)
             self._header, self._header_num_bytes = pack_header(num_bytes), num_bytes

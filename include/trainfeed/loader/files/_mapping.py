@@ -92,6 +92,7 @@ def _mounts() -> Iterator[tuple[str, str]]:
 
 def _unescape(text: str) -> str:
     """Undo the octal escapes of spaces, tabs, line ends and backslashes."""
+    # The backslash last: its replacement must not form another escape.
     for octal in ("040", "011", "012", "134"):
         text = text.replace(f"\\{octal}", chr(int(octal, 8)))
     return text
@@ -138,6 +139,7 @@ class MappedShards:
         try:
             if not os.fstat(fd).st_size:
                 return memoryview(b"")
+            # The mapping keeps the file: the descriptor is closed below.
             mapped = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
         finally:
             os.close(fd)

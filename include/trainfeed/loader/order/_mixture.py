@@ -125,6 +125,7 @@ class History:
     def place(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return per position, ascending, the set and the number of the sample in its stream."""
         children, own = np.empty_like(positions), np.empty_like(positions)
+        # Positions ascend, so each schedule gets one contiguous part of them.
         cuts = [*np.searchsorted(positions, self._starts).tolist(), len(positions)]
         for i, schedule in enumerate(self._schedules):
             part = slice(cuts[i], cuts[i + 1])
@@ -135,6 +136,7 @@ class History:
 
     def position_of(self, child: int, own: int) -> int:
         """Return the position that takes sample ``own`` of a set's stream."""
+        # The schedule in which the set gives this sample: the last one that starts at or before it.
         before = [counts[child] for counts in self._before]
         i = bisect_right(before, own) - 1
         return self._starts[i] + self._schedules[i].position_of(child, own - before[i])

@@ -115,6 +115,8 @@ class RowDecoder:
         return dict(columns)
 
     def _sum(self, sizes: list[int], num_samples: int) -> int:
+        # One byte of mask per sample and optional field; every array starts at a multiple of 64
+        # bytes.
         sizes = [*sizes, *[num_samples] * self._num_optional]
         return sum(-(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for size in sizes)
 

@@ -98,6 +98,8 @@ class TFRecordSource:
         places = [
             np.column_stack(
                 [
+                    # Rows of (number of the buffer, start, end); places are relative to the
+                    # chunk's first byte.
                     np.full(span.stop - span.start, i),
                     self._places_in(span.chunk)[span.start : span.stop],
                 ]
@@ -148,6 +150,7 @@ class TFRecordSource:
         """Read the records of a chunk, which verifies them; compare lengths with the index."""
         expected = np.diff(self._places_in(chunk))[:, 0].tolist()
         if (found := [len(record) for record in records]) != expected:
+            # The first length that differs; if one list is a prefix of the other, its end.
             number = [*map(ne, found, expected), True].index(True)
             raise FormatError(
                 f"expected {len(expected)} records of the lengths that they had when the file was"
@@ -157,6 +160,8 @@ class TFRecordSource:
 
     def _range(self, chunk: int) -> tuple[int, int]:
         first, last = self._firsts[chunk], self._firsts[chunk + 1] - 1
+        # Places are those of the data: a chunk also has the first record's header and the last
+        # one's checksum.
         start = int(self._places[first, 0]) - HEAD_BYTES
         return start, int(self._places[last, 1]) + FOOT_BYTES
 

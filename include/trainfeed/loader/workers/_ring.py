@@ -77,13 +77,17 @@ class RingFeed:
         columns: Columns
         if answer.packed is None:
             self._stats.count("oversize_windows")
+            # A window larger than a slot comes through the connection, and its slot is free at
+            # once.
             columns = answer.columns or {}
             ledger.give_back(slot)
         elif ledger.num_lent >= self._max_lent:
             self._stats.count("copied_windows")
+            # The consumer holds too many slots: a copy frees this one, so that workers go on.
             columns = owned(unpack(answer.packed, self._pool.slots.slot(slot)))
             ledger.give_back(slot)
         else:
+            # The slot is lent without a copy, and returned with the last array that views it.
             memory = lend(self._pool.slots.slot(slot), ledger.lend(slot))
             columns = unpack(answer.packed, memory)
         self._ask()

@@ -72,6 +72,7 @@ def _answer(job: LoaderJob, slots: SharedSlots, question: Question) -> Answer:
     memory = SlotMemory(slot)
     faults.point("loader.worker.load")
     loaded = load_window(source, order, question.task, memory)
+    # None means that the window does not fit the slot: its columns then travel in the answer.
     packed = pack(loaded.columns, memory)
     faults.point("loader.worker.packed")
     return Answer(
@@ -90,6 +91,7 @@ def _failure(error: Exception) -> Answer:
 
 
 def _receive_job(connection: Connection) -> LoaderJob:
+    # Two messages: the main program must be imported before the job's objects can be loaded.
     preparation: dict[str, Any] = connection.recv()
     data = connection.recv_bytes()
     if preparation:

@@ -53,6 +53,7 @@ def start_worker(memory_fd: int) -> Worker:
     Args:
         memory_fd: Descriptor of the memory; the process gets a copy of it.
     """
+    # pass_fds hands both descriptors to a fresh interpreter, under the same numbers.
     ours, theirs = Pipe()
     in_main = threading.current_thread() is threading.main_thread()
     arguments = [theirs.fileno(), memory_fd, os.getpid(), "main" if in_main else "other"]
@@ -78,6 +79,7 @@ def end_workers(workers: list[Worker], owner: int) -> None:
     """Close the connections, which lets workers exit; kill those that do not."""
     for worker in workers:
         worker.connection.close()
+    # A fork closes its copies of the connections; the processes belong to its parent.
     if os.getpid() != owner:
         return
     end_s = time.monotonic() + _END_S

@@ -56,6 +56,7 @@ class Numbers:
     def add(self, numbers: NDArray[Any]) -> None:
         """Add numbers of the dtype, shape ``(n,)``; the array is not kept."""
         numbers = numbers.view(self._dtype)
+        # Blocks have fixed bounds, whatever the sizes of the calls: sums of floats depend on them.
         while (end := self._num_pending + len(numbers)) >= self._block_values:
             rest = self._block_values - self._num_pending
             block = numbers[:rest]
@@ -92,6 +93,7 @@ class Numbers:
     def _reserve(self, num_values: int) -> None:
         """Make the block large enough for ``num_values``."""
         if num_values > len(self._block):
+            # Doubled up to a whole block, so that few copies are made.
             larger = np.empty(min(self._block_values, 2 * num_values), self._dtype)
             larger[: self._num_pending] = self._block[: self._num_pending]
             self._block = larger
@@ -145,6 +147,7 @@ class ByteNumbers:
         """Load the values that ``to_json`` gave."""
         if "histogram" in value:
             for number, count in value["histogram"]:
+                # Index 0 is the smallest value of the dtype, -128 for int8.
                 self._counts[int(number) - byte_values(self._dtype)[0]] += int(count)
         else:
             self._sketches = False

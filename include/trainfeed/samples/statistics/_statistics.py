@@ -237,4 +237,5 @@ def _block_values(schema: Schema) -> int:
     widths = (f.values_dtype.itemsize for f in schema if not f.is_text)
     row_bytes = sum(width for width in widths if width > 1)
     fitting = _WAITING_BYTES // max(1, row_bytes)
+    # The largest power of two that fits.
     return max(_LEAST_BLOCK_VALUES, min(BLOCK_VALUES, 1 << max(0, fitting.bit_length() - 1)))

@@ -42,6 +42,8 @@ class TopValues:
         """Add integers, shape ``(n,)``; best many at once."""
         values, counts = np.unique(numbers, return_counts=True)
         if len(counts) > MAX_TOP:
+            # The count of the first value that does not fit: all counts are lowered by it, which
+            # bounds the error (Misra-Gries).
             cut = int(np.partition(counts, -MAX_TOP - 1)[-MAX_TOP - 1])
             kept = counts > cut
             values, counts = values[kept], counts[kept] - cut
@@ -50,6 +52,7 @@ class TopValues:
 
     def add_text(self, text: bytes) -> None:
         """Add one value of bytes, or of text in UTF-8."""
+        # Long texts are seldom repeated, and would take unbounded memory.
         if len(text) > _MAX_TEXT_BYTES:
             self.num_skipped += 1
             return
@@ -79,6 +82,7 @@ class TopValues:
         # on this call.
         other = TopValues()
         other.merge(self)
+        # Equal counts are ordered by value, so that equal data gives equal JSON.
         ranked = sorted(other.counts.items(), key=lambda item: (-item[1], item[0]))
         top = [[v.hex() if isinstance(v, bytes) else v, count] for v, count in ranked]
         return {"top": top, "top_error": other.error, "top_skipped": other.num_skipped}

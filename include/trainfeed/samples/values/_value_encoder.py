@@ -88,6 +88,7 @@ class _Encoder:
         if _MIN_INT <= value <= _MAX_INT:
             self._packer.pack(value)
             return
+        # One bit more than the number has, for the sign.
         data = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
         self._packer.pack_ext_type(Ext.LARGE_INT, data)
 
@@ -97,6 +98,7 @@ class _Encoder:
         if not is_tuple and _is_plain(items):
             self._packer.pack(items)
             return
+        # MessagePack has no tuples: they are arrays that begin with an empty extension.
         self._packer.pack_array_header(len(items) + is_tuple)
         if is_tuple:
             self._packer.pack_ext_type(Ext.TUPLE, b"")
@@ -121,6 +123,7 @@ class _Encoder:
             self._put_packed(Ext.ARRAY, array)
             return
         _require_shallow(depth)
+        # An array of objects: a marker, the shape, then the values in C order.
         self._packer.pack_array_header(array.size + 2)
         self._packer.pack_ext_type(Ext.OBJECTS, b"")
         self._packer.pack(list(array.shape))
@@ -135,6 +138,7 @@ class _Encoder:
             head = msgpack.packb([wire_of_dtype(array.dtype), *array.shape])
         except TypeError as error:
             raise SampleShapeError(f"expected a dtype that can be stored, got {error}") from error
+        # Length of the head, head (dtype and shape), values in C order.
         data = len(head).to_bytes(4, "little") + head + array.tobytes()
         self._packer.pack_ext_type(code, data)
 

@@ -67,6 +67,8 @@ def wire_of_dtype(dtype: np.dtype[Any]) -> Any:
             would be lost.
     """
     wire = _wire(dtype)
+    # Decoded at once: a dtype that would come back changed is refused on writing, not noticed on
+    # reading.
     same = dtype_of_wire(wire)
     if same != dtype or (dtype.kind == "V" and same.type is not dtype.type) or dtype.metadata:
         raise TypeError(f"dtype {dtype} would not come back as it is")

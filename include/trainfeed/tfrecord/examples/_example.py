@@ -41,6 +41,7 @@ __all__ = [
 
 FeatureValue: TypeAlias = list[bytes] | NDArray[np.float32] | NDArray[np.int64] | None
 
+# Tags of length-delimited fields: field number << 3 | 2.
 _FIELD_1: Final = 0x0A
 _FIELD_2: Final = 0x12
 

@@ -136,6 +136,7 @@ class FeatureColumn:
         if self.is_text:
             pairs = zip(starts.tolist(), ends.tolist(), strict=True)
             return self._texts(kind, [data[start:end] for start, end in pairs])
+        # The bytes of all lists joined; list i lies between limits i and i + 1.
         content = data[_ragged_places(starts, ends)]
         limits = np.concatenate([[0], np.cumsum(ends - starts)])
         values, limits = self._joined_numbers(kind, content, limits)
@@ -223,6 +224,7 @@ class FeatureColumn:
             raise self.refuse(f"a list of {values.dtype.name}")
         with np.errstate(over="ignore"):
             cast = values.astype(self.dtype)
+        # The cast must keep every value: other numbers are refused, not rounded.
         if not np.array_equal(cast, values, equal_nan=values.dtype.kind == "f"):
             raise self.refuse("a value that does not fit")
         return cast

@@ -97,10 +97,12 @@ def encode_varints(values: NDArray[np.int64]) -> bytes:
     bits = np.ascontiguousarray(values).view(np.uint64)
     num_bytes = np.ones(len(bits), np.int64)
     for shift in range(7, 64, 7):
+        # One byte per 7 bits: each threshold that a value reaches adds one.
         num_bytes += bits >= np.uint64(1 << shift)
     columns = np.arange(num_bytes.max())
     # Column k of ``groups`` holds bits 7k to 7k + 6; rows are cut to the bytes that they need.
     groups = (bits[:, None] >> (7 * columns).astype(np.uint64)).astype(np.uint8) & 0x7F
+    # The continuation bit in all bytes of a value but its last.
     groups[columns < num_bytes[:, None] - 1] |= 0x80
     return groups[columns < num_bytes[:, None]].tobytes()
 
