@@ -51,7 +51,7 @@ class Publication(Protocol):
         ...
 
     def save(self, staging: Path) -> None:
-        """Write to the folder, durably, what ``Journal.load`` needs to continue the publication."""
+        """Write the journal to the folder durably; ``Journal.load`` reads it."""
         ...
 
     def prepare(self, output: Path) -> None:

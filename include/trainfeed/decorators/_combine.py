@@ -99,7 +99,7 @@ def _one_after_another(
                 iterator = stack.enter_context(open_pass(reader, own.at(left)))
             except ReaderEndedError as error:
                 # The reader has fewer samples than are to be skipped: skip it, and the rest in the
-                # readers behind it.
+                # readers after it.
                 left -= error.num_samples
                 continue
             left = 0

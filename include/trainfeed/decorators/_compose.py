@@ -115,7 +115,7 @@ def _flattened(
         position += 1
     if check:
         # zip stopped at the first reader that ended: readers before it gave one more value, and
-        # readers behind it were not called. Only the latter may have ended too.
+        # readers after it were not called. Only the latter may have ended too.
         for later in told[missing[0] + 1 :]:
             next(later, None)
         _require_end(missing, len(iterators), position)

@@ -188,7 +188,7 @@ def open_samples(reader: ReaderLike, start: Start) -> Iterator[Iterator[Sample]]
     """Start a pass, and end it with the context.
 
     Raises:
-        ReaderEndedError: The start is behind the last sample.
+        ReaderEndedError: The start is after the last sample.
     """
     with open_reader(lambda: start_samples(reader, start)) as samples:
         yield _begun(samples, start)

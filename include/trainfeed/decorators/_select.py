@@ -74,7 +74,7 @@ def _first(
             yield from first(items, left)
         return
     # All samples up to the limit are skipped. To find out whether there are so many, read the last
-    # one of them, and not a sample behind the limit.
+    # one of them, and not a sample after the limit.
     if limit:
         with open_pass(reader, start.at(limit - 1)) as items:
             if not any(True for _ in items):

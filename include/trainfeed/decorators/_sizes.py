@@ -57,7 +57,7 @@ class BatchSizes:
             ReaderEndedError: There are fewer batches.
         """
         # Reading starts one batch earlier: that batch was handed over, so it must exist. The last
-        # batch of a pass may be short, so the start of the next one could be behind the last
+        # batch of a pass may be short, so the start of the next one could be after the last
         # sample.
         first = max(0, start.position - 1)
         with open_reader(lambda: read(start.at(self._num_samples(first)), first)) as batches:

@@ -169,7 +169,7 @@ class IterableSet:
         own = [group[p - position] for p in share.positions(position, position + len(group))]
         filling: list[Any] = []
         if options.tail in (Tail.PAD, Tail.REPEAT):
-            # Padding continues the positions behind the last sample and takes the samples of the
+            # Padding continues the positions after the last sample and takes the samples of the
             # start of the epoch in turn: also when the epoch is shorter than the padding.
             end = position + options.batch_size * share.world_size
             total = position + len(group)

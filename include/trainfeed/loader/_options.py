@@ -26,7 +26,7 @@ DEFAULT_TIMEOUT_S: Final = 120.0
 _TENSORS: Final = "give the loader to trainfeed.adapters.torch, which yields tensors to pin or move"
 _PADDLE: Final = "give the loader to trainfeed.adapters.paddle, which yields tensors"
 _WORKERS: Final = "its workers start without a fork and stay until close()"
-# Arguments of other libraries' loaders, and what to write instead.
+# Arguments of other libraries' loaders, and their replacements here.
 _REMEDIES: Final = {
     "drop_last": 'write tail="drop"; see Tail for what else may become of the last samples',
     "sampler": "it computes the order itself; write shuffle=True and seed, rank and world_size",

@@ -41,7 +41,7 @@ class Runner(Protocol):
         """Prepare for passes in the order of a state.
 
         Raises:
-            ConfigError: The position is behind the end of the epoch.
+            ConfigError: The position is beyond the end of the epoch.
         """
 
     def reweighted(self, state: LoaderState, weights: Sequence[Weight], /) -> LoaderState:

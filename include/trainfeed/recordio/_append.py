@@ -27,10 +27,10 @@ __all__ = ["RecordAppender"]
 
 
 class RecordAppender(RecordWriter):
-    """Writes records behind those of a file, after cutting off a torn tail that a crash has left.
+    """Writes records after those of a file, after cutting off a torn tail that a crash has left.
 
-    Opening walks through the headers, verifies the last chunk, cuts the file behind the last whole
-    chunk and makes the cut durable. A damaged place with whole chunks behind it is not a torn
+    Opening walks through the headers, verifies the last chunk, cuts the file after the last whole
+    chunk and makes the cut durable. A damaged place with whole chunks after it is not a torn
     tail: opening raises, and cuts nothing. The appender holds a lock on the file, so that two
     appenders cannot cut each other's chunks; a reader may see a torn chunk meanwhile. Chunks of
     the file may have other codecs than new ones.
@@ -114,7 +114,7 @@ class RecordAppender(RecordWriter):
 
     def _cut(self) -> None:
         with os_errors(self._path):
-            # Cut and synced in this order, before the first new chunk is written behind.
+            # Cut and synced in this order, before the first new chunk is written.
             os.ftruncate(self._appended.fileno(), self._start_bytes)
             os.fsync(self._appended.fileno())
 
@@ -144,7 +144,7 @@ def _closed_on_error(file: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def _whole_bytes(source: ByteSource, path: str, max_raw_bytes: int) -> int:
-    """Return the end of the last whole chunk; the bytes behind it are a torn tail.
+    """Return the end of the last whole chunk; the bytes after it are a torn tail.
 
     Raises:
         FormatError: The bytes are not a torn tail, or the file is not a RecordIO file.
@@ -202,7 +202,7 @@ def _require_record_file(resync: ChunkResync, stop_bytes: int, error: FormatErro
 
 
 def _require_torn(resync: ChunkResync, start_bytes: int, error: FormatError) -> None:
-    """Raise ``error`` if a whole chunk is at or behind ``start_bytes``.
+    """Raise ``error`` if a whole chunk is at or after ``start_bytes``.
 
     A damaged length leads the walk to a wrong place, which looks like a torn tail. The bytes of a
     whole chunk might also be part of a record; that counts as a chunk here too, because a cut

@@ -207,7 +207,7 @@ def decode_payload(
     Args:
         info: The chunk; every number in the bytes must agree with it.
         header: The first 20 bytes of the chunk.
-        payload: The bytes behind the header, ``info.stored_bytes``.
+        payload: The bytes after the header, ``info.stored_bytes``.
         out: Memory for the framing, ``info.raw_bytes``; not used for an uncompressed chunk.
         verify: Whether to compare the checksum.
 

@@ -84,7 +84,7 @@ class RangeScanner:
         path: The file.
         index: Index of the file.
         start: Number of the first record; below 0 counts as 0.
-        length: Number of records; a number below 0, or behind the end, means up to the end.
+        length: Number of records; a number below 0, or after the end, means up to the end.
         max_raw_bytes: Limit for the bytes of a chunk's framing; a larger chunk is refused.
     """
 
@@ -100,7 +100,7 @@ class RangeScanner:
         self._path = path
         self._index = index
         self._start = max(start, 0)
-        # As in slices, a start or an end behind the last record is no error.
+        # As in slices, a start or an end beyond the last record is no error.
         left = max(index.num_records - self._start, 0)
         self._length = left if length < 0 else min(length, left)
         self._max_raw_bytes = max_raw_bytes

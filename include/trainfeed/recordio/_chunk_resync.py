@@ -1,4 +1,4 @@
-"""Finds the place behind damage where reading can go on: by magic, and by checksum.
+"""Finds the place after damage where reading can go on: by magic, and by checksum.
 
 No checksum covers the header of a chunk, so none of its words is trusted without evidence: a
 payload with a matching checksum, or a magic at the end that the header states.
@@ -35,7 +35,7 @@ class _Words(NamedTuple):
 
 
 class ChunkResync:
-    """Searches one file for whole chunks behind damaged places.
+    """Searches one file for whole chunks after damaged places.
 
     Args:
         source: The file.
@@ -58,7 +58,7 @@ class ChunkResync:
         return self._read(offset_bytes, left_bytes) == _MAGIC_BYTES[:left_bytes]
 
     def is_torn(self, offset_bytes: int, gap: DamageGap) -> bool:
-        """Return whether a chunk starts here, and no whole chunk is in or behind it."""
+        """Return whether a chunk starts here, and no whole chunk is in or after it."""
         return (
             self.starts_chunk(offset_bytes) and gap.end_bytes == self.end_bytes and not gap.is_whole
         )
@@ -80,7 +80,7 @@ class ChunkResync:
         stated_bytes = start_bytes + words.stored_bytes
         is_here = words.magic == MAGIC
         # A hole of zeros reads as an empty payload with the matching checksum 0 at every place, so
-        # an empty payload is evidence only behind a magic.
+        # an empty payload is evidence only after a magic.
         if (is_here or words.stored_bytes) and self._fits(start_bytes, stated_bytes, words.crc32):
             return DamageGap(stated_bytes, num_records, is_whole=True)
         if is_here:
@@ -98,7 +98,7 @@ class ChunkResync:
         return DamageGap(end_bytes, num_records if is_tail else None)
 
     def next_chunk(self, offset_bytes: int) -> int:
-        """Return the start of the first chunk behind ``offset_bytes`` that is wholly readable.
+        """Return the start of the first chunk after ``offset_bytes`` that is wholly readable.
 
         Returns the end of the file if there is no such chunk.
 

@@ -129,7 +129,7 @@ class _Drops:
         self._policy.require_drop(error, self._report)
         with located(self._source.path, offset_bytes):
             gap = self._resync.gap_at(offset_bytes)
-        # Policies that do not skip accept only a torn tail: damage with no whole chunk behind it.
+        # Policies that do not skip accept only a torn tail: damage with no whole chunk after it.
         if not (self._policy.skips or self._resync.is_torn(offset_bytes, gap)):
             raise error
         if is_unclear:

@@ -177,7 +177,7 @@ class ChunkFraming:
         self._num_records += num_records
         self._record_bytes += num_records * size
         self._has_large |= size > _SMALL_RECORD_BYTES
-        # The new records have passed a multiple of the quantum if fewer of them lie behind it.
+        # The new records have passed a multiple of the quantum if fewer of them lie after it.
         beyond = self._num_records % self._quantum_records
         if beyond < num_records:
             self._quantum_bytes = self._framing_bytes() - beyond * (LENGTH.size + size)

@@ -31,7 +31,7 @@ def refuse_foreign_layout(source: ByteSource, offset_bytes: int, end_bytes: int)
     """Raise if a chunk of another layout is here.
 
     Raises:
-        FormatError: A chunk of another layout is here; the message names it, and what to do.
+        FormatError: A chunk of another layout is here; the message names the layout and the remedy.
     """
     if layout := foreign_layout(source, offset_bytes, end_bytes):
         raise FormatError(

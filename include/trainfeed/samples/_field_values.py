@@ -78,7 +78,7 @@ def as_bytes(field: Field, value: object) -> bytes:
 
 
 def refuse(field: Field, value: object, reason: str = "") -> NoReturn:
-    """Raise the error with the field, what it expects, and what it got.
+    """Raise the error with the field, its expected type, and the value.
 
     Raises:
         SampleShapeError: Always.

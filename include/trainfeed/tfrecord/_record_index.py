@@ -198,7 +198,7 @@ class TFRecordRange:
         path: The file.
         index: Index of the file.
         start: Number of the first record; below 0 counts as 0.
-        length: Number of records; a number below 0, or behind the end, means up to the end.
+        length: Number of records; a number below 0, or after the end, means up to the end.
         max_record_bytes: Limit for the length of a record; a longer one is refused.
     """
 
@@ -264,7 +264,7 @@ def _size(header: bytes, left_bytes: int) -> int:
         raise TruncatedError(
             f"expected a header of {HEADER_BYTES} bytes, the file has {len(header)}"
         )
-    # No limit except the end of the file: the data behind a header are not read.
+    # No limit except the end of the file: the data after a header are not read.
     size = unpack_header(header, max_record_bytes=1 << 64)
     if HEADER_BYTES + size + CHECKSUM.size > left_bytes:
         raise TruncatedError(

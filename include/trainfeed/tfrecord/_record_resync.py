@@ -1,4 +1,4 @@
-"""Finds the place behind a damaged record where reading can go on, by checksums.
+"""Finds the place after a damaged record where reading can go on, by checksums.
 
 Files have no magic numbers. Bytes count as a record if both checksums match, which is 64 bits of
 evidence. A length alone is trusted only if it leads to the end of the file or to another valid
@@ -38,7 +38,7 @@ _WINDOW_BYTES: Final = 1 << 18
 
 
 class RecordResync:
-    """Searches one file without compression for whole records behind damaged places.
+    """Searches one file without compression for whole records after damaged places.
 
     Args:
         file: A seekable binary file; the search moves its position.
@@ -86,7 +86,7 @@ class RecordResync:
         return DamageGap(found, 1 if is_torn else None)
 
     def _next_record(self, offset_bytes: int) -> int:
-        """Return the start of the first whole record behind ``offset_bytes``; the end if none.
+        """Return the start of the first whole record after ``offset_bytes``; the end if none.
 
         Raises:
             FormatError: The bytes are built so that the search would take too long.

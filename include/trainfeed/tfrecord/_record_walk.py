@@ -76,7 +76,7 @@ class _Walk:
                 # The file may not begin at the reader's start: offsets of records are relative to
                 # this byte.
                 self._origin_bytes = file.tell()
-        # None behind the last record that can be read.
+        # None after the last record that can be read.
         self._stream: Stream | None = open_stream(file, options.compression)
         self._resync: RecordResync | None = None
         # The current block and its offset in the content; in the block the start of the next
@@ -149,7 +149,7 @@ class _Walk:
         return b"" if self._stream is None else self._stream.read(BLOCK_BYTES)
 
     def _drop(self, error: FormatError) -> None:
-        """Continue behind the damaged record, or raise the error if the policy does not apply."""
+        """Continue after the damaged record, or raise the error if the policy does not apply."""
         policy = self._options.on_damage
         policy.require_drop(error, self._report)
         offset_bytes = self._block_bytes + self._start
@@ -176,13 +176,13 @@ class _Walk:
         except FormatError as hostile:
             hostile.path, hostile.offset_bytes = self._path, offset_bytes
             raise
-        # A whole record behind the damage shows that the file is not merely truncated.
+        # A whole record after the damage shows that the file is not merely truncated.
         if not self._options.on_damage.skips and gap.end_bytes < self._resync.end_bytes:
             raise error
         return gap
 
     def _go_to(self, offset_bytes: int) -> None:
-        """Continue at an offset of a file without compression, in this block or behind it."""
+        """Continue at an offset of a file without compression, in this block or after it."""
         self._start = offset_bytes - self._block_bytes
         if self._left_bytes() < 0:
             self._block, self._block_bytes, self._start = b"", offset_bytes, 0

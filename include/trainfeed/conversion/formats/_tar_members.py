@@ -32,7 +32,7 @@ _MAX_PARTS: Final = 1000
 _BLOCK_BYTES: Final = 512
 # Limit for an extended header, which holds a long name or two.
 _MAX_HEADER_BYTES: Final = 1 << 20
-# Limit for zeros behind the end: programs fill the last record, which is 10 KiB by default.
+# Limit for zeros after the end: programs fill the last record, which is 10 KiB by default.
 _MAX_PADDING_BYTES: Final = 16 << 20
 _COMPRESSED: Final = {
     b"\x1f\x8b": "gzip",

@@ -70,7 +70,7 @@ def iter_sorted(
     Args:
         spills: All spills of a conversion; the distribution of samples to them has no influence.
         start: Rank of the first sample.
-        stop: Rank behind the last sample.
+        stop: Rank after the last sample.
         memory_bytes: Approximate memory for samples; a single record may take more.
         consume: Whether the disk space of samples is freed as soon as they are in memory; the
             spills cannot be used afterwards.

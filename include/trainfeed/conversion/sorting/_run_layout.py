@@ -158,7 +158,7 @@ class SortedRun:
         lengths = self._sorted_lengths()
         record_bytes = _record_bytes(records, lengths)
         self.lengths = lengths if record_bytes is None else None
-        # The first key of every bucket but the first, so ``ends`` are row numbers behind each
+        # The first key of every bucket but the first, so ``ends`` are row numbers after each
         # bucket.
         bounds = np.arange(1, NUM_BUCKETS, dtype=np.uint64) << np.uint64(KEY_SHIFT)
         self.ends = np.append(np.searchsorted(self.keys, bounds), len(keys)).astype(np.int64)

@@ -84,7 +84,7 @@ class SpillFile:
             fcntl.lockf(self._fd, fcntl.LOCK_UN)
 
     def begin(self) -> None:
-        """Start new frames behind the present ones, which a failed pass may still read."""
+        """Start new frames after the present ones, which a failed pass may still read."""
         with os_errors(self._folder):
             self._start = self._end = max(_HEADER.size, os.fstat(self._fd).st_size)
 

@@ -166,7 +166,7 @@ class FreshMemory:
 def carve(
     buffer: NDArray[np.uint8], used: int, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[NDArray[Any], int]:
-    """Return an array in ``buffer`` behind its first ``used`` bytes, and the new ``used``."""
+    """Return an array in ``buffer`` after its first ``used`` bytes, and the new ``used``."""
     num_bytes = math.prod(shape) * dtype.itemsize
     # -(-a // b) is a / b rounded up.
     start = -(-used // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

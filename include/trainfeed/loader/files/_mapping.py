@@ -1,7 +1,7 @@
 """Shards that are mapped: on which file systems, and the advice that the kernel gets.
 
 Advice that helps on a local disk hurts on a network. The kernel reads megabytes ahead of each
-read. In a shuffled order the bytes behind a chunk belong to another window; if the set is larger
+read. In a shuffled order the bytes after a chunk belong to another window; if the set is larger
 than the memory, they are evicted before that window needs them. So the kernel is advised that the
 order is random, and ``ShardFiles.expect`` names the parts that are read next.
 """
@@ -104,7 +104,7 @@ class MappedShards:
     Args:
         paths: The paths of the shards.
         open_plain: Opens a path for reading, and returns the descriptor.
-        in_order: Whether the bytes behind a part are read next. The kernel then reads ahead;
+        in_order: Whether the bytes after a part are read next. The kernel then reads ahead;
             otherwise it is advised to read only the requested pages.
     """
 

@@ -67,7 +67,7 @@ class ShardFiles:
     Args:
         paths: The paths of the files.
         deadline_s: Seconds for which a read is repeated after temporary errors.
-        in_order: Whether the bytes behind a read are read next; see ``MappedShards``.
+        in_order: Whether the bytes after a read are read next; see ``MappedShards``.
         sets: The sets of shards that the files belong to; checked when a file is opened.
 
     Attributes:

@@ -113,7 +113,7 @@ class BatchCut:
 
     @cached_property
     def stop(self) -> int:
-        """The position behind the last one whose sample is read."""
+        """The position after the last one whose sample is read."""
         return min(self.total, self.start + self.num_batches * self.global_batch)
 
     @property
@@ -141,7 +141,7 @@ class EpochPart:
         order: The order of the epoch.
         share: Rank and world size.
         start: First position.
-        stop: The position behind the last one.
+        stop: The position after the last one.
         child: Number of the set within a mixture.
     """
 
@@ -174,7 +174,7 @@ class EpochPart:
         # the indices with index = residue (mod stride).
         inverse = pow(num_lanes // common, -1, stride) if stride > 1 else 0
         residue = (self.share.rank - lane) // common * inverse % stride
-        # The first index at or behind ``start``, rounded up to the next one with this residue.
+        # The first index at or after ``start``, rounded up to the next one with this residue.
         least = max(0, -(-(self.start - lane) // num_lanes))
         index = least + (residue - least) % stride
         num_samples = self.order.lane_samples(lane)
@@ -183,6 +183,6 @@ class EpochPart:
             start, stop = self.order.window_range(lane, window)
             need = index * num_lanes + lane
             yield Task(self.child, self.order.epoch, lane, window, index - start, stride, need)
-            # On to the rank's first index behind the window; a short window may have none of its
+            # On to the rank's first index after the window; a short window may have none of its
             # own.
             index += stride * -(-(stop - index) // stride)

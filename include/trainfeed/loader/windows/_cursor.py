@@ -27,7 +27,7 @@ class Fetched(NamedTuple):
     Attributes:
         columns: Columns that contain the samples.
         start: Row of the first sample in ``columns``.
-        stop: Row behind the last sample. With an ``error`` there are fewer samples than requested.
+        stop: Row after the last sample. With an ``error`` there are fewer samples than requested.
         error: The error of the first missing sample; None if none is missing.
     """
 
@@ -80,7 +80,7 @@ class _RegularPart:
             return None
         end = self._start + count * self._period
         row = (self._index - opened.index) // opened.stride
-        # The slice ends one behind its last place: ``end`` itself may be behind the end of the
+        # The slice ends one after its last place: ``end`` itself may be beyond the end of the
         # fetch.
         where = slice(self._start, end - self._period + 1, self._period)
         self._start, self._index = end, self._index + count * self._step

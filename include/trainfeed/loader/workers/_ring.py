@@ -125,7 +125,7 @@ def slot_plan(*, num_slots: int, window_bytes: int | None, max_bytes: int | None
     Args:
         num_slots: Number of slots.
         window_bytes: Bytes that a window needs; None if unknown, then the limit is divided evenly.
-        max_bytes: Limit for all slots together; None takes what the windows need.
+        max_bytes: Limit for all slots together; None takes as much as the windows need.
 
     Raises:
         ConfigError: The windows need more than ``max_bytes``.

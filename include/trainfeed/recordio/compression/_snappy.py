@@ -63,7 +63,7 @@ def snappy_raw_bytes(payload: _Payload) -> int:
 
 
 def _frames(payload: _Payload) -> Iterator[tuple[bytes, int]]:
-    """Yield for every frame behind the identifier its first bytes and its length without head.
+    """Yield for every frame after the identifier its first bytes and its length without head.
 
     The head of a frame is its type (1 byte) and length (3 bytes).
     """

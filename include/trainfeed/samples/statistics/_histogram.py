@@ -46,7 +46,7 @@ def byte_counts(numbers: NDArray[Any]) -> NDArray[np.int64]:
         pairs = data[start : min(start + _COUNTED_BYTES, num_paired)].view(np.uint16)
         table = np.bincount(pairs, minlength=_NUM_BYTES * _NUM_BYTES).reshape(_NUM_BYTES, -1)
         counts += table.sum(axis=0) + table.sum(axis=1)
-    # As unsigned bytes, negative numbers come behind the others: rotate them to the front.
+    # As unsigned bytes, negative numbers come after the others: rotate them to the front.
     return counts if numbers.dtype.kind == "u" else np.roll(counts, _NUM_BYTES // 2)
 
 

@@ -146,7 +146,7 @@ class _Side:
         self.go_to(after)
 
     def go_to(self, positions: _Ints) -> None:
-        """Set the positions; positions behind the end of a record are clipped and marked."""
+        """Set the positions; positions after the end of a record are clipped and marked."""
         self.require(positions <= self._last)
         self.positions = np.minimum(positions, self._last)
 
