@@ -21,6 +21,8 @@ def prepared_batches(loader: Batches, accelerator: Any, *, check_ranks: bool) ->
     batches = _accelerate.prepare_data_loader(
         _data.DataLoader(TorchBatches(loader, check_ranks=check_ranks), batch_size=None),
         device=accelerator.device,
+        # One process, as far as accelerate is concerned: the loader has divided the samples
+        # already.
         num_processes=1,
         process_index=0,
         put_on_device=accelerator.device_placement,

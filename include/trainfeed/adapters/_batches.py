@@ -43,6 +43,7 @@ def framework(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
+        # The framework is installed, but one of its own imports is missing: that error says more.
         if error.name != name.partition(".")[0]:
             raise
         raise ConfigError(
@@ -147,6 +148,8 @@ def dense(values: NDArray[Any]) -> NDArray[Any]:
     contiguous, but numpy says that they are if there is a single row, so strides are checked too.
     """
     flags = values.flags
+    # Frameworks count strides in items, and refuse or copy arrays that are read-only, unaligned or
+    # not contiguous.
     whole = all(stride % values.itemsize == 0 for stride in values.strides)
     if whole and flags.c_contiguous and flags.aligned and flags.writeable:
         return values

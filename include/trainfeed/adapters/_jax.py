@@ -29,6 +29,7 @@ class JaxBatches(Adapted):
     def __init__(self, loader: Batches, device: Any, *, check_ranks: bool) -> None:
         super().__init__(loader)
         self._device = device
+        # A sharding over the devices of several processes: this process then gives only its part.
         self._global = getattr(device, "is_fully_addressable", True) is False
         self._check_ranks = check_ranks
 

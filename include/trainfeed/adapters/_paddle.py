@@ -44,4 +44,5 @@ class PaddleBatches(Adapted):
 def _tensor(name: str, values: NDArray[Any]) -> Any:  # noqa: ARG001
     if values.dtype == object:
         return values.tolist()
+    # DLPack shares the memory of the array; nothing is copied.
     return _paddle.from_dlpack(dense(values))

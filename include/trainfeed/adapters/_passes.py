@@ -115,12 +115,15 @@ class Adapted:
 
     def _counted(self) -> Iterator[Any]:
         start = self._standing = self._next
+        # Set at the start, so that a pass that is left early is followed by the next epoch.
         self._next = PassPlace(start.epoch + 1)
         if hasattr(self._loader, "set_epoch"):
             self._loader.set_epoch(start.epoch)
         number = -1
         for number, batch in enumerate(self._loader):
             if number >= start.position:
+                # Before the batch is yielded: a state taken while the consumer has the batch
+                # counts it.
                 self._standing = PassPlace(start.epoch, number + 1)
                 yield batch
         if number + 1 < start.position:

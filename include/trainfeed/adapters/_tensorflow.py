@@ -42,6 +42,7 @@ def dataset(loader: Batches, schema: Schema | None) -> Any:
 
     data = _tf.data.Dataset.from_generator(batches, output_signature=signature)
     data = data.with_options(_as_they_come(loader))
+    # A Dataset has no such methods: as attributes they let the user save and resume the loader.
     data.set_epoch = passes.set_epoch
     data.state_dict = passes.state_dict
     data.load_state_dict = passes.load_state_dict
@@ -87,6 +88,7 @@ def _tensor(field: Field, values: NDArray[Any]) -> Any:
         return [empty if value is None else value for value in values.tolist()]
     nothing = np.empty((0, *field.item_shape), field.values_dtype)
     runs = [nothing if run is None else run for run in values]
+    # ``nothing`` first, so that a batch of absent values has the right dtype and shape.
     return _tf.RaggedTensor.from_row_lengths(
         np.concatenate([nothing, *runs]), np.array([len(run) for run in runs], np.int64)
     )

@@ -86,6 +86,7 @@ class TorchBatches(Adapted, _IterableDataset):  # type: ignore[misc]
 
     def _refuse_batching(self, callers: list[Any]) -> None:
         for caller in callers:
+            # torch's fetcher has auto_collation=True if its DataLoader has a batch_size.
             if getattr(caller, "auto_collation", False) and caller.dataset is self:
                 raise ConfigError(
                     "expected torch's DataLoader with batch_size=None, got one that would make"
@@ -141,6 +142,7 @@ def _callers() -> Iterator[Any]:
     A data set does not get to know the loader that reads it, so the stack is searched. The
     variables of other frames are not touched: reading ``f_locals`` would keep their objects alive.
     """
+    # torch does not tell a data set which loader reads it, so the callers are found on the stack.
     frame = sys._getframe(1)  # noqa: SLF001 - the only way to look at callers
     while frame.f_back is not None:
         frame = frame.f_back
@@ -151,4 +153,5 @@ def _callers() -> Iterator[Any]:
 def _tensor(name: str, values: NDArray[Any]) -> Any:  # noqa: ARG001
     if values.dtype == object:
         return values.tolist()
+    # The tensor shares the memory of the array, and keeps it alive.
     return _torch.from_numpy(dense(values))

@@ -91,6 +91,8 @@ class ReaderStage:
             self._epochs.restart(epoch)
         times = times_of(self.upstream)
         for reader in self.upstream:
+            # A reader that occurs several times below is read so often per pass: its own passes
+            # are counted likewise.
             set_epoch(reader, epoch * times[id(reader)])
 
     def before_fork(self) -> None:

@@ -90,6 +90,7 @@ class _Stateful:
             start = self._next
         epoch = start.epoch or 0
         self._place = place = _PassPlace(epoch, start.position)
+        # A pass that starts while another is going on gets the next number.
         self._next = Start(epoch + 1)
         return start, place
 

@@ -74,6 +74,8 @@ def batch(
 def _batched_blocks(
     source: BlockReader, sizes: BatchSizes, start: Start, first: int
 ) -> Iterator[Block]:
+    # The sizes are needed twice: to cut the blocks, and to find out whether the last batch is
+    # short.
     cuts, wanted = itertools.tee(sizes.of(first))
     with open_blocks(source, start) as iterator:
         for pieces, size in zip(rechunked(iterator, cuts), wanted, strict=False):
@@ -112,6 +114,8 @@ def as_batches(reader: ReaderLike, batch_size: int, *, drop_last: bool = False) 
             for first in iterator:
                 rest = itertools.chain([first], iterator)
                 again = functools.partial(iter, rest)
+                # The first item decides: a plain function does not declare whether it yields
+                # batches.
                 yield from rest if is_batch(first) else batch(again, size, drop_last)()
 
     def samples(start: Start) -> Iterator[list[Sample]]:

@@ -97,6 +97,7 @@ class Kept:
             return self._fill_shared(self._shared)
 
     def _fill_shared(self, shared: SpillFile) -> _Filled:
+        # The first process fills the file; the others wait here, and find a complete pass.
         with shared.locked():
             if shared.find_whole():
                 return self._set_whole(Store(self._limits, shared))

@@ -69,6 +69,7 @@ class SpillFile:
         self._max_bytes = max_bytes
         with os_errors(folder):
             self._fd, path = tempfile.mkstemp(dir=folder)
+            # Without a name the file is freed with its last descriptor, also after SIGKILL.
             Path(path).unlink()
         weakref.finalize(self, os.close, self._fd)
         self._start = self._end = _HEADER.size
@@ -77,6 +78,8 @@ class SpillFile:
     def locked(self) -> Iterator[None]:
         """Keep other processes from filling the file; the kernel unlocks it if this one dies."""
         with os_errors(self._folder):
+            # A lock of the process, not of the descriptor: forks share descriptors, and flock
+            # would not keep them apart.
             fcntl.lockf(self._fd, fcntl.LOCK_EX)
         try:
             yield
@@ -113,6 +116,7 @@ class SpillFile:
 
     def finish(self) -> None:
         """Mark the frames as a complete pass, also for forks."""
+        # Written last: a process that finds the header finds complete frames.
         self._write(_HEADER.pack(self._start, self._end), 0)
 
     def find_whole(self) -> bool:
