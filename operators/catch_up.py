@@ -43,7 +43,7 @@ class Trainings:
 
     Args:
         spec: The data set.
-        env: Where things are.
+        env: Folders and connections.
         dag_id: The DAG that trains.
         context: Of the task; its run may say which trainings are wanted (``catch_up``).
     """

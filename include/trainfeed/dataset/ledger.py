@@ -75,7 +75,7 @@ class Leaf:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Leaf:
-        """Read what ``to_json`` wrote.
+        """Read the JSON of ``to_json``.
 
         Raises:
             FormatError: It is something else.
@@ -127,7 +127,7 @@ class ValidLeaf:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ValidLeaf:
-        """Read what ``to_json`` wrote; raises as ``Leaf.from_json`` does."""
+        """Read the JSON of ``to_json``; raises as ``Leaf.from_json`` does."""
         with _understood("a leaf of valid records"):
             sums = (_sum(value[name]) for name in ("s1", "s2"))
             return cls(Leaf.from_json(value), _count(value["samples"]), *sums)
@@ -170,7 +170,7 @@ class SourceLedger:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SourceLedger:
-        """Read what ``to_json`` wrote; raises as ``Leaf.from_json`` does."""
+        """Read the JSON of ``to_json``; raises as ``Leaf.from_json`` does."""
         with _understood("the ledger of a source"):
             return cls(
                 Leaf.from_json(value["read"]),
@@ -206,7 +206,7 @@ class Ledger(dict[str, SourceLedger]):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Ledger:
-        """Read what ``to_json`` wrote; raises as ``Leaf.from_json`` does."""
+        """Read the JSON of ``to_json``; raises as ``Leaf.from_json`` does."""
         with _understood("a ledger"):
             return cls({source: SourceLedger.from_json(ledger) for source, ledger in value.items()})
 

@@ -34,7 +34,7 @@ class ShardFormat:
 
     @classmethod
     def from_json(cls, value: Any) -> ShardFormat:
-        """Read what ``to_json`` gives; KeyError, TypeError or ValueError for anything else."""
+        """Read the JSON of ``to_json``; KeyError, TypeError or ValueError for anything else."""
         return cls(
             FileFormat(value["file_format"]),
             str(value["codec"]),

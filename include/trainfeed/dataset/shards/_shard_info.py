@@ -43,7 +43,7 @@ class ShardInfo(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Any) -> ShardInfo:
-        """Read what ``to_json`` gives.
+        """Read the JSON of ``to_json``.
 
         Raises:
             FormatError: ``value`` is something else.
