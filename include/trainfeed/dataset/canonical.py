@@ -41,7 +41,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(data: bytes, *, path: str | None = None) -> Any:
-    """Parse JSON that another program may have written, trusting nothing.
+    """Parse JSON that another program may have written; nothing about it is trusted.
 
     Args:
         data: The document, at most ``MAX_BYTES`` long.

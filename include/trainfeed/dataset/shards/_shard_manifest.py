@@ -70,7 +70,7 @@ class ShardManifest:
         prefix: Start of the shards' names.
         seed: Seed of the shuffle.
         encoding: Content of the records.
-        schema: Of typed samples, else None.
+        schema: Schema of typed samples, else None.
         shard_format: How records are stored.
         shards: The files, in order.
     """

@@ -96,7 +96,7 @@ class Tally:
         """Take a broken record into quarantine.
 
         Raises:
-            MemoryLimitError: There is too much in it.
+            MemoryLimitError: The quarantine exceeds its limit.
         """
         if source not in self._quarantined:
             self._quarantined[source] = _Turned(source_hash(source))

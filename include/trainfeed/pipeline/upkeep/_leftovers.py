@@ -8,7 +8,7 @@ makes them again.
 ================================ ================================================================
 place                            what is removed
 ================================ ================================================================
-``<root>/<data set>/_staging``   unfinished files of single tries; folders of plans that were
+``<root>/<data set>/_staging``   unfinished files of one attempt; folders of plans that were
                                  never published
 ``plans``, ``boundaries``,       temporary files: of all that is written there, only these can be
 ``training``; landing area       incomplete
