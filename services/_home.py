@@ -90,6 +90,7 @@ def _claim(path: Path, text: str) -> None:
     """Make a complete file with this content, unless another process was faster."""
     temporary = path.with_name(f"{path.name}.{uuid.uuid4()}.tmp")
     temporary.write_text(text)
+    # A link appears with the whole content, and fails if the name is taken.
     try:
         path.hardlink_to(temporary)
     except FileExistsError:

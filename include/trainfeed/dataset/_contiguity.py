@@ -59,6 +59,7 @@ def holes(folder: DatasetFolder, span: TimeRange, versions: list[Version]) -> It
     # the tick, and the part left out is the same for all intervals.
     spans = [(parse_range(_name(first)).start, end_of(last)) for first, last in runs(versions)]
     for start, end in [*spans, (span.end, span.end)]:
+        # A hole from the end of the last span, named by its first and last unit of time.
         if reached < start:
             first, last = reached.strftime(unit), (start - timedelta(seconds=1)).strftime(unit)
             yield first if first == last else f"{first}/{last}"

@@ -208,6 +208,7 @@ def _absent(span: TimeRange, schedule: Schedule, versions: list[Version]) -> lis
             raise
         return []
     spans = [(start_of(first), end_of(last)) for first, last in runs(versions)]
+    # Intervals and spans are both in order of time, so one pass over both finds the absent ones.
     absent, number = [], 0
     for interval in expected:
         while number < len(spans) and spans[number][1] <= interval.start:

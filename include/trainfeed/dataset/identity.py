@@ -72,6 +72,7 @@ def _mix(z: Uint64s) -> Uint64s:
 
 
 def _mix_int(z: int) -> int:
+    # The same as ``_mix`` for one Python integer, which does not wrap by itself.
     z = (z ^ (z >> 30)) * _MULTIPLIER_1 & _MASK
     z = (z ^ (z >> 27)) * _MULTIPLIER_2 & _MASK
     return z ^ (z >> 31)

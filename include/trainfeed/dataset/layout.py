@@ -249,6 +249,7 @@ class DatasetFolder:
             return None
         if match is None or match[2]:
             return None
+        # The pointer may be behind: its generation must have a manifest, and no mark.
         marks = (folder / f"{match[0]}.withdrawn", folder / f"{match[0]}.removed")
         manifest = folder / match[0] / MANIFEST
         with map_errors(manifest):

@@ -29,6 +29,7 @@ _SUM: Final = re.compile(r"[0-9a-f]{16}")
 
 
 def _sums(source: int, offsets: NDArray[Any], ordinals: NDArray[Any] | int = 0) -> tuple[int, int]:
+    # A sum of uint64 wraps, which is the sum modulo 2^64.
     first, second = (
         int(position_hash(seed, source, offsets, ordinals).sum(dtype=np.uint64)) for seed in _SEEDS
     )

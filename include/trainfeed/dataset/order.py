@@ -127,6 +127,7 @@ def key_order(
     keys: Uint64s, source_hashes: Uint64s, offsets: NDArray[Any], ordinals: NDArray[Any]
 ) -> NDArray[np.intp]:
     """Return the permutation that sorts samples by (key, source_hash, offset, ordinal)."""
+    # ``lexsort`` sorts by its last key first.
     return np.lexsort((ordinals, offsets, source_hashes, keys))
 
 

@@ -83,6 +83,7 @@ def init_root(root: FilePath) -> tuple[RootMark, bool]:
     posix.probe(root)
     mark = RootMark(str(uuid.uuid4()), datetime.now(UTC).isoformat(timespec="seconds"), _account())
     path = root / ROOT_MARKER
+    # Of two calls at once, one writes the marker, and both return its content.
     is_new = posix.create_exclusive(path, canonical.dumps({"format": _FORMAT, **asdict(mark)}))
     if is_new:
         with posix.map_errors(path):

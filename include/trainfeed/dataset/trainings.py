@@ -97,6 +97,8 @@ class TrainingMarks:
         if generation is None:
             return
         version = Untrained(interval, generation)
+        # First this mark, then the removal of the other: after a kill in between there are both,
+        # and ``seen`` has precedence.
         seen = self._mark(version, _SEEN)
         if not seen.exists():
             self._make_home()

@@ -227,6 +227,7 @@ class Version:
             raise ConfigError(f"{self.path} has no split {split!r}, only {known}") from None
 
     def _check_index(self, split: str, chunks: list[ShardChunk]) -> None:
+        # Ordinals of a split continue over its shards, so chunks must follow without a hole.
         ordinal = 0
         shards = range(len(self._split(split).shards))
         for chunk in chunks:

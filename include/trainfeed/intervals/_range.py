@@ -93,6 +93,7 @@ def name_runs(intervals: Sequence[Interval]) -> list[str]:
 def _span(text: str) -> tuple[datetime, datetime]:
     if _MONTH.fullmatch(text):
         start = parse_time(f"{text}-01")
+        # 31 days after the first day of a month is always a day of the next month.
         return start, (start + timedelta(days=31)).replace(day=1)
     start = parse_time(text)
     return start, start + _length(text)

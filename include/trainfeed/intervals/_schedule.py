@@ -106,6 +106,7 @@ class Schedule:
     _name_format: str = field(init=False, repr=False, compare=False, default=_DAY)
 
     def __post_init__(self) -> None:
+        # Fields of a frozen dataclass can only be set through ``object``.
         cron = expand_cron(self.cron)
         object.__setattr__(self, "cron", cron)
         object.__setattr__(self, "first", to_utc(self.first))

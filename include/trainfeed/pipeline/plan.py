@@ -77,6 +77,7 @@ def plan(
         MemoryLimitError: The data set has more fields than ``memory_bytes`` has room for.
     """
     started = time.perf_counter()
+    # Checks that need no source come first, so that a wrong setting fails at once.
     _require_reasons(rebuild=rebuild, allow_gap=allow_gap)
     require_function(spec)
     require_closed(spec, interval, datetime.now(UTC))

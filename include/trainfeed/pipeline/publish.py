@@ -53,6 +53,9 @@ def publish(build: Build) -> PublishReport:
     done = run_stage("publish", build, _publish)
     stage = Stage.open(build)
     version = Version.open(stage.version_path)
+    # After the rename, two steps can fail the task: the confirmation, and the comparison, which
+    # therefore comes behind pointer and skip mark. The clean-up is last, because it removes the
+    # files that the comparison needs.
     _confirm(stage)
     _point(version)
     _lift(stage)
@@ -114,6 +117,7 @@ def _seal(staged: Path) -> None:
 def _commit(stage: Stage, staged: Path) -> str:
     """Rename the staged version; return the verdict: ``published`` when another run was faster."""
     target = stage.version_path
+    # The folder of the interval must be durable before a version is renamed into it.
     posix.make_public_dir(target.parent)
     posix.sync_dir(target.parent.parent)
     faults.point("publish.before_rename")

@@ -112,6 +112,7 @@ def _is_ascii(values: pa.Array) -> bool:
         return False
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, _WIDTHS[values.type])[values.offset :]
+    # As int8, bytes above 127 are negative: the minimum shows whether there is one.
     signed = np.frombuffer(data or b"", np.int8)[ends[0] : ends[len(values)]]
     return int(signed.min(initial=0)) >= 0
 

@@ -197,6 +197,7 @@ class _BoundarySearch:
         if not len(last) or (last.stamps >= self.at_ms).any():
             return False
         offset, stamp = int(last.offsets[-1]), int(last.stamps[-1])
+        # An index that does not find the last believable record by its own stamp is not reliable.
         found = self.topic.offsets_at({self.partition: stamp})[self.partition]
         return found is not None and found <= offset
 
@@ -204,6 +205,7 @@ class _BoundarySearch:
         """Return the offset for the hint if the records around it agree, else None."""
         before, behind = self.view.around(low, hint, high, _AROUND)
         left, right = self.view.believed(before), self.view.believed(behind)
+        # The record at the hint must have evidence itself: it becomes the boundary.
         if min(len(left), len(right)) < _LEAST or behind.offsets[0] != right.offsets[0]:
             return None
         early, late = np.median(left.stamps), np.median(right.stamps)
@@ -217,6 +219,7 @@ class _BoundarySearch:
     def _by_minutes(
         self, start: int, high: int, index_test: Literal["contradicted"] | None
     ) -> _FoundTime:
+        # All records if they are few, else samples.
         offset, is_exact = exact_split(self.view, start, high, self.at_ms)
         if not is_exact:
             offset = sampled_split(self.view, start, high, self.at_ms)

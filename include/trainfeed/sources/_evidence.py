@@ -190,6 +190,7 @@ class View:
             found = self.read(start, offset, max(count, span))
             if len(found.offsets) >= count or start == low or span >= _FAR:
                 return Stamps(found.offsets[-count:], found.stamps[-count:], 0, found.reached)
+            # Records may be sparse (compaction, markers), so the span grows until they suffice.
             span = min(4 * span, _FAR)
 
     def look_behind(self, offset: int, end: int) -> None:

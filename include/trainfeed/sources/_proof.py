@@ -111,6 +111,7 @@ def _is_stream_before(view: View, log_start: int, offset: int, at_ms: int) -> bo
 
 def _goes_on_towards(at_ms: int, stamps: NDArray[np.int64]) -> bool:
     """Return whether stamps begin well before a time, rise, and end near it."""
+    # Records a third of all apart are compared, because neighbours may be out of order.
     third = len(stamps) // 3
     first, last = np.median(stamps[:third]), np.median(stamps[-third:])
     rises = stamps[third:] > stamps[:-third]

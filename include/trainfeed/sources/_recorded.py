@@ -131,6 +131,7 @@ class RecordedTopic:
         for file in self._overlapping(span):
             offsets, stamps = self._stamps_of(file)
             first, behind = np.searchsorted(offsets, (start, end))
+            # The rows of this file in the range, but not more than are still wanted.
             rows = slice(first, min(behind, first + most - count))
             parts.append((offsets[rows], stamps[rows]))
             count += len(offsets[rows])
@@ -179,6 +180,7 @@ class RecordedTopic:
             start, end = self.log_range(partition)
             folder = self._location / partition_folder(partition)
             files = sorted(_list_files(folder)) if start < end else []
+            # Each file must begin at the end of the one before, and the last one end at ``end``.
             edges = [start, *(file.end for file in files)]
             if [file.start for file in files] != edges[:-1] or edges[-1] != end:
                 raise FormatError(

@@ -98,6 +98,7 @@ def _record_partition(
     first, end = None, 0
     for table in _cut(batches, rows_per_file):
         offsets = table.column("offset")
+        # A file begins where the last one ended, even if offsets in between have no record.
         start = offsets[0].as_py() if first is None else end
         first = start if first is None else first
         end = _check_ascending(offsets, start)

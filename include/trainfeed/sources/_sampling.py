@@ -107,6 +107,8 @@ class _SampleSearch:
         starts = [*(block.start for block in blocks), end]
         weights = np.array([blocks[i].pace_ms * (starts[i + 1] - starts[i]) for i in voting])
         after = np.array([blocks[i].is_after for i in voting], bool)
+        # Element k of ``left`` and ``right``: weight of the wrong votes left and right of a split
+        # before vote k.
         left = np.concatenate([[0.0], np.cumsum(weights * after)])
         right = np.concatenate([np.cumsum((weights * ~after)[::-1])[::-1], [0.0]])
         best = int(np.argmin(left + right))
@@ -181,6 +183,7 @@ def has_evidence(view: View, start: int, end: int) -> bool:
 
 def _growing(start: int, end: int) -> list[int]:
     count = max(0, int(_PER_DOUBLING * np.log2(max(1.0, (end - start) / BLOCK)))) + 1
+    # Distances from ``start`` grow by a factor of 2 with every ``_PER_DOUBLING`` blocks.
     steps = BLOCK * 2 ** (np.arange(count) / _PER_DOUBLING)
     return _places(start, [*(start + steps.astype(int)), *_even(start, end, _AT_FIRST)], end)
 

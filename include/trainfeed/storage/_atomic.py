@@ -34,6 +34,7 @@ def replace_by_rename(fs: FileSystem, path: str, write: Callable[[BinaryIO], Non
 
 def claim_by_rename(fs: FileSystem, path: str, data: bytes) -> bool:
     """Implement ``create_exclusive`` for a file system whose rename refuses an existing target."""
+    # A look first: an existing file then costs no upload. The rename below decides.
     if fs.exists(path):
         return False
     with _temporary(fs, path) as temporary:

@@ -136,6 +136,8 @@ class HdfsFileSystem(HadoopFiles):
             consumed = _call(client.get_content_summary, path).space_consumed
         if not status.replication or not status.blocksize:
             return None
+        # A complete file takes its length times the replicas; a last block under construction
+        # counts in full.
         if consumed != status.length * status.replication:
             return True
         return False if status.length % status.blocksize else None

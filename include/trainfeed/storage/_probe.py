@@ -107,6 +107,7 @@ def _probe_commit(scratch: Path, moved: Path) -> None:
         for folder in (first, second):
             folder.mkdir()
             (folder / "file").write_bytes(_CONTENT)
+        # The content is read behind the rename: the whole folder must have moved.
         first.rename(moved)
         if (moved / "file").read_bytes() != _CONTENT:
             raise OSError(errno.EOPNOTSUPP, "the renamed folder has another content")

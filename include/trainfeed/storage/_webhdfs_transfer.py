@@ -70,6 +70,7 @@ class Download:
         if offset_bytes != self._offset_bytes:
             self.release()
             self._open_at(offset_bytes)
+        # ``_rest`` is the part of the last block behind the bytes that were asked for before.
         parts = []
         missing = num_bytes
         while missing:

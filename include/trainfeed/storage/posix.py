@@ -88,6 +88,7 @@ def make_public_dir(path: StrPath) -> None:
             if path.is_dir():
                 return
             raise
+        # ``mkdir`` applies the umask, ``chmod`` does not.
         path.chmod(_PUBLIC_FOLDER_MODE)
 
 

@@ -76,6 +76,7 @@ def digest_of_texts(texts: Mapping[str, bytes]) -> str:
     digest = hashlib.sha256()
     for name, content in texts.items():
         for part in (name.encode(), content):
+            # Lengths first, so that no bytes can move between a name and its content.
             digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()
 

@@ -82,6 +82,7 @@ class ExampleRunWriter:
             StorageError: The file refused the bytes.
         """
         items = np.ascontiguousarray(records).view(f"V{records.itemsize}")
+        # ``extend`` takes as many records as the run has room for.
         while len(items := items[self._pending.extend(items) :]):
             self._write_run()
 

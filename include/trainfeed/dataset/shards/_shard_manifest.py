@@ -104,6 +104,7 @@ class ShardManifest:
             "schema": None if self.schema is None else self.schema.to_json(),
             "files": self.shard_format.to_json(),
         }
+        # One line per shard. ``[:-2]`` cuts the end of the head's object, where the list goes on.
         lines = [json.dumps(shard.to_json()) for shard in self.shards]
         text = json.dumps(head, indent=1)[:-2] + ',\n "shards": [\n'
         return seal((text + ",\n".join(f"  {line}" for line in lines) + "\n ]\n}\n").encode())

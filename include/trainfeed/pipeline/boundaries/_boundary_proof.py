@@ -198,6 +198,7 @@ def _wholes(
 
 def _reason(window: TopicWindow, partition: int) -> str:
     end = window.end.partitions[partition]
+    # First, because with such a start no evidence at the end proves anything.
     if _is_by_index_alone(window.start.partitions.get(partition)):
         return _UNPROVEN
     if end.offset == end.log_end and end.is_settled:

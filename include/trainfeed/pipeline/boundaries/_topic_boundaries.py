@@ -64,6 +64,7 @@ def resolve_boundary(
         # The lock lets one search run at a time: a search takes the neighbouring boundaries
         # into account, and two searches at the same time would not see each other's.
         with posix.file_lock(path.parent / ".lock", timeout_s=_LOCK_TIMEOUT_S):
+            # Again under the lock: another process may have written the file meanwhile.
             if not path.exists():
                 found = _find(path.parent, topic, at, skew_ms, clock_ms)
                 _require_settled(topic, found)

@@ -202,6 +202,7 @@ def _check_complete(
             row=row,
             remedy="choose one",
         )
+    # Returned rows per source record: at least one, and exactly one for a record turned down.
     counts = np.bincount(rows, minlength=num_rows)
     lost = np.flatnonzero(counts == 0)
     if len(lost):
@@ -251,6 +252,7 @@ def _rejected(
     if reasons is None or not turned.any():
         return np.empty(0, dtype=np.int64), [], []
     places = np.flatnonzero(turned)
+    # In order of source records, which is the order of the quarantine.
     places = places[np.argsort(rows[places])]
     messages = _texts(returned, _MESSAGE)
     texts = [None] * len(places) if messages is None else messages.take(places).to_pylist()
@@ -263,6 +265,7 @@ def _filtered(
 ) -> dict[str, NDArray[np.int64]]:
     if reasons is None or not turned.any():
         return {}
+    # Each distinct reason has a code; rows without a reason get -1.
     column = reasons.dictionary_encode()
     codes = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False)
     return {

@@ -158,6 +158,7 @@ class Group:
             most = max(1, self._block_bytes // mean_bytes)
             start = 0
             while start < batch.num_rows:
+                # ``rows_at_once`` changes with every batch that the function has processed.
                 piece = batch.slice(start, min(most, self._mode.rows_at_once))
                 yield piece
                 start += piece.num_rows

@@ -67,6 +67,7 @@ class RecordMode:
     def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
         """Yield blocks of about ``limits.block_bytes``."""
         block = _Block(landed, source)
+        # Local names, because the loop runs once per record.
         tell, samples_of, encode = self._tell, self._samples_of, self._codec.encode
         most = self._limits.block_bytes
         for row, record in enumerate(iter_landed(landed, source)):

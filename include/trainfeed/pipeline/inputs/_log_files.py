@@ -50,6 +50,7 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
     planned = {i.path: i for i in inputs.values()}
     problems = [f"{path} was added" for path in sorted(found.keys() - planned.keys())]
     problems += [f"{path} is gone" for path in sorted(planned.keys() - found.keys())]
+    # Names come from one listing; the other facts of a file take a request or two.
     known = [inputs[source] for source in sorted(sources) if inputs[source].path in found]
     with ThreadPoolExecutor(_THREADS, "logs") as pool:
         for changes in pool.map(lambda file: _changes(stage, file, found[file.path]), known):

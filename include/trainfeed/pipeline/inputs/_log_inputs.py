@@ -87,6 +87,7 @@ class LogInputs:
         try:
             files = find_interval_logs(logs, env, interval, checksums=True)
         except WindowOpenError as error:
+            # No error yet: the interval may be published already, or the rule may skip it.
             self._incomplete = error
             self._absence = Absence(spec, interval, self._place, error, datetime.now(UTC))
             self._is_gone = not self._place.exists()

@@ -85,6 +85,7 @@ class TopicInputs:
         """
         inputs = resolve_inputs(self._windows)
         for gap in self._known_gaps(current):
+            # The loss was accepted for the published version: the range begins behind it.
             planned = inputs[gap["source"]]
             start = min(max(planned.start, gap["end"]), planned.end)
             inputs[gap["source"]] = planned.model_copy(update={"start": start})

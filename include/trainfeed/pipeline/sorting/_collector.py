@@ -104,6 +104,7 @@ class SampleSorter:
         keys = position_hash(self._seed, number, block.offsets, block.ordinals)
         sources = np.full(len(keys), index, dtype=np.int32)
         splits = self._split_indices(block, number)
+        # Blocks stay apart until the run is sorted: joining them at each call would be quadratic.
         self._blocks.append((keys, sources, block.offsets, block.ordinals, splits))
         self._records.append(block.records)
         self._num_bytes += _bytes_of(block)
@@ -135,6 +136,7 @@ class SampleSorter:
 
     def _columns(self) -> list[NDArray[Any]]:
         """Return key, source, offset, ordinal and split of all samples of the run."""
+        # The empty arrays give the dtypes to a run without blocks.
         empty = [np.empty(0, dtype) for dtype in _DTYPES]
         return [np.concatenate(parts) for parts in zip(empty, *self._blocks, strict=True)]
 
@@ -155,6 +157,7 @@ class SampleSorter:
     ) -> dict[str, list[int]]:
         rows = {}
         for index, name in enumerate(self._plan.splits):
+            # ``splits`` ascends, and so do the keys within a split: both searches are binary.
             start, end = (int(np.searchsorted(splits, i, side="left")) for i in (index, index + 1))
             starts = shard_starts(keys[start:end], self._plan.shards[name])
             rows[name] = [start + first for first in starts] + [end]

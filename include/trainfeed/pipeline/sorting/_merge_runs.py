@@ -97,6 +97,7 @@ class Merge:
         """Merge runs into one temporary file, which is deleted at the end of the context."""
         location = self._scratch.parent / f"{self._scratch.name}.{uuid.uuid4().hex}.arrow"
         location.write_atomic(lambda file: self._write(runs, file))
+        # The merged files are not read again, and an open one would use up a descriptor.
         for run in runs:
             run.file.close()
         file = ArrowWithTrailer(location)
@@ -116,6 +117,7 @@ class Merge:
     def _merged(self, runs: Sequence[SpillRun]) -> Iterator[pa.Table]:
         records = [RunRecords(run) for run in runs]
         for rows in self._rows_in_order(runs):
+            # Rows in blocks whose records together fit the memory; sizes are int32, sums are not.
             ends = np.cumsum(rows["size"], dtype=np.int64)
             start = 0
             while start < len(rows):

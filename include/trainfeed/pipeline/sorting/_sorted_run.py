@@ -107,6 +107,8 @@ class RunIndex:
     def _load_batch(self) -> NDArray[np.void]:
         index = next(self._batches)
         first = self._run.file.trailer["starts"][index]
+        # The first and the last batch may have rows of other shards: the slice cuts those before
+        # ``_next`` and from ``end`` on.
         batch = self._run.file.head(index)
         batch = batch.slice(self._next - first, self._run.end - self._next)
         rows = np.empty(len(batch), _INDEX)
@@ -148,6 +150,7 @@ class RunRecords:
     def _read_batch(self) -> pa.Array:
         index = next(self._batches)
         first = self._run.file.trailer["starts"][index]
+        # Cut at both ends as in ``RunIndex._load_batch``.
         records = self._run.file.records(index)
         part = records.slice(self._next - first, self._run.end - self._next)
         self._next += len(part)

@@ -65,6 +65,8 @@ class ArrowWithTrailer:
         starts = self.trailer["starts"]
         if end <= start:
             return range(0)
+        # From the last batch that begins at or before ``start`` to the last that begins before
+        # ``end``.
         return range(bisect_right(starts, start) - 1, bisect_left(starts, end))
 
     def head(self, index: int) -> pa.RecordBatch:

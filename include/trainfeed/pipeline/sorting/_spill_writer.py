@@ -170,6 +170,7 @@ class TrailerWriter:
             return
         batch = self._pending[0] if len(self._pending) == 1 else _joined(self._pending)
         ends = _row_ends(batch)
+        # ``first`` is the number in the file of the first row that waits; ``start`` counts from it.
         first, start = self._num_rows - len(batch), 0
         while start < len(batch):
             end = self._end_of_batch(ends, first, start)
@@ -197,6 +198,7 @@ class TrailerWriter:
 
     def _end_of_batch(self, ends: NDArray[np.int64], first: int, start: int) -> int:
         """Return the end of the batch from ``start``; both count from the first row that waits."""
+        # A batch ends at the nearest of three limits: bytes, rows, and the next edge.
         end = min(end_within(ends, start, self._batch_bytes), start + _BATCH_ROWS)
         edge = bisect_right(self._edges, first + start)
         return min(end, self._edges[edge] - first) if edge < len(self._edges) else end
@@ -208,6 +210,8 @@ def digest_of(columns: Sequence[pa.Array]) -> str:
     digest = xxhash.xxh3_128()
     for column in columns:
         if _is_variable(column.type):
+            # Lengths and bytes of the values only: a slice shares buffers with other rows, and its
+            # ends do not begin at 0.
             ends = _value_ends(column)
             digest.update(np.diff(ends).data)
             digest.update(memoryview(column.buffers()[2] or b"")[ends[0] : ends[-1]])

@@ -85,6 +85,7 @@ def prune(spec: DatasetSpec, root: FilePath, *, dry_run: bool = False) -> list[R
 
 def _superseded(spec: DatasetSpec, folder: DatasetFolder, interval: str) -> list[int]:
     """Return the generations of an interval that ``retention`` does not keep."""
+    # Ascending, so the slice leaves out the newest. ``keep_days`` keeps further ones.
     beyond = folder.generations(interval)[: -spec.retention.keep_generations]
     readable = folder.readable_generation(interval)
     days = spec.retention.keep_days
@@ -158,6 +159,7 @@ def _published(folder: DatasetFolder, interval: str, generation: int) -> datetim
 
 
 def _remove(folder: DatasetFolder, interval: str, generation: int) -> None:
+    # The mark comes before any deletion: from then on no reader opens the generation.
     mark = folder.removal_mark(interval, generation)
     account: dict[str, Any] = {"at": datetime.now(UTC).isoformat(), "uid": os.geteuid()}
     posix.create_exclusive(mark, canonical.dumps(account))

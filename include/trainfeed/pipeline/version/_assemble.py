@@ -207,6 +207,7 @@ def _splits(stage: Stage, verdict: Verdict) -> dict[str, SplitEntry]:
 
 
 def _built(stage: Stage) -> JsonObject:
+    # Not in the manifest, because time, host and process differ between attempts.
     path = stage.folder.plan(stage.plan.interval["name"], stage.plan.plan_id)
     planned_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     now = datetime.now(UTC)

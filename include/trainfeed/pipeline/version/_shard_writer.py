@@ -151,6 +151,7 @@ class ShardWriter:
         return self._digest.hexdigest()
 
     def _write_rows(self, rows: NDArray[np.void]) -> None:
+        # Length and bytes of every record: the form that digest and decoder read.
         framing = frame_records(rows)
         self._digest.update(framing)
         self._statistics.update_columns(self._codec.decode_records(framing, len(rows)))

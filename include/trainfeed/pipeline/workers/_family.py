@@ -54,6 +54,7 @@ class Family:
         pids = list(_descendants(self._worker))
         if not pids:
             return _field(self._worker, "status", b"VmRSS:")
+        # Pss divides a page among the processes that share it, so the sum counts it once.
         return sum(_field(pid, "smaps_rollup", b"Pss:") for pid in [self._worker, *pids])
 
     def end(self) -> None:

@@ -60,6 +60,7 @@ def run_jobs(
         Death: A worker died, or exceeded a limit.
     """
     with _leased(len(jobs), limits.memory_bytes) as workers:
+        # Counted from here on: a kill by the kernel after this is probably one of these workers.
         kills = KillCount()
         for worker, job in zip(workers, jobs, strict=True):
             try:
@@ -167,6 +168,8 @@ def _death(worker: WorkerProcess, kills: KillCount) -> Death:
     status = worker.wait()
     place, printed = worker.place.read(), worker.printed()
     if status < 0:
+        # The kernel kills with SIGKILL for want of memory, and so does this process: only a kill by
+        # another one can be the kernel's.
         is_foreign_kill = status == -signal.SIGKILL and not worker.was_told_to_end
         want = is_foreign_kill and kills.has_grown()
         return Death(DeathCause.SIGNAL, -status, place, printed, want)
@@ -202,6 +205,7 @@ def _leased(count: int, memory_bytes: int = sys.maxsize) -> Iterator[list[Worker
                 _busy.add(workers[-1])
         yield workers
     finally:
+        # A worker that is not idle here has a job whose result is not wanted any more.
         kept = [worker for worker in workers if worker.is_idle and worker.is_alive]
         with _lock:
             _busy.difference_update(workers)

@@ -60,6 +60,8 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         progress = os.memfd_create("trainfeed-progress")
         token = uuid.uuid4().hex
+        # Leaving the block closes ``theirs``, so that the worker's end ends the channel, and
+        # ``progress``, whose memory stays mapped. ``ours`` is detached before that, and stays open.
         with ExitStack() as files:
             files.enter_context(ours)
             files.enter_context(theirs)
@@ -147,6 +149,7 @@ class WorkerProcess:
             if not data:
                 return False
             self._tail = (self._tail + data)[-_MAX_SHOWN_BYTES:]
+            # Bytes that may still be logged for this job.
             room = _MAX_LOGGED_BYTES - self._num_printed
             self._num_printed += len(data)
             if room > 0:
@@ -177,6 +180,7 @@ class WorkerProcess:
             if not data:
                 break
             text = (text + data)[-_READ_BYTES:]
+        # The output may have other text before the stack; the last mark begins the stack.
         _, _, frames = text.decode(errors="replace").rpartition(_STACK_BEGIN)
         own, _, _ = frames.partition(_OUR_FRAME)
         return own[:_MAX_SHOWN_BYTES].rstrip()

@@ -104,9 +104,11 @@ def iter_records(
                 yield RangeRecords(messages[:num_wanted], offsets[:num_wanted])
         if reached > position:
             position, heard_at = reached, time.monotonic()
+            # The client has recovered from errors before this progress.
             errors.clear()
         elif time.monotonic() - heard_at > _SILENCE_S:
             raise errors.to_ours(None, f"{span}, silent for {_SILENCE_S:.0f} s at {position}")
+        # Few records at first, for callers that need no more, then four times as many each time.
         ask = min(ask * 4, MAX_RECORDS)
 
 

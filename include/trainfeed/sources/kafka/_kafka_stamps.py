@@ -63,6 +63,7 @@ class StampsReader:
         found, num_bytes = np.empty((0, 2), np.int64), 0
         first = min(max_records, MAX_RECORDS)
         for records in iter_records(consumer, span, self._errors, first=first):
+            # Bytes received up to and including each message.
             sizes = num_bytes + np.cumsum([len(message) for message in records.messages])
             # Up to and including the record that exceeds the limit.
             count = int(np.searchsorted(sizes, max_bytes)) + 1

@@ -53,6 +53,7 @@ class KafkaTopic:
         self._settings = check_settings(settings)
         self._topic = check_topic_name(topic)
         self._admin = TopicAdmin(self._settings, topic, self._client_errors())
+        # A second collector: errors of the admin client must not explain a time-out of the reader.
         self._errors = self._client_errors()
         self._stamps = StampsReader(self._settings, self._errors)
 

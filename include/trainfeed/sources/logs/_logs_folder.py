@@ -167,6 +167,7 @@ def _closed_checksums(
         checksums: list[str | None] = [None] * len(infos)
         if asks:
             checksums = _ask(lambda info: (folder / info.name).checksum(), infos)
+        # A second listing after all requests: equal listings mean that nothing changed meanwhile.
         if folder.list() == listing:
             return checksums
     except NotFoundError:

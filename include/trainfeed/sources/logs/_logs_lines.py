@@ -236,6 +236,7 @@ class _Lines:
                 data = data.replace(b"\r\n", b"\n")
         if lengths.max() > self._span.max_line_bytes:
             raise self._too_long(self._offset + int(starts[lengths.argmax()]))
+        # Positions from before CRs were removed: offsets count the bytes of the file.
         offsets = starts + self._offset
         self._offset += len(symbols)
         batch = self._batch(offsets, lengths, data.replace(b"\n", b""))
@@ -247,6 +248,8 @@ class _Lines:
     def _batch(
         self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], values: bytes
     ) -> pa.RecordBatch:
+        # Without line ends, ``values`` has the lines one after another: their cumulative lengths
+        # are Arrow's ends, and nothing is copied.
         count = len(offsets)
         ends = np.zeros(count + 1, np.int32)
         np.cumsum(lengths, out=ends[1:])
