@@ -1,4 +1,4 @@
-"""Published data sets: identity, order, ledger, manifest, version; written and read by others."""
+"""Published data sets, for builds and readers: identity, order, ledger, manifest, version."""
 
 from __future__ import annotations
 
