@@ -1,5 +1,5 @@
 """
-The DAG `housekeeping`: removes what killed and abandoned builds of all data sets left behind.
+The DAG `housekeeping`: removes files that killed and abandoned builds of all data sets left behind.
 
 These are unfinished files, and staging folders and work files of builds that were never published,
 if they were not modified for three days. Versions, plans and landed records stay. A run that is

@@ -44,7 +44,7 @@ Require = Annotated[
 
 @app.command()
 def install(names: Names = None, *, require: Require = False) -> None:
-    """Fetch what the services need and this machine lacks."""
+    """Install the programs that the services need and this machine lacks."""
     _run.available(_services(names), require=_required(require), tell=_tell)
 
 
@@ -64,7 +64,7 @@ def wait(names: Names = None) -> None:
 
 @app.command()
 def stop(names: Names = None) -> None:
-    """End the daemons in good order, and say which; the data stay."""
+    """End the daemons regularly, and print their names; the data stay."""
     for service in reversed(_services(names)):
         running = [daemon for daemon, pid in service.status().items() if pid is not None]
         service.stop()

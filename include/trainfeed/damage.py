@@ -67,7 +67,7 @@ class DamagePolicy:
         return cls(DamageMode.TOLERATE_TRUNCATED_TAIL)
 
     @classmethod
-    def skip_chunk(cls, *, max: int) -> Self:  # noqa: A002 (reads as what it is where it is used)
+    def skip_chunk(cls, *, max: int) -> Self:  # noqa: A002 (a keyword that calls read well with)
         """Drop damaged pieces, also torn tails, and go on with the next intact piece.
 
         A damaged piece ends where its content fits the checksum; otherwise where its header says,

@@ -66,7 +66,7 @@ def tie_to_parent(parent: int) -> bool:
             the process that adopts orphans.
 
     Returns:
-        False if the parent died before the kernel was told; nothing ends this process then.
+        False if the parent died before the call; the kernel will not end this process then.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     return os.getppid() == parent

@@ -46,7 +46,7 @@ def publish(build: Build) -> PublishReport:
     Raises:
         ConflictError: The generation was published from another fingerprint.
         NonDeterminismError: The generation was published from this fingerprint with other content.
-        CommitUnknownError: The file system did not say whether the commit took place.
+        CommitUnknownError: The file system did not confirm the commit.
         QuotaExceededError: The publication root is full.
     """
     _mark_training(build)

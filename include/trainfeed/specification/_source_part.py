@@ -155,7 +155,7 @@ def _by_fields(value: Any) -> Any:
 
 
 class SplitSpec(Part):
-    """Shares of the splits by name, and what keeps records together.
+    """Shares of the splits by name, and the fields that keep records together.
 
     Attributes:
         by: ``record``, or fields: samples with equal values of them stay in one split. Without it

@@ -74,7 +74,7 @@ _TEXT_KINDS: Final[dict[str, type[StorageError]]] = {
 
 @dataclass(frozen=True)
 class HdfsFileSystem(HadoopFiles):
-    """One HDFS; see ``FileSystem`` for what the methods promise.
+    """One HDFS; see ``FileSystem`` for the contract of the methods.
 
     Attributes:
         address: ``host:port`` of the NameNode, or a name service of the Hadoop configuration.

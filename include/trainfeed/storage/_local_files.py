@@ -35,7 +35,7 @@ _WRITE_BUFFER_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True)
 class LocalFileSystem:
-    """Paths of this machine; see ``FileSystem`` for what the methods promise."""
+    """Paths of this machine; see ``FileSystem`` for the contract of the methods."""
 
     scheme: ClassVar[str] = "file"
 

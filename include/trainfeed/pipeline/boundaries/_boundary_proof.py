@@ -124,7 +124,7 @@ class Earlier:
             yield self._read[index]
 
     def shown(self, partition: int, log_start: int) -> Proof | None:
-        """Return what these boundaries prove about a log start; see ``Known.earlier``."""
+        """Return the proof of these boundaries for a log start, or None; see ``Known.earlier``."""
         for boundary in self:
             known = boundary.partitions.get(partition)
             if known is None or known.log_end < log_start:

@@ -21,7 +21,7 @@ __all__ = ["Tally", "require_bounded"]
 _MAX_RAW_BYTES: Final = 64 << 10
 # Bytes of a row in Arrow's columns beside its texts: source (4), offset (8), three ends of texts.
 _FIXED_BYTES: Final = 24
-# Limits for what waits as Python objects, which take some hundred bytes each.
+# Limits for the offsets and rows that wait as Python objects, of some hundred bytes each.
 _PENDING_OFFSETS: Final = 16_384
 _PENDING_ROWS: Final = 1024
 _PENDING_BYTES: Final = 1 << 20
@@ -65,7 +65,7 @@ class Tally:
 
     Args:
         sources: Source strings of the plan, in its order.
-        limit_bytes: Most bytes that the quarantine of the task may keep.
+        limit_bytes: The most bytes that the quarantine of the task may keep.
         run_bytes: About how many bytes of the quarantine are held in memory.
 
     Attributes:
@@ -82,18 +82,18 @@ class Tally:
 
     @property
     def is_full(self) -> bool:
-        """Whether the broken records in memory should be written."""
+        """Whether the quarantined records in memory should be written now."""
         return self._quarantine.is_full
 
     def filter(self, source: str, reason: str, offsets: list[int], num_bytes: int) -> None:
-        """Count records that are not wanted, at ``offsets``, of ``num_bytes`` together."""
+        """Count filtered records at ``offsets``, of ``num_bytes`` together."""
         turned = self._filtered.setdefault(source, {})
         if reason not in turned:
             turned[reason] = _Turned(source_hash(source))
         turned[reason].extend(offsets, num_bytes)
 
     def reject(self, source: str, offset: int, value: bytes | None, reject: Reject) -> None:
-        """Take a broken record into quarantine.
+        """Add a broken record to the quarantine.
 
         Raises:
             MemoryLimitError: The quarantine exceeds its limit.
@@ -108,15 +108,15 @@ class Tally:
         require_bounded(self.kept_bytes, self._limit_bytes, f" at {source} offset {offset}")
 
     def take_quarantine(self) -> pa.Table:
-        """Return the broken records in memory, in the order in which they came, and drop them."""
+        """Return and drop the quarantined records in memory, in the order of their arrival."""
         return self._quarantine.take()
 
     def ledger(self, read: Mapping[str, Leaf], valid: Mapping[str, ValidLeaf]) -> Ledger:
-        """Return what became of all records.
+        """Return the ledger of all records.
 
         Args:
-            read: Account of what was read, by source.
-            valid: Account of what has samples, by source.
+            read: Source → account of the records read.
+            valid: Source → account of the records with samples.
         """
         result = Ledger()
         for source, leaf in read.items():
@@ -132,10 +132,10 @@ class Tally:
 
 
 class _Quarantine:
-    """Broken records in memory, as Arrow columns: a Python object for each would take far more.
+    """Quarantined records in memory, as Arrow columns, which take far less than Python objects.
 
     Args:
-        run_bytes: About how many bytes make it full.
+        run_bytes: About how many bytes it may hold before it is full.
     """
 
     def __init__(self, run_bytes: int) -> None:
@@ -150,7 +150,7 @@ class _Quarantine:
         return self._row_bytes + self._batch_bytes >= self._run_bytes
 
     def add(self, source: int, offset: int, reason: str, message: str, raw: bytes) -> int:
-        """Take a record; returns the bytes that it takes."""
+        """Add a record; return its bytes in the quarantine."""
         num_bytes = _FIXED_BYTES + len(reason) + len(message.encode()) + len(raw)
         self._rows.append((source, offset, reason, message, raw))
         self._row_bytes += num_bytes
@@ -181,7 +181,7 @@ def require_bounded(kept_bytes: int, limit_bytes: int, place: str = "") -> None:
     """Refuse more bytes in quarantine than one task may keep.
 
     Raises:
-        MemoryLimitError: There are more.
+        MemoryLimitError: ``kept_bytes`` is above the limit.
     """
     if kept_bytes > limit_bytes:
         raise MemoryLimitError(

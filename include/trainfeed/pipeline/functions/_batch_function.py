@@ -6,11 +6,11 @@ the fields of the schema, ``_row`` and, where it turns records down, their reaso
     _row       number of the source record in the batch; several samples of a record stand in the
                order of their ordinals
     _rejected  utf8 or null: the record is broken, for this reason, and goes to quarantine
-    _message   utf8 or null: what exactly is wrong with it (beside _rejected)
+    _message   utf8 or null: the exact error in the record (beside _rejected)
     _filtered  utf8 or null: the record is good, but not wanted, for this reason
 
-A record that is turned down has one row; what its fields hold does not matter. A record without a
-row would be lost, so that is an error.
+A record that is turned down has one row, whose fields are ignored. A record without a row would be
+lost, and is therefore an error.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class WrongBatchError(Exception):
 
     Attributes:
         row: The source record that shows it, or None when it is about the whole batch.
-        remedy: What the author should do.
+        remedy: Advice to the author of the function.
     """
 
     def __init__(self, message: str, *, row: int | None = None, remedy: str = _EXPECTED) -> None:
@@ -85,7 +85,7 @@ class Judged:
     filtered: dict[str, NDArray[np.int64]]
 
     def samples(self, names: Sequence[str], part: slice = _ALL) -> pa.RecordBatch:
-        """Return columns of some of the samples, in their order; all at once may be too large.
+        """Return some columns of some samples, in their order; all at once may be too large.
 
         Args:
             names: The fields; those that no sample has are left out.

@@ -1,7 +1,7 @@
 """The jobs of worker processes, and the errors for workers that died.
 
-A job runs a function over ranges, or a whole task of a stage. The error for a dead worker has the
-deed of the function, the record, what was kept, and the remedy.
+A job runs a function over ranges, or a whole task of a stage. The error for a dead worker says how
+the worker ended, at which record, what is kept, and the remedy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The protocols by which a kind of source is planned and read; its settings are a ``SourceKind``.
 
-A further kind implements ``SourceReader`` and ``Inputs`` in a module of its own, and has one row in
+A further kind implements ``SourceReader`` and ``Inputs`` in a separate module, and has one row in
 ``_source_readers.READERS``.
 """
 

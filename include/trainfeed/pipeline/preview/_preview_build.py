@@ -45,7 +45,7 @@ def preview(
     limit: int,
     allow_gap: str | None = None,
 ) -> JsonObject:
-    """Build the first ``limit`` records of an interval, and return what to show of the result.
+    """Build the first ``limit`` records of an interval, and return a report of the result.
 
     Args:
         spec: The data set.

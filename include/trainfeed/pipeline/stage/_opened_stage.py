@@ -123,6 +123,6 @@ class Stage:
 
 
 def kept(spec: DatasetSpec) -> str:
-    """Return the part of a message about what is kept: landing files only if there are any."""
+    """Return the part of a message about kept files: landing files only if there are any."""
     nothing = "nothing was published"
     return f"landing files are kept, {nothing}" if spec.source.kind.lands else nothing

@@ -6,7 +6,7 @@ build continues after all, because its run is cleared days later, it reports the
 makes them again.
 
 ================================ ================================================================
-place                            what is removed
+place                            removed files
 ================================ ================================================================
 ``<root>/<data set>/_staging``   unfinished files of one attempt; folders of plans that were
                                  never published
@@ -14,7 +14,7 @@ place                            what is removed
 ``training``; landing area       incomplete
 ``<work>/spill``                 folders of plans that were never published
 ``<work>/attempts``              marks of attempts that were killed
-``_trash``                       what an earlier sweep was killed at
+``_trash``                       the rest of a sweep that was killed
 ================================ ================================================================
 
 Nothing below ``versions`` is looked at, and no landing file that is complete.

@@ -39,7 +39,7 @@ class DeathCause(StrEnum):
     MEMORY = "memory"
 
 
-class Death(Exception):  # noqa: N818 - what happened, to be told with the names of things
+class Death(Exception):  # noqa: N818 - an event, which the caller turns into an error
     """A worker ended, or was ended, before its job was done.
 
     Attributes:

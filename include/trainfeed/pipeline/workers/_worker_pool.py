@@ -45,12 +45,12 @@ _Result = TypeVar("_Result")
 def run_jobs(
     jobs: Sequence[Job[_Result]], limits: WorkerLimits, on_piece: Callable[[int], object]
 ) -> list[_Result]:
-    """Run every job in a worker of its own, all at once.
+    """Run every job in a separate worker, all at once.
 
     Args:
-        jobs: At least one.
-        limits: For each of them.
-        on_piece: Called with the number of every range that is done.
+        jobs: The jobs, at least one.
+        limits: Limits of each job.
+        on_piece: Called with the index of every range that is done.
 
     Returns:
         The results in the order of ``jobs``.

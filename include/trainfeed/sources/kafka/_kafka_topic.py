@@ -178,8 +178,8 @@ class KafkaTopic:
         try:
             self._check(span)
         except IngestError as cause:
-            # A plain IngestError: the cluster does not answer now either, and the error of the read
-            # says more about that.
+            # A plain IngestError: the cluster does not answer now either. The error of the read has
+            # more about that.
             if type(cause) is not IngestError:
                 raise
 
