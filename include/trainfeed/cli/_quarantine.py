@@ -118,7 +118,7 @@ def _find(target: str, plan: str | None) -> Quarantine:
 
 
 def _newest(env: Environment, folder: DatasetFolder, interval: str) -> Quarantine:
-    """Return the last written quarantine: of the newest version, or of a build without one."""
+    """Return the last written quarantine: of the newest version or of an unpublished build."""
     found = unpublished_plans(env, folder.name, interval)
     generation = folder.readable_generation(interval)
     if generation is not None:

@@ -165,7 +165,7 @@ class _BoundarySearch:
         check_available(span, state.log_start, state.log_end)
 
     def _found(self) -> _FoundTime:
-        # The boundary is in [low, high]. Without a choice between them it is given.
+        # The boundary is in [low, high]. With nothing between them, no search is needed.
         low = max(self.known.floor or 0, self.state.log_start)
         ceiling = self.known.ceiling
         high = self.state.log_end if ceiling is None else min(ceiling, self.state.log_end)
@@ -192,7 +192,7 @@ class _BoundarySearch:
         return found._replace(offset=min(start, found.offset))
 
     def _is_end(self, low: int, high: int) -> bool:
-        """Return whether to believe an index that knows no later record, by a test of the last."""
+        """Return whether an index that knows no later record passes a test of the last ones."""
         last = self.view.believed(self.view.before(low, high, _AROUND))
         if not len(last) or (last.stamps >= self.at_ms).any():
             return False

@@ -158,8 +158,8 @@ class SplitSpec(Part):
     """Shares of the splits by name, and the fields that keep records together.
 
     Attributes:
-        by: ``record``, or fields: samples with equal values of them stay in one split. Without it
-            every record goes by itself; in Python that is None.
+        by: ``record``, or fields: samples with equal values of them stay in one split. By
+            default every record is assigned by itself; in Python that is None.
     """
 
     model_config = ConfigDict(extra="allow")

@@ -71,8 +71,8 @@ _LAST_LOOK_S: Final = 0.5
 def make_public_dir(path: StrPath) -> None:
     """Make a folder, and missing parents, that every account can read.
 
-    The mode does not depend on the umask, because other accounts read than publish. An existing
-    folder keeps its mode.
+    The mode does not depend on the umask, because other accounts than the publishing one read.
+    An existing folder keeps its mode.
 
     Raises:
         ConflictError: A file has the name.

@@ -41,7 +41,7 @@ class UserFunction:
     def __init__(self, spec: DatasetSpec, lookups: Mapping[str, str]) -> None:
         entry = spec.preprocess.function
         self._function = load_function(spec, entry)
-        # Read-only: a function must not hand anything from one record to the next through it.
+        # Read-only: a function cannot pass values from one record to the next in it.
         self._lookups = MappingProxyType(load_lookups(spec, lookups))
         self._names = list(spec.fields)
         self._name = f"{entry} of data set {spec.name!r}"

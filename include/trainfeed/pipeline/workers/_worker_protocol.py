@@ -108,7 +108,7 @@ class WorkerPlace:
         self._view[0], self._view[1], self._view[2], self._view[3] = index, *[NOWHERE] * 3
 
     def leave(self, text: str) -> None:
-        """Leave a text for the worker, cut to about 4 KB: the only way out for a forked child."""
+        """Leave a text for the worker, cut to about 4 KB: a forked child has no other channel."""
         data = text.encode()[: _TEXT_BYTES - 1]
         self._text[: len(data) + 1] = data + b"\0"
 
