@@ -167,7 +167,7 @@ class AirflowClient:
             dag_id: The DAG; it has no other active backfill.
             first: First logical date.
             last: Last logical date, not in the future.
-            max_active_runs: Number of runs at once; precedes the setting of the DAG.
+            max_active_runs: Number of runs at once, in place of the setting of the DAG.
             reprocess: Existing runs that run again: none, failed ones, all completed ones.
         """
         body = {

@@ -89,6 +89,7 @@ def build_each(
             for result in _in_order_of_their_end(futures):
                 found[result.interval] = result
                 on_end(result)
+        # The pool waits for its threads, and these for their processes, so the processes end first.
         except KeyboardInterrupt:
             is_ended = True
             running.end()

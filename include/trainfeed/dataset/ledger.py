@@ -2,7 +2,7 @@
 
 For each source and outcome, a *leaf* counts records and bytes, and adds up two 64-bit hashes of the
 positions. Sums do not depend on order, and unlike XOR they do not hide a record that occurs twice,
-so equal leaves mean that nothing was lost, doubled or swapped. Each record counts once, whole::
+so equal leaves mean that nothing was lost, doubled or swapped. Each record has one outcome::
 
     read = valid + quarantined + sum(filtered by reason)
 """

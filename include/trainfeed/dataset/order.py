@@ -117,7 +117,7 @@ def check_shards(dataset: str, shards: Mapping[str, int]) -> None:
 
 
 def _entry_bytes(name: str) -> int:
-    """Return the most bytes of a shard's entry: for a TiB, and 10 digits of samples."""
+    """Return the most bytes of a shard's entry: with a size of 1 TiB, and 10 digits of samples."""
     entry = {"name": name, "bytes": 1 << 40, "samples": 10**9}
     digests = dict.fromkeys(("sha256", "records_sha256"), "0" * 64)
     return len(canonical.dumps({**entry, **digests})) + 1

@@ -211,6 +211,7 @@ class Version:
         except StorageError as error:
             yield error
             return
+        # A manifest cannot have its own digest, and BUILT.json differs between two attempts.
         own = {MANIFEST, MANIFEST_DIGEST, BUILT}
         for name in sorted(expected.keys() - present):
             yield FormatError(f"file {name!r} of the manifest is missing", path=str(self.path))

@@ -129,6 +129,7 @@ def _recount_quarantine(stage: Stage, ledger: Ledger) -> QuarantineCounts:
             for table in file.iter_tables():
                 offsets = table["offset"].to_numpy()
                 for source, rows in _by_source(stage, table["source"].to_numpy()):
+                    # 0 bytes: positions have no sizes, and ``_compare`` leaves bytes out.
                     found[source] += Leaf.of(source_hash(source), offsets[rows], 0)
                 for entry in table["reason"].value_counts().to_pylist():
                     reasons[entry["values"]] = reasons.get(entry["values"], 0) + entry["counts"]

@@ -57,6 +57,7 @@ def _ingest(stage: Stage, unit: int) -> IngestReport:
             adopted += leaf
         else:
             missing.append((piece, location))
+    # The source is contacted only for missing pieces: with all landed, a retry works without it.
     if missing:
         reader_of(stage.spec).check(stage, {piece.source for piece, _ in missing})
     for piece, location in missing:

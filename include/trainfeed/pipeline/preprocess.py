@@ -183,6 +183,8 @@ def _write_merged(
     merge: Merge,
     account: RecordAccount,
 ) -> None:
+    # First rows of the shards, for each run. With many shards and runs they are large: they are
+    # taken out of the trailers, and only the bounds of the splits are kept.
     edges = [run.trailer.pop("rows") for run in files]
     rows = _merged_rows(stage.plan.splits, edges)
     ends = {s: [(rows[s][0], rows[s][-1]) for rows in edges] for s in stage.plan.splits}

@@ -232,6 +232,7 @@ def _verify_sets(
             found = manifest.problems(folder, deep=deep)
             if found:
                 problems.setdefault(str(folder), []).extend(found)
+            # A problem begins with the name of its file. These files are not read a second time.
             names = {each.partition(":")[0] for each in found}
             paths += [folder / s.name for s in manifest.shards if s.name not in names]
     return paths

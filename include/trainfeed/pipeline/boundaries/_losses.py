@@ -82,8 +82,10 @@ def without(
     gaps = [dict(gap) for gap in known]
     for loss in losses:
         planned = kept[loss.source]
+        # The loss may end behind the planned range; then nothing of the source remains to read.
         start = min(max(planned.start, loss.end), planned.end)
         kept[loss.source] = planned.model_copy(update={"start": start})
+        # The records of a deleted topic have no offsets in the present one, hence no gap.
         if not loss.is_of_earlier_topic:
             gaps.append(_gap(loss, allow_gap))
     return kept, gaps

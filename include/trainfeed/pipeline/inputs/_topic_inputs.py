@@ -195,6 +195,7 @@ def open_topics(
             start, end = resolver.resolve(interval.start), resolver.resolve(interval.end)
             if start is not None and end is not None:
                 windows.append(TopicWindow(topic, connection, start, end))
+        # The error waits for the last topic, so that its message names all partitions.
         if places:
             error = transaction_open(places)
             kind = spec.source.kind

@@ -75,6 +75,7 @@ def preview(
         planned = plan(spec, interval, place, allow_gap=allow_gap, checks_space=False)
         if isinstance(planned, SkipReport):
             raise LogsMissingError(planned.note)
+        # The usual stages, one task each: only their plan is replaced by a shorter one.
         folder = DatasetFolder(Path(place.root), spec.name)
         build = Build(spec, place, planned.ref)
         _shorten(folder, load_plan(folder, build.ref), limit)

@@ -135,7 +135,7 @@ class _Watch(Generic[_Result]):
             if not worker.read_output():
                 selector.unregister(worker.output)
             return
-        # Output comes before the report on which it was printed, also in the log.
+        # Output that was printed before a report comes before it in the log, too.
         worker.read_output()
         report = worker.receive()
         if report is None:

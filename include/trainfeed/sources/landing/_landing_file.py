@@ -152,6 +152,7 @@ def _read_trailer(reader: Any, path: str | None) -> dict[str, str]:
         raise FormatError(f"expected the schema of landing files, got {reader.schema}", path=path)
     if reader.num_record_batches == 0:
         raise TruncatedError("expected a trailer, got no batch at all", path=path)
+    # ``close`` of the writer adds a batch of 0 rows with the metadata, and then Arrow's footer.
     last = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
     entries = last.custom_metadata or {}
     metadata = {key.decode(): value.decode() for key, value in entries.items()}
