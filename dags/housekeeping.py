@@ -1,5 +1,5 @@
 """
-The DAG `housekeeping`: removes what killed and abandoned builds of all data sets left behind.
+The DAG `housekeeping`: removes files that killed and abandoned builds of all data sets left behind.
 
 These are unfinished files, and staging folders and work files of builds that were never published,
 if they were not modified for three days. Versions, plans and landed records stay. A run that is
@@ -23,7 +23,7 @@ with DAG(
     start_date=BEFORE_ALL,
     catchup=False,
     max_active_runs=1,
-    # An installation with versions to keep switches it on; a trial of trainfeed needs none.
+    # Paused at first: an installation switches the DAG on; a trial of trainfeed does not need it.
     is_paused_upon_creation=True,
     params={
         "older_than": Param(

@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 console = Console(stderr=True, highlight=False)
 
-# A program that reads a pipe or a file wants whole lines, however long.
+# Width of tables in pipes and files, whose readers need whole lines.
 _UNLIMITED_CHARS = 100_000
 _NAMES = ("kafka", "hdfs", "cephfs", "airflow")
 
@@ -44,7 +44,7 @@ Require = Annotated[
 
 @app.command()
 def install(names: Names = None, *, require: Require = False) -> None:
-    """Fetch what the services need and this machine lacks."""
+    """Install the programs that the services need and this machine lacks."""
     _run.available(_services(names), require=_required(require), tell=_tell)
 
 
@@ -64,7 +64,7 @@ def wait(names: Names = None) -> None:
 
 @app.command()
 def stop(names: Names = None) -> None:
-    """End the daemons in good order, and say which; the data stay."""
+    """End the daemons regularly, and print their names; the data stay."""
     for service in reversed(_services(names)):
         running = [daemon for daemon, pid in service.status().items() if pid is not None]
         service.stop()
@@ -117,8 +117,8 @@ def run(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Command line; what follows ``--`` is the command of ``run``."""
-    # What daemons and their homes leave is for this account to write, whatever the umask was.
+    """Run the command line; the arguments after ``--`` are the command of ``run``."""
+    # Files of daemons must be writable for this account only, regardless of the umask.
     os.umask(os.umask(0o022) | 0o022)
     own, command = list(arguments), []
     if "--" in own:

@@ -1,4 +1,4 @@
-"""``trainfeed gc``: remove what killed and abandoned builds left behind."""
+"""``trainfeed gc``: removes the files that killed and abandoned builds left behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the leftovers.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Remove what killed and abandoned builds left behind; versions and landed records stay."""
+    """Remove files of killed and abandoned builds; versions and landed records stay."""
     env = environment_from_environ()
     with error_console().status("looking for leftovers"):
         removed = sweep(env, older_than=timedelta(hours=older_than), dry_run=dry_run)

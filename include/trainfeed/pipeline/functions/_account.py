@@ -1,4 +1,4 @@
-"""Counts what becomes of records while a split group is preprocessed."""
+"""Counts the outcome of every record while a group of pieces is preprocessed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from trainfeed.preprocessing import Reject
 
 __all__ = ["Tally", "require_bounded"]
 
-# Raw bytes kept of a quarantined record; whatever is longer is cut, the position finds the rest.
+# Raw bytes kept of a quarantined record. Longer ones are cut: the position leads to the whole.
 _MAX_RAW_BYTES: Final = 64 << 10
-# Source, offset, and the ends of three texts in Arrow's columns.
+# Bytes of a row in Arrow's columns beside its texts: source (4), offset (8), three ends of texts.
 _FIXED_BYTES: Final = 24
-# What waits as Python objects, which take some hundred bytes each.
+# Limits for the offsets and rows that wait as Python objects, of some hundred bytes each.
 _PENDING_OFFSETS: Final = 16_384
 _PENDING_ROWS: Final = 1024
 _PENDING_BYTES: Final = 1 << 20
 
 
 class _Turned:
-    """Records of one source that were turned down: how many, their bytes and position hashes.
+    """Count, bytes and position hashes of records of one source that were turned down.
 
     Offsets wait in an array of machine words until there are enough for one call of numpy.
 
@@ -65,8 +65,8 @@ class Tally:
 
     Args:
         sources: Source strings of the plan, in its order.
-        limit_bytes: Most bytes that the quarantine of the task may keep.
-        run_bytes: About how many of them are held in memory.
+        limit_bytes: The most bytes that the quarantine of the task may keep.
+        run_bytes: About how many bytes of the quarantine are held in memory.
 
     Attributes:
         kept_bytes: Bytes in quarantine: raw bytes, reason, message and position of every record.
@@ -82,21 +82,21 @@ class Tally:
 
     @property
     def is_full(self) -> bool:
-        """Whether the broken records in memory should be written."""
+        """Whether the quarantined records in memory should be written now."""
         return self._quarantine.is_full
 
     def filter(self, source: str, reason: str, offsets: list[int], num_bytes: int) -> None:
-        """Count records that are not wanted, at ``offsets``, of ``num_bytes`` together."""
+        """Count filtered records at ``offsets``, of ``num_bytes`` together."""
         turned = self._filtered.setdefault(source, {})
         if reason not in turned:
             turned[reason] = _Turned(source_hash(source))
         turned[reason].extend(offsets, num_bytes)
 
     def reject(self, source: str, offset: int, value: bytes | None, reject: Reject) -> None:
-        """Take a broken record into quarantine.
+        """Add a broken record to the quarantine.
 
         Raises:
-            MemoryLimitError: There is too much in it.
+            MemoryLimitError: The quarantine exceeds its limit.
         """
         if source not in self._quarantined:
             self._quarantined[source] = _Turned(source_hash(source))
@@ -108,15 +108,15 @@ class Tally:
         require_bounded(self.kept_bytes, self._limit_bytes, f" at {source} offset {offset}")
 
     def take_quarantine(self) -> pa.Table:
-        """Return the broken records in memory, in the order in which they came, and drop them."""
+        """Return and drop the quarantined records in memory, in the order of their arrival."""
         return self._quarantine.take()
 
     def ledger(self, read: Mapping[str, Leaf], valid: Mapping[str, ValidLeaf]) -> Ledger:
-        """Return what became of all records.
+        """Return the ledger of all records.
 
         Args:
-            read: Account of what was read, by source.
-            valid: Account of what has samples, by source.
+            read: Source → account of the records read.
+            valid: Source → account of the records with samples.
         """
         result = Ledger()
         for source, leaf in read.items():
@@ -132,10 +132,10 @@ class Tally:
 
 
 class _Quarantine:
-    """Broken records in memory, as Arrow columns: a Python object for each would take far more.
+    """Quarantined records in memory, as Arrow columns, which take far less than Python objects.
 
     Args:
-        run_bytes: About how many bytes make it full.
+        run_bytes: About how many bytes it may hold before it is full.
     """
 
     def __init__(self, run_bytes: int) -> None:
@@ -150,7 +150,7 @@ class _Quarantine:
         return self._row_bytes + self._batch_bytes >= self._run_bytes
 
     def add(self, source: int, offset: int, reason: str, message: str, raw: bytes) -> int:
-        """Take a record; returns the bytes that it takes."""
+        """Add a record; return its bytes in the quarantine."""
         num_bytes = _FIXED_BYTES + len(reason) + len(message.encode()) + len(raw)
         self._rows.append((source, offset, reason, message, raw))
         self._row_bytes += num_bytes
@@ -181,7 +181,7 @@ def require_bounded(kept_bytes: int, limit_bytes: int, place: str = "") -> None:
     """Refuse more bytes in quarantine than one task may keep.
 
     Raises:
-        MemoryLimitError: There are more.
+        MemoryLimitError: ``kept_bytes`` is above the limit.
     """
     if kept_bytes > limit_bytes:
         raise MemoryLimitError(
