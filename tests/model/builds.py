@@ -1,7 +1,7 @@
-"""Drives trainfeed's planning over a history: the same calls as stage ``plan``, and what they gave.
+"""Drives trainfeed's planning over a history: the same calls as stage ``plan``, and their results.
 
-Boundary files are real, in a folder of the history's own. Only the topic is simulated, and nothing
-is landed or published: what a version would hold is told by the ranges of its plan.
+Boundary files are real, in a folder for each history. Only the topic is simulated, and nothing
+is landed or published: the ranges of a plan show the records that the version would hold.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One partition's whole life, and what a broker would answer about it at any moment of that life.
+"""The whole life of one partition, and the answers of a broker at any moment of it.
 
-The offset of an entry is its index. Nothing here is of trainfeed; the answers are those of Kafka's
-``UnifiedLog`` and ``LogSegment``, with the cases in which its time index answers "none" although
-later records are there.
+The offset of an entry is its index. This module imports nothing of trainfeed; the answers are those
+of Kafka's ``UnifiedLog`` and ``LogSegment``, with the cases in which its time index answers "none"
+although later records are there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the counts of many random logs have to be."""
+"""The limits that the counts of many random logs must keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/stage_site.py makes of pages: links, drawings and lists as the site has them."""
+"""docs/stage_site.py turns links, drawings and lists into the form that the site needs."""
 
 import re
 from pathlib import Path

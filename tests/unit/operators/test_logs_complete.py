@@ -1,4 +1,4 @@
-"""Waiting for a folder of logs: where the wait takes place, and what ends it."""
+"""Waiting for a folder of logs: the place of the wait, and its end."""
 
 from __future__ import annotations
 

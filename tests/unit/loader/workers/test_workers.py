@@ -1,4 +1,4 @@
-"""Worker processes: what they load, what they say when they fail, what they leave behind."""
+"""Worker processes: samples, errors, and nothing that stays behind."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What killed builds leave behind: it is found, removed when it is old, and nothing else is."""
+"""Leftovers of killed builds are found and, when they are old, removed; nothing else is."""
 
 import os
 import signal
