@@ -1,4 +1,4 @@
-"""Put what the site is made of into one folder: ``python docs/stage_site.py FOLDER``.
+"""Put the sources of the site into one folder: ``python docs/stage_site.py FOLDER``.
 
 A generator of sites reads one folder of pages. Here that is a copy of docs/ in which the pages at
 the root of the repository have a place, a link to any other file outside docs/ is its text (a site

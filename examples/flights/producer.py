@@ -153,7 +153,7 @@ class _Replay:
                 self._check(self._producer.flush(_TIMEOUT_S))
                 self._write_down()
         finally:
-            # What waits is dropped; what is on its way may arrive, so its answer is awaited.
+            # Waiting records are dropped; sent records may arrive, so their answers are awaited.
             self._producer.purge(in_flight=False)
             self._producer.flush(_TIMEOUT_S)
             self._write_down()

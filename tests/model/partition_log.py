@@ -19,10 +19,10 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass
 class Entries:
-    """What was appended, in the order of offsets; times are milliseconds since 1970.
+    """Appended entries, in the order of offsets; times are milliseconds since 1970.
 
     Attributes:
-        stamps: What the producer wrote; -1 for none.
+        stamps: Stamps of the producer; -1 for none.
         arrived: When the broker appended it; ascending.
         nominal: When it would have been stamped by a good clock; -1 of control markers.
         is_main: Whether it is of the regular stream: neither late, nor ahead, nor unstamped.

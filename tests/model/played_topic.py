@@ -69,7 +69,7 @@ class PlayedTopic:
 
     Args:
         servers: Where the broker is.
-        history: What to play.
+        history: The history to play.
         compact: Whether a cleaner is at work.
     """
 
