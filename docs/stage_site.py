@@ -84,7 +84,8 @@ def changed(text: str, source: str) -> str:
     def draw(image: re.Match[str]) -> str:
         drawing = (here / image[2]).read_text(encoding="utf-8")
         label = f'<svg role="img" aria-label="{html.escape(image[1])}" '
-        return f'<div class="drawing">\n{drawing.replace("<svg ", label, 1)}</div>'
+        inside = drawing.replace("<svg ", label, 1)
+        return f'<div class="drawing" data-search-exclude>\n{inside}</div>'
 
     text = LIST.sub(r"\1\n\n", DRAWING.sub(draw, text))
     return LINK.sub(lambda link: led(link, source), text)
