@@ -129,8 +129,9 @@ def _check_topic(source: KafkaTopic, ledger: Ledger, ledger_path: Path) -> None:
         if end != known.get(partition, 0):
             raise ConflictError(
                 f"partition {partition} of topic {topic!r} ends at offset {end}, the ledger"
-                f" {ledger_path} at {known.get(partition, 0)}; nothing was sent; somebody else"
-                " wrote there, or a replay was killed: delete topic and ledger, and replay anew"
+                f" {ledger_path} at {known.get(partition, 0)}; nothing was sent; another"
+                " program wrote there, or a replay was killed: delete topic and ledger, and replay"
+                " again"
             )
 
 
