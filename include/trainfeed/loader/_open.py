@@ -74,7 +74,7 @@ class OpenedSets:
             ConfigError: There is no mixture, or the weights do not suit it.
         """
         if self.mixture is None:
-            raise ConfigError("expected a mixture, which has weights to change, got one data set")
+            raise ConfigError("expected a mixture to change weights of, got one data set")
         position = state.epoch * self.total + state.position
         before = tuple(entry for entry in state.weights if entry[0] < position)
         changed = replace(state, weights=(*before, (position, shares_of(weights))))
