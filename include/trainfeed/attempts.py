@@ -112,7 +112,7 @@ def _tell_of_last(mark: Location, what: str, remedy: str) -> None:
 def _why(last: _Mark, remedy: str) -> str:
     grown = KillCount(last.kills).has_grown()
     if grown is None:
-        return f"probably by the kernel for want of memory, which nobody counts here; {remedy}"
+        return f"probably by the kernel for want of memory, but there is no counter here; {remedy}"
     if grown:
         return (
             "since then the kernel has ended a process of this control group for want of memory,"

@@ -213,8 +213,8 @@ class SearchBudget:
         self._left_bytes -= num_bytes
         if self._left_bytes < 0:
             raise FormatError(
-                f"expected single damaged places, got more places that look like a {self._piece}"
-                " than can be tried; cut the file, or restore it"
+                f"expected few damaged places, got more places that look like a {self._piece}"
+                " than can be tried; restore the file, or cut it before the damage"
             )
 
     def spend_candidate(self) -> None:

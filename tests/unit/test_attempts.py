@@ -1,4 +1,4 @@
-"""An attempt that was killed says nothing itself: the next one says what is known of its end."""
+"""A killed attempt cannot report its end: the next attempt reports what is known about it."""
 
 import json
 import logging
@@ -78,7 +78,7 @@ def test_where_the_group_is_another_nobody_has_counted(path, counter, caplog):
         (counter.parent / name).rename(counter.parent / "again" / name)
     (counter.parent / "self").write_text("0::/again\n")
     text = said(caplog, path, logging.WARNING)
-    assert "probably by the kernel for want of memory, which nobody counts here; buy" in text
+    assert "probably by the kernel for want of memory, but there is no counter here; buy" in text
 
 
 def test_an_attempt_on_another_host_is_told_with_the_host(path, counter, caplog):

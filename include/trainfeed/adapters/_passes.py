@@ -128,8 +128,9 @@ class Adapted:
                 yield batch
         if number + 1 < start.position:
             raise ConfigError(
-                f"expected a pass of at least {start.position} batches, because a state was taken"
-                f" there, got {number + 1}; load it where the same batches are read"
+                f"expected a pass of at least {start.position} batches, because the loaded"
+                f" state is at that place, got {number + 1}; load the state over the batches with"
+                " which it was taken"
             )
         self._standing = PassPlace(start.epoch + 1)
 
@@ -161,5 +162,5 @@ def hold_ranks(loader: Batches, rank: int, world_size: int, where: str) -> None:
         f"expected a loader of rank {rank} of {world_size}, because {where} has that many"
         f" processes, got one of rank {share.rank} of {share.world_size}: {lost}; write"
         f" trainfeed.DataLoader(…, rank={rank}, world_size={world_size}), or give the adapter"
-        " check_ranks=False where it is meant so"
+        " check_ranks=False if this is intended"
     )

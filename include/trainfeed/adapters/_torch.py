@@ -120,7 +120,7 @@ def _refuse_sharding(loader: Batches, callers: list[Any]) -> bool:
     for caller in callers:
         if isinstance(caller, accelerate.IterableDatasetShard) and caller.num_processes > 1:
             raise ConfigError(
-                "expected batches that nothing shares out again, got accelerate's"
+                "expected batches that accelerate does not divide again, got its"
                 " dispatch_batches=False, which would leave out whole batches on every process;"
                 f" give trainfeed.DataLoader rank and world_size, and {advice}"
             )

@@ -302,8 +302,8 @@ def _catch_up(name: str, interval: str | None, *, older: bool, as_json: bool) ->
     if missing := [report["interval"] for report in reports if report["verdict"] == "incomplete"]:
         raise WindowIncompleteError(
             f"{len(missing)} intervals of {spec.name} wait for others of their window:"
-            f" {', '.join(missing)}; they stay untrained; build what their notes name, and run"
-            " this again"
+            f" {', '.join(missing)}; they were not trained; build the intervals that their"
+            " notes name, and run this command again"
         )
 
 

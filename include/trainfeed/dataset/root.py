@@ -211,7 +211,7 @@ def _not_a_root(root: Path, setting: str) -> RootError:
         remedy = f"if it is to be a new root: {command}"
     elif names := data_sets_of(root):
         sets = f"{len(names)} data set{'s' * (len(names) > 1)}"
-        found = f"it holds {sets} but no {ROOT_MARKER}, so nobody has made it a root on purpose"
+        found = f"it holds {sets} but no {ROOT_MARKER}, so it was not made a root on purpose"
         remedy = f"take it as it is: {command}"
     else:
         found = f"the folder has no {ROOT_MARKER} and holds no data set"

@@ -20,7 +20,7 @@ from trainfeed.readers import ReaderLike, open_reader
 
 __all__ = ["IterableSet"]
 
-_UNBATCHED: Final = "give the loader what was batched, it makes the batches itself"
+_UNBATCHED: Final = "give the loader the reader without batch(): the loader makes the batches"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class IterableSet:
 
     def reweighted(self, _state: LoaderState, _weights: Sequence[Weight], /) -> LoaderState:
         """Refuse: an iterable is no mixture."""
-        raise ConfigError("expected a mixture to change weights of, got an iterable")
+        raise ConfigError("expected a mixture, which has weights to change, got an iterable")
 
     def num_reread(self) -> int:
         """Return 0: the iterable does its own reading."""

@@ -245,8 +245,8 @@ class DataLoader:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a DataLoader stays in its process; send what it is made of, and state_dict(), and make"
-            " another one there"
+            "a DataLoader cannot be sent to another process; send its data set, its options and"
+            " its state_dict(), and make another loader there"
         )
 
     def _check(self, state: LoaderState) -> None:

@@ -43,7 +43,7 @@ ERRNO_KINDS: Final[dict[int, type[StorageError]]] = {
 }
 
 _REMEDIES: Final[dict[type[StorageError], str]] = {
-    AccessDeniedError: "let the user of this process in, or run as another",
+    AccessDeniedError: "give the account of this process access, or run as another account",
     QuotaExceededError: "free space or raise the quota",
     UnsuitableStoreError: "use another file system or another name",
     StorageError: "retry when the file system answers again",

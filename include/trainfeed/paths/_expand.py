@@ -34,7 +34,7 @@ def expand_paths(paths: FilePath | Sequence[FilePath], *, counts: bool = False) 
     parts = [paths] if isinstance(paths, str | os.PathLike) else paths
     found = [path for part in parts for path in _expand(part, counts=counts)]
     if not found:
-        raise NotFoundError("expected at least one file, got an empty list; look at its pattern")
+        raise NotFoundError("expected at least one file, got an empty list; correct its pattern")
     return found
 
 

@@ -94,7 +94,7 @@ def plan_report_from_json(value: Mapping[str, object]) -> PlanReport | SkipRepor
         return _plan_report(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(
-            f"expected what the task plan leaves for the later ones, got something else: {error!r};"
+            f"expected the result of the task plan, got something else: {error!r};"
             " nothing was read or written; clear the run from plan on"
         ) from error
 

@@ -107,7 +107,7 @@ def receive_message(receiver: socket.socket, flags: int = 0) -> Message | None:
     if not ancillary:
         raise LoaderError(
             "expected a descriptor with a worker's message, got none: this process may open no"
-            " more; raise the limit (ulimit -n)"
+            " more files; raise the limit (ulimit -n)"
         )
     fd = int.from_bytes(ancillary[0][2][:4], "little")
     try:

@@ -203,7 +203,7 @@ def _check_source(source: Path, target: Path) -> None:
             raise
         raise CommitUnknownError(
             f"{source} is gone and {target} is there: another try, or a repeated request, may have"
-            " renamed it; nothing was changed; retry: it looks before it acts"
+            " renamed it; nothing was changed; retry: a retry first looks for the result"
         ) from error
     if not stat.S_ISDIR(found.st_mode):
         raise NotFoundError(f"{source}: expected a folder, got another kind of file")
@@ -230,7 +230,7 @@ def _rename_error(error: OSError, source: Path, target: Path) -> StorageError:
     if kind is StorageError:
         return CommitUnknownError(
             f"{place}: {reason}; the rename may have taken place; nothing was deleted; look from a"
-            " client that works, or retry: it looks before it acts"
+            " client that works, or retry: a retry first looks for the result"
         )
     return storage_error(kind, place, reason)
 

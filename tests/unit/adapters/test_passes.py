@@ -126,7 +126,9 @@ def test_the_length_is_that_of_the_loader():
 def test_a_state_of_something_longer_is_refused():
     passes = Passes([{"x": np.arange(1)}])
     passes.load_state_dict({"version": 1, "epoch": 0, "batches": 2})
-    with pytest.raises(ConfigError, match="at least 2 batches, because a state was taken there"):
+    with pytest.raises(
+        ConfigError, match="at least 2 batches, because the loaded state is at that place"
+    ):
         list(passes)
 
 

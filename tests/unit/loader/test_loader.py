@@ -1,4 +1,4 @@
-"""Batches: what is in them, how they are cut, what ranks get, whatever is read."""
+"""Batches: content, sizes and shares of ranks, for all kinds of data sets."""
 
 import gc
 import pickle
@@ -154,7 +154,7 @@ def test_files_that_are_removed_are_named_with_what_to_do(tmp_path):
             (tmp_path / path).unlink()
         assert labels(loader) == list(range(24))
         loader.close()
-        with pytest.raises(NotFoundError, match="is gone; a version that was removed"):
+        with pytest.raises(NotFoundError, match="is gone; a removed version"):
             list(loader)
 
 

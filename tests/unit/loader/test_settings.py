@@ -1,4 +1,4 @@
-"""What people try first: other types of numbers, names from other libraries, paths."""
+"""Common first mistakes: other types of numbers, names of other libraries, paths."""
 
 import copy
 import json
@@ -130,5 +130,7 @@ def test_weights_too_fine_are_answered_with_ones_that_are_not():
 def test_a_loader_that_is_sent_elsewhere_says_what_to_send():
     with DataLoader(Squares(3)) as loader:
         for send in (pickle.dumps, copy.deepcopy):
-            with pytest.raises(TypeError, match=r"stays in its process; .* state_dict"):
+            with pytest.raises(
+                TypeError, match=r"cannot be sent to another process; .* state_dict"
+            ):
                 send(loader)

@@ -1,4 +1,4 @@
-"""What is asked for cannot be had: one message, nothing published, nothing read in vain."""
+"""Requests that cannot be met: one message, nothing published, nothing read in vain."""
 
 import errno
 import os
@@ -100,7 +100,7 @@ def test_a_folder_of_plans_that_is_closed_to_us_is_said_as_such(project, monkeyp
         project.build()
     assert str(caught.value) == (
         f"{project.folder.path}/plans/2024-03-01: {os.strerror(number).lower()};"
-        " let the user of this process in, or run as another"
+        " give the account of this process access, or run as another account"
     )
     assert published(project) == []
 

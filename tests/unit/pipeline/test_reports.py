@@ -62,13 +62,13 @@ def test_an_interval_that_is_left_out_has_the_keys_of_a_plan_and_no_task():
 @pytest.mark.parametrize("spoiled", [None, object], ids=["missing", "of another type"])
 def test_what_is_not_what_plan_leaves_is_refused(name, spoiled):
     value = without(PLANNED, name) if spoiled is None else {**PLANNED, name: spoiled()}
-    with pytest.raises(FormatError, match=r"expected what the task plan leaves.*from plan on"):
+    with pytest.raises(FormatError, match=r"expected the result of the task plan.*from plan on"):
         plan_report_from_json(value)
 
 
 def test_a_dry_run_is_no_plan():
     dry = {**without(PLANNED, "plan_id", "ingest"), "dry_run": True}
-    with pytest.raises(FormatError, match="expected what the task plan leaves"):
+    with pytest.raises(FormatError, match="expected the result of the task plan"):
         plan_report_from_json(dry)
 
 

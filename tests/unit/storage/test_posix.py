@@ -94,7 +94,7 @@ def test_only_a_folder_that_is_there_is_committed(tmp_path: Path) -> None:
 def test_a_source_that_became_the_target_is_unknown(tmp_path: Path) -> None:
     """R10: the twin of this try, or its own first request, was there before."""
     version(tmp_path / "final")
-    with pytest.raises(CommitUnknownError, match="looks before it acts"):
+    with pytest.raises(CommitUnknownError, match="first looks for the result"):
         posix.rename_directory(tmp_path / "staging", tmp_path / "final")
 
 

@@ -169,8 +169,8 @@ def _source_of(list_path: Path) -> tuple[bytes, list[str]]:
     if names and all(map(is_rank_file, names)):
         if not kept.exists():
             raise ConfigError(
-                f"{list_path} lists results of this tool, and {kept} is not there to say what they"
-                " were made of; list the source files"
+                f"{list_path} lists files that this tool has made, and {kept}, the list of their"
+                " sources, is missing; list the source files"
             )
         path, names = kept, read_file_list(kept)
     if results := [name for name in names if is_rank_file(name)]:

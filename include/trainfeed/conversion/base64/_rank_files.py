@@ -121,8 +121,9 @@ def _head_of(path: Path) -> dict[str, Any]:
     is_ours = isinstance(head, dict) and head.keys() == {"list", "ranks", "bad_rows"}
     if not is_ours or type(head["ranks"]) is not int or not 1 <= head["ranks"] <= MAX_RANKS:
         raise FormatError(
-            f"expected the account of files for ranks, got {str(head)[:200]}; nothing was changed;"
-            f" move {path.parent} away, and distribute the rows again",
+            "expected the list of rank files that process-base64 writes, got"
+            f" {str(head)[:200]}; nothing was changed; move {path.parent} away, and distribute the"
+            " rows again",
             path=str(path),
         )
     return dict(head)

@@ -114,9 +114,8 @@ def columns_of(
     if stored is not None:
         if options != ColumnOptions():
             raise ConfigError(
-                "expected a file without a schema of trainfeed beside options that describe"
-                " columns; this one carries its schema: leave out what is to be flattened or made"
-                " JSON"
+                "expected no columns to flatten or to turn into JSON for a file that carries a"
+                " schema of trainfeed; leave these options out"
             )
         schema = _stored_schema(columns, stored)
         return tuple(TableColumn(field, (number,)) for number, field in enumerate(schema))
@@ -206,7 +205,8 @@ def _dtype_and_shape(name: str, column: pa.DataType) -> tuple[str, tuple[int | N
             first = column.field(0).name if column.num_fields else "…"
             remedy = f"--flatten {name} makes the fields {name}.{first}, …, and {remedy}"
         raise ConfigError(
-            f"column {name!r}: samples have no {column}; {remedy}; or cast or leave it out first"
+            f"column {name!r}: a sample cannot hold {column}; {remedy}; or cast the column or leave"
+            " it out first"
         )
     return dtype, tuple(shape)
 

@@ -105,7 +105,7 @@ def with_delimiter(path: FilePath, options: CsvOptions, schema: Schema | None) -
     delimiter = next(iter(found), ",")
     if delimiter != ",":
         logger.warning(
-            "%s: %s is between its cells, as the header shows; --delimiter says otherwise",
+            "%s: %s separates the cells, as the header shows; set another one with --delimiter",
             path,
             _DELIMITERS[delimiter],
         )

@@ -159,7 +159,7 @@ def _dtype_of(dtype: np.dtype[Any], shape: tuple[int, ...], path: str) -> str:
     is_number = dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in {2, 4, 8})
     if not is_number or dtype.names is not None:
         raise ConfigError(
-            f"{path}: samples have no {dtype} of shape {shape}; save numbers, or text in one"
+            f"{path}: a sample cannot hold {dtype} of shape {shape}; save numbers, or text in one"
             " dimension; times as the integers that they are, by .view('int64')"
         )
     return dtype.newbyteorder("=").name

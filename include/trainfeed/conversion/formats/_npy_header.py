@@ -134,7 +134,7 @@ def _check(header: NpyHeader, path: str) -> None:
     if header.dtype.hasobject:
         raise FormatError(
             f"expected values that need no pickle, got {header.dtype}: reading Python objects runs"
-            " what their writer has put there; save numbers or text",
+            " code that their writer chose; save numbers or text",
             path=path,
         )
     if header.dtype.subdtype is not None:

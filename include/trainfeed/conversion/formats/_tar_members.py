@@ -80,7 +80,7 @@ def parse_name(name: str) -> tuple[str, str]:
             "expected a name with key and extension, such as 0001.jpg; leave such members out"
         )
     if stem.startswith("__") and stem.endswith("__"):
-        raise ValueError(f"expected a sample, {stem!r} is what WebDataset calls metadata")
+        raise ValueError(f"expected a sample, {stem!r} is metadata of WebDataset")
     return f"{folder}{slash}{stem}", part.lower()
 
 
@@ -216,8 +216,8 @@ class Tar:
         for start, name in _COMPRESSED.items():
             if head.startswith(start):
                 raise FormatError(
-                    f"expected a tar without compression, got one with {name}, in which samples"
-                    " have no places; decompress it first",
+                    f"expected a tar without compression, got one with {name}, in which no"
+                    " sample can be found by its place; decompress it first",
                     path=self._path,
                 )
 

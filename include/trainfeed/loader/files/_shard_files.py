@@ -251,7 +251,7 @@ class ShardFiles:
         path = self.paths[shard]
         if error.errno == errno.ENOENT:
             return NotFoundError(
-                f"{path} is gone; a version that was removed cannot be read on: read another, or"
+                f"{path} is gone; a removed version cannot be read any further: read another, or"
                 " keep versions longer (retention)"
             )
         return kind_of_errno(error.errno)(

@@ -153,9 +153,9 @@ class TFRecordSource:
             # The first length that differs; if one list is a prefix of the other, its end.
             number = [*map(ne, found, expected), True].index(True)
             raise FormatError(
-                f"expected {len(expected)} records of the lengths that they had when the file was"
-                f" indexed, got {len(found)}, which differ from record {number} of these on; open"
-                " it again, with an empty index_folder"
+                f"expected {len(expected)} records with the lengths of the index, got {len(found)}"
+                f" records, and another length from record {number} of these on; open the file"
+                " again, with an empty index_folder"
             )
 
     def _range(self, chunk: int) -> tuple[int, int]:

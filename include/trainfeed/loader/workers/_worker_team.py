@@ -199,7 +199,7 @@ class WorkerPool:
         how = ending(status, self._kills.has_grown())
         raise WorkerDiedError(
             f"loader worker {worker.process.pid} {how} while it should load"
-            f" {_describe(worker, number)}; what was handed over before is good: restore the state"
+            f" {_describe(worker, number)}; earlier batches are good: restore the state"
         )
 
 

@@ -207,7 +207,7 @@ def _check_complete(
     lost = np.flatnonzero(counts == 0)
     if len(lost):
         raise WrongBatchError(
-            f"lost {len(lost)} of {num_rows} records: they have no row in what it returned",
+            f"lost {len(lost)} of {num_rows} records: they have no row in the returned batch",
             row=int(lost[0]),
             remedy=f"return a row with a reason in {_FILTERED} or {_REJECTED} for each of them",
         )

@@ -184,9 +184,9 @@ def memory_remedy(spec: DatasetSpec) -> str:
     # has only a share of the settings.
     return (
         "give the machine or container more memory, or lower resources.processes or"
-        " resources.memory_bytes in dataset.yaml; with resources.worker_memory_bytes ="
-        f" {spec.resources.worker_memory_bytes} below what is there, a function that takes too much"
-        " is told with its record"
+        " resources.memory_bytes in dataset.yaml; if resources.worker_memory_bytes, now"
+        f" {spec.resources.worker_memory_bytes}, is set below the memory that is there, the error"
+        " names the record at which a function takes too much"
     )
 
 

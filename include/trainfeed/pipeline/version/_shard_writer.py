@@ -77,7 +77,7 @@ class ShardPart:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
-                f"expected what is known of a shard in the trailer of its positions: {error};"
+                f"expected the account of a shard in the trailer of its positions: {error};"
                 " nothing was published; build the interval again (in Airflow: clear the run from"
                 " convert on)"
             ) from error

@@ -154,8 +154,8 @@ class Verdict:
             )
         except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
             raise FormatError(
-                f"expected what check found, got something else: {error!r}; nothing was published;"
-                " build the interval again (in Airflow: clear the task check)",
+                f"expected the verdict of check, got something else: {error!r}; nothing was"
+                " published; build the interval again (in Airflow: clear the task check)",
                 path=path,
             ) from error
 

@@ -54,7 +54,7 @@ class PickleCodec:
     def __init__(self, *, allow_pickle: bool) -> None:
         if allow_pickle is not True:
             raise ConfigError(
-                "expected allow_pickle=True: reading a pickle runs what its writer has put there;"
+                "expected allow_pickle=True: reading a pickle runs code that its writer chose;"
                 " use ValueCodec, or say so if the files can be trusted"
             )
 

@@ -188,7 +188,7 @@ def _require_closed(folder: Location, infos: list[FileInfo], rule: CompleteRule)
         if is_open is None and rule.marker is None:
             raise _incomplete(
                 folder,
-                f"nobody can tell over {folder.fs.scheme}:// whether {info.name} is closed: it is"
+                f"{folder.fs.scheme}:// does not show whether {info.name} is closed: it is"
                 " empty, ends with a whole block, or is erasure-coded; use webhdfs://, or 'done'"
                 " in place of 'stable'",
             )

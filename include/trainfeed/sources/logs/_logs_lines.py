@@ -126,8 +126,9 @@ def _iter_decompressed(file: BinaryIO, span: LineRange) -> Iterator[bytes]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise FormatError(
-            f"expected {span.compression}, as the file's name says, got what does not decompress:"
-            f" {str(error).lower()}; nothing was published; replace the file or rename it",
+            f"expected {span.compression}, as the file's name says, got data that do not"
+            f" decompress: {str(error).lower()}; nothing was published; replace the file or rename"
+            " it",
             path=span.location.uri,
         ) from error
 

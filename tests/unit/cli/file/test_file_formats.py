@@ -1,4 +1,4 @@
-"""``trainfeed file convert`` on the formats of others: what it asks, says and leaves."""
+"""``trainfeed file convert`` on foreign formats: required options, messages, written files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_verify_advises_repair_only_for_what_it_can_repair(cli, tmp_path):
 def test_a_delimiter_is_asked_for_by_name_or_told_when_found(cli, tmp_path, caplog):
     (tmp_path / "a.csv").write_text("a;b\n1;2\n")
     assert cli("convert", "a.csv", "a.jsonl")[0] == 0
-    assert "';' is between its cells" in caplog.text
+    assert "';' separates the cells" in caplog.text
     assert (tmp_path / "a.jsonl").read_text() == '{"a": "1", "b": "2"}\n'
     caplog.clear()
     assert cli("convert", "a.csv", "b.jsonl", "--delimiter", ";")[0] == 0

@@ -295,7 +295,7 @@ def test_a_decision_that_this_tool_has_not_written_is_refused(data, head):
     folder = data([row(1)])
     (folder / ".base64.commit").mkdir()
     (folder / ".base64.commit" / "ranks.json").write_bytes(head)
-    with pytest.raises(FormatError, match="account of files for ranks"):
+    with pytest.raises(FormatError, match="list of rank files"):
         process_base64(folder, "file_list.txt", 1)
 
 

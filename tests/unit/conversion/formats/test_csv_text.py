@@ -1,4 +1,4 @@
-"""The text of CSV: what is between cells and around them, and in which encoding."""
+"""The text of CSV: delimiters, quotes and encodings."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_what_no_csv_can_have_is_refused_before_a_file_is_opened(options):
 def test_shards_of_a_found_delimiter_are_those_of_a_named_one(tmp_path, caplog):
     (tmp_path / "a.csv").write_text("a;b\n" + "".join(f"{n};x{n}\n" for n in range(20)))
     found = convert_files(tmp_path / "a.csv", tmp_path / "found", 3, "p")
-    assert "';' is between its cells" in caplog.text
+    assert "';' separates the cells" in caplog.text
     named = SourceOptions(csv=CsvOptions(delimiter=";"))
     assert convert_files(tmp_path / "a.csv", tmp_path / "named", 3, "p", source=named) == found
 

@@ -142,7 +142,7 @@ def test_columns_of_other_formats_cannot_be_asked_for(tmp_path):
 def test_a_file_that_carries_its_schema_has_nothing_to_flatten(images, tmp_path):
     source = opened(images, ("image",), ("tags",))
     transcode(source, tmp_path / "ours.parquet", SinkOptions())
-    with pytest.raises(ConfigError, match="carries its schema"):
+    with pytest.raises(ConfigError, match="carries a schema of trainfeed"):
         opened(tmp_path / "ours.parquet", as_json=("tags",))
 
 

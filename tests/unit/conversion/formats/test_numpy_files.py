@@ -1,4 +1,4 @@
-"""Arrays and archives of NumPy: what they hold, in blocks, without a pickle; and harmful ones."""
+"""Arrays and archives of NumPy: their rows in blocks, without a pickle; and harmful files."""
 
 from __future__ import annotations
 
@@ -171,13 +171,17 @@ NO_SAMPLES = {
     "objects": (np.array([Runs(), None]), FormatError, "need no pickle"),
     "objects in a structure": (np.array([(1, {})], "i4,O"), FormatError, "need no pickle"),
     "a single value": (np.array(3), FormatError, "got a single value"),
-    "complex numbers": (np.zeros(2, "c8"), ConfigError, "samples have no complex64"),
+    "complex numbers": (np.zeros(2, "c8"), ConfigError, "a sample cannot hold complex64"),
     "times": (np.zeros(2, "M8[s]"), ConfigError, "view"),
-    "long doubles": (np.zeros(2, "g"), ConfigError, "samples have no"),
-    "bytes of no type": (np.zeros(2, "V3"), ConfigError, "samples have no"),
-    "text in two dimensions": (np.array([["a"]]), ConfigError, "samples have no"),
+    "long doubles": (np.zeros(2, "g"), ConfigError, "a sample cannot hold"),
+    "bytes of no type": (np.zeros(2, "V3"), ConfigError, "a sample cannot hold"),
+    "text in two dimensions": (np.array([["a"]]), ConfigError, "a sample cannot hold"),
     "a structure in two dimensions": (np.zeros((2, 2), "i4,i4"), ConfigError, "one dimension"),
-    "a structure in a structure": (np.zeros(2, [("a", "i4,i4")]), ConfigError, "samples have no"),
+    "a structure in a structure": (
+        np.zeros(2, [("a", "i4,i4")]),
+        ConfigError,
+        "a sample cannot hold",
+    ),
     "rows of nothing": (np.zeros((2, 0)), ConfigError, "expected lengths from 1 on"),
 }
 

@@ -145,7 +145,7 @@ HOSTILE = {
     "pipe": ([special("a.txt", tarfile.FIFOTYPE)], "a device"),
     "no extension": ([("README", b"")], "expected a name with key and extension"),
     "no key": ([("._a.txt", b""), (".hidden", b"")], "expected a name with key and extension"),
-    "metadata": ([("__meta__.json", b"{}")], "what WebDataset calls metadata"),
+    "metadata": ([("__meta__.json", b"{}")], "metadata of WebDataset"),
     "doubled member": ([("a.txt", b"1"), ("a.txt", b"2")], "got two"),
     "doubled but for case": ([("a.txt", b"1"), ("a.TXT", b"2")], "got two"),
     "key comes again": (

@@ -1,4 +1,4 @@
-"""Where records lie is found once; a loader that comes later reads data, and believes nothing."""
+"""Places of records are found once; later loaders read only data, and verify the places."""
 
 import os
 import shutil
@@ -132,7 +132,7 @@ def test_what_a_wrong_index_says_is_compared_with_the_records(tmp_path):
     swapped = [sizes[i ^ 1] for i in range(100)]
     body = struct.pack("<100I", *swapped) + data[36 + 400 :]
     kept.write_bytes(data[:32] + struct.pack("<I", crc32c(body)) + body)
-    with pytest.raises(FormatError, match="100 records of the lengths") as caught:
+    with pytest.raises(FormatError, match="100 records with the lengths") as caught:
         epoch(TFRecordFiles(path, index_folder=folder))
     assert caught.value.path == str(path)
     assert "index_folder" in str(caught.value)

@@ -75,7 +75,8 @@ def test_a_module_that_is_closed_to_us_is_said_as_such(project, monkeypatch, nam
     with pytest.raises(AccessDeniedError) as caught:
         project.build()
     assert str(caught.value) == (
-        f"{closed}: permission denied; let the user of this process in, or run as another"
+        f"{closed}: permission denied; give the account of this process access,"
+        " or run as another account"
     )
     assert not Path(project.env.landing).exists()
 

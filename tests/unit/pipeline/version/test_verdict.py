@@ -1,4 +1,4 @@
-"""Work files between two stages are read as what they were written as, or refused."""
+"""Work files between two stages are read with the types that were written, or refused."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_a_verdict_that_is_something_else_is_refused(checked, name, value):
     file = Stage.open(checked).verdict_file
     changed = canonical.dumps({**canonical.loads(file.read_bytes()), name: value})
     file.write_atomic(lambda target: target.write(changed))
-    with pytest.raises(FormatError, match=r"expected what check found.*clear the task check"):
+    with pytest.raises(FormatError, match=r"expected the verdict of check.*clear the task check"):
         publish(checked)
 
 
@@ -70,7 +70,7 @@ def test_a_trailer_that_knows_no_shard_is_refused(name, value):
     changed = {**PART.to_json(), name: value}
     if value is None:
         del changed[name]
-    with pytest.raises(FormatError, match=r"expected what is known of a shard.*convert on"):
+    with pytest.raises(FormatError, match=r"expected the account of a shard.*convert on"):
         ShardPart.from_json(changed)
 
 

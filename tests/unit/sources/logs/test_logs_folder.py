@@ -1,4 +1,4 @@
-"""A folder of logs: what is in it, and when it is complete."""
+"""A folder of logs: its files, and the moment when it is complete."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -115,7 +115,7 @@ def test_only_a_marker_vouches_for_a_file_of_which_nobody_knows_whether_it_is_op
     fill(folder, "a.txt", "_SUCCESS")
     monkeypatch.setattr(LocalFileSystem, "is_open", lambda *_: None)
     assert len(find(folder)) == 1
-    with pytest.raises(WindowOpenError, match=r"nobody can tell .*a\.txt.*use webhdfs://"):
+    with pytest.raises(WindowOpenError, match=r"does not show whether .*a\.txt.*use webhdfs://"):
         find(folder, STABLE)
 
 

@@ -1,4 +1,4 @@
-"""Lines of log files: the same records in whatever pieces a file is read, and clear errors."""
+"""Lines of log files: the same records for all pieces in which a file is read, and clear errors."""
 
 import gzip
 import io
@@ -164,7 +164,7 @@ def test_a_compressed_file_that_ends_early_is_named(put, name, data):
     members = {0, GZIP.find(b"\x1f\x8b", 2), ZSTD.find(b"\x28\xb5\x2f\xfd", 4)}
     for length in set(range(1, len(data))) - members:
         location = put(data[:length], name)
-        with pytest.raises(FormatError, match="what does not decompress") as caught:
+        with pytest.raises(FormatError, match="data that do not decompress") as caught:
             read(location)
         assert caught.value.path == location.uri
 
@@ -181,7 +181,7 @@ def test_what_does_not_decompress_is_named(put, name, data):
 def test_a_damaged_gzip_file_is_no_list_of_lines(put):
     damaged = bytearray(GZIP)
     damaged[-8] ^= 1  # the CRC of the last member
-    with pytest.raises(FormatError, match="does not decompress"):
+    with pytest.raises(FormatError, match="do not decompress"):
         read(put(bytes(damaged), "log.gz"))
 
 
