@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin/
 EXTRAS := $(foreach e,airflow kafka hdfs embedded,--extra $(e))
-DEV_EXTRAS := $(EXTRAS) $(foreach e,images plots,--extra $(e)) --group dev
+DEV_EXTRAS := $(EXTRAS) $(foreach e,images kubernetes plots,--extra $(e)) --group dev
 COMPILE := $(BIN)uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 INSTALL := $(BIN)uv pip install --quiet --python $(BIN)python --require-hashes
 export PYTHONPATH := $(CURDIR):$(CURDIR)/include
