@@ -10,6 +10,7 @@ them from its connections, everything else from these variables::
     TRAINFEED_KAFKA        host:port[,host:port…], or recorded:<folder or URI of recorded topics>
     TRAINFEED_LOGS         folder or URI that the paths of log files start at
     TRAINFEED_CONNECTIONS  file of further clusters, and of such that want credentials
+    TRAINFEED_CLUSTERS     file of the Kubernetes clusters that run trainings
     TRAINFEED_DATASETS     folder of the data sets' folders
 
 A launcher tells the ranks of a job by environment where they find what the job file names::
@@ -25,7 +26,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from trainfeed._clusters_file import read_clusters
 from trainfeed._connections_file import read_connections
 from trainfeed.errors import ConfigError
 
@@ -105,6 +108,7 @@ class Environment:
         kafka: Kafka settings by connection id.
         datasets: Folder that holds one folder per data set.
         logs: By connection id, the absolute path or URI that the paths of log files start at.
+        clusters: By connection id, the settings of a cluster that runs trainings.
         root_setting: What names ``root``, for messages.
     """
 
@@ -114,6 +118,7 @@ class Environment:
     kafka: Mapping[str, KafkaSettings]
     datasets: Path
     logs: Mapping[str, str] = field(default_factory=dict)
+    clusters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
 
 
@@ -152,6 +157,7 @@ def environment_from_environ(
             LOGS_CONNECTION: _place("TRAINFEED_LOGS", _setting("TRAINFEED_LOGS", logs, data)),
             **places,
         },
+        clusters=_clusters(),
         root_setting=_root_setting(root),
     )
 
@@ -209,6 +215,12 @@ def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:
         name: _place(f"connection {name!r}", v) for name, v in found.items() if isinstance(v, str)
     }
     return clients, places
+
+
+def _clusters() -> Mapping[str, Mapping[str, Any]]:
+    if "TRAINFEED_CLUSTERS" not in os.environ:
+        return {}
+    return read_clusters(Path(_setting("TRAINFEED_CLUSTERS", None, "")))
 
 
 def _setting(variable: str, given: str | None, default: str | Path) -> str:
