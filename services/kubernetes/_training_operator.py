@@ -25,6 +25,8 @@ _NAMESPACE: Final = "kubeflow"
 _SECRET: Final = "training-operator-webhook-cert"  # noqa: S105
 _WEBHOOKS: Final = "validator.training-operator.kubeflow.org"
 _CERTIFICATES: Final = Path("k8s-webhook-server", "serving-certs")
+# The operator waits until this exists, and reads its certificate below its TMPDIR.
+_MOUNTED: Final = Path("/tmp") / _CERTIFICATES / "tls.crt"  # noqa: S108 - compiled into it
 
 
 class TrainingOperator:
@@ -68,6 +70,7 @@ class TrainingOperator:
         folder = self._daemon.home / "training-operator"
         shutil.rmtree(folder, ignore_errors=True)
         (folder / _CERTIFICATES).mkdir(parents=True)
+        _MOUNTED.unlink(missing_ok=True)
         health = _free_port()
         with api_of(self._files.kubeconfig(ADMIN)) as api:
             _make_place(api)
@@ -109,6 +112,9 @@ def _has_certificate(api: client.ApiClient, folder: Path) -> bool:
     data = client.CoreV1Api(api).read_namespaced_secret(_SECRET, _NAMESPACE).data or {}
     for name, value in data.items():
         (folder / name).write_bytes(base64.b64decode(value))
+    if data:
+        _MOUNTED.parent.mkdir(parents=True, exist_ok=True)
+        _MOUNTED.touch()
     return bool(data)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import uuid
@@ -11,7 +12,7 @@ from kubernetes import client, config
 
 from services.kubernetes import ADMIN, IMAGE, NAMESPACE, Kubernetes
 
-DEADLINE_S = 120
+DEADLINE_S = float(os.environ.get("TEST_KUBERNETES_DEADLINE_S", "120"))
 _PAUSE = threading.Event()
 
 
