@@ -232,10 +232,21 @@ HOURLY = {'"@daily"': '"@hourly"', "end: 2026-01-03\n": ""}
 
 def test_the_trigger_form_explains_every_parameter(add, load):
     params = form(add, load)
-    assert list(params) == ["window_start", "dry_run", "rebuild", "allow_gap", "catch_up"]
+    assert list(params) == [
+        "window_start",
+        "dry_run",
+        "rebuild",
+        "allow_gap",
+        "training",
+        "catch_up",
+    ]
     # Others are refused by the task.
     assert tuple(params) == plan_interval._PARAMETERS + plan_interval._OF_TRAININGS
-    assert params.dump() == dict.fromkeys(params) | {"dry_run": False, "catch_up": "missed"}
+    assert params.dump() == dict.fromkeys(params) | {
+        "dry_run": False,
+        "training": "each",
+        "catch_up": "missed",
+    }
     for name in params:
         param = params.get_param(name)
         assert param.schema["title"]
