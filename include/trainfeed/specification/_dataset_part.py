@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from trainfeed.paths import MAX_SHARDS
+from trainfeed.specification._model_part import ModelSpec
 from trainfeed.specification._spec_values import (
     Duration,
     EntryPoint,
@@ -180,6 +181,7 @@ class TrainSpec(Part):
         metric: The metric that ``min`` bounds.
         min: The least value of ``metric`` with which the training counts as successful.
         wait: How long a training waits until every interval of the window is published.
+        model: The model that a training makes, and the gate that promotes it, if any.
     """
 
     entry: EntryPoint
@@ -189,6 +191,7 @@ class TrainSpec(Part):
     metric: Name | None = None
     min: Number | None = None
     wait: Duration = timedelta(days=1)
+    model: ModelSpec | None = None
 
     @property
     def module(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trainfeed.config import job_model
 from trainfeed.dataset import Version
 from trainfeed.errors import ChecksumError
 from trainfeed.jobs import JobRoots, JobSpec, JobVersion
@@ -45,6 +46,12 @@ class TrainingJob:
     def seed(self) -> int:
         """The data set's seed; the only randomness a repeatable training may use."""
         return self.spec.seed
+
+    @property
+    def model(self) -> Path | None:
+        """Folder of the model that an evaluation (``train.model.evaluate``) is about, else None."""
+        model = job_model()
+        return None if model is None or self.roots.root is None else self.roots.root / model
 
     def open(self, split: str) -> DatasetReader:
         """Open a split of all versions as one data set.
