@@ -11,6 +11,11 @@ them from its connections, everything else from these variables::
     TRAINFEED_LOGS         folder or URI that the paths of log files start at
     TRAINFEED_CONNECTIONS  file of further clusters, and of such that want credentials
     TRAINFEED_DATASETS     folder of the data sets' folders
+
+A launcher tells the ranks of a job by environment where they find what the job file names::
+
+    TRAINFEED_JOB_ROOT     publication root, as the rank sees it
+    TRAINFEED_JOB_CODE     folder of the data set's code
 """
 
 from __future__ import annotations
@@ -25,16 +30,21 @@ from trainfeed._connections_file import read_connections
 from trainfeed.errors import ConfigError
 
 __all__ = [
+    "JOB_CODE",
+    "JOB_ROOT",
     "KAFKA_CONNECTION",
     "LOGS_CONNECTION",
     "Environment",
     "KafkaSettings",
     "command_environ",
     "environment_from_environ",
+    "job_places",
     "training_environ",
     "worker_environ",
 ]
 
+JOB_CODE = "TRAINFEED_JOB_CODE"
+JOB_ROOT = "TRAINFEED_JOB_ROOT"
 KAFKA_CONNECTION = "kafka_default"
 LOGS_CONNECTION = "hdfs_default"
 
@@ -146,17 +156,24 @@ def environment_from_environ(
     )
 
 
-def training_environ(package: str) -> dict[str, str]:
+def job_places() -> tuple[Path | None, Path | None]:
+    """Where a rank finds the publication root and the data set's code; None what nothing names."""
+    root, code = (os.environ.get(name) for name in (JOB_ROOT, JOB_CODE))
+    return Path(root) if root else None, Path(code) if code else None
+
+
+def training_environ(package: str, job: Mapping[str, str]) -> dict[str, str]:
     """The environment of a training process: what programs need to run, and no credentials.
 
     Args:
         package: Folder that holds trainfeed; goes in front of ``PYTHONPATH``.
+        job: Variables of the job.
     """
     kept = _kept(_INHERITED)
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
     # No bytecode: a cached compilation is trusted by size and second, a job's code is a digest.
     fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
-    return {**kept, **fixed, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**kept, **job, **fixed, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def command_environ() -> dict[str, str]:

@@ -19,24 +19,30 @@ from trainfeed.dataset import (
     Coverage,
     DatasetFolder,
     TrainingMarks,
-    canonical,
     cover_named,
     require_root,
 )
 from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
 from trainfeed.intervals import Interval
+from trainfeed.jobs import (
+    RESULT_FILE,
+    JobRecord,
+    JobResult,
+    JobRoots,
+    JobSpec,
+    JobVersion,
+    LocalLauncher,
+    describe,
+)
 from trainfeed.paths import make_folders
 from trainfeed.specification import DatasetSpec, TrainSpec, nearest
 from trainfeed.storage import posix
-from trainfeed.training._job import JOB_FILE, JobSpec, JobVersion, describe
-from trainfeed.training._local_job import read_metrics, run_local
 from trainfeed.usercode import require_current_names, training_digest
 
 __all__ = ["train"]
 
 logger = logging.getLogger(__name__)
 
-_RESULT: Final = "result.json"
 # How long a second run waits for the first one's job; the scheduler's own limit ends it earlier.
 _LOCK_TIMEOUT_S: Final = 7 * 24 * 3600.0
 
@@ -66,21 +72,16 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
     training = _require_training(spec)
     folder = DatasetFolder(Path(env.root), spec.name)
     require_root(folder.root, env.root_setting)
-    job = _job(spec, training, interval, _window(spec, training, folder, interval))
+    window = _window(spec, training, folder, interval)
+    job = _job(spec, training, interval, window, folder.root)
     TrainingMarks(folder).see(interval.name)
     home = folder.training(interval.name, job.name)
     with posix.map_errors(home):
         make_folders(home)
     with posix.file_lock(home / ".lock", timeout_s=_LOCK_TIMEOUT_S):
-        verdict = "adopted" if (home / _RESULT).exists() else "ran"
-        if verdict == "ran":
-            require_current_names(spec.folder)
-            posix.replace_file(home / JOB_FILE, job.to_bytes())
-            faults.point("train.after_create")
-            metrics = run_local(job, home)
-            faults.point("train.before_result")
-            posix.replace_file(home / _RESULT, canonical.dumps(metrics))
-        metrics = read_metrics(home / _RESULT)
+        launcher = LocalLauncher(JobRoots(folder.root, spec.folder))
+        verdict, result = _run(job, JobRecord(home), launcher, spec.folder)
+    metrics = dict(result.metrics)
     _gate(training, job, metrics)
     seconds = round(time.perf_counter() - started, 3)
     logger.info("train %s: %s in %.1f s, %s", job.name, verdict, seconds, metrics)
@@ -91,6 +92,23 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
         "folder": str(home),
         "seconds": seconds,
     }
+
+
+def _run(
+    job: JobSpec, record: JobRecord, launcher: LocalLauncher, code: Path
+) -> tuple[str, JobResult]:
+    """Return ``adopted`` or ``ran``, and the result; the lock of the job's folder is held."""
+    verdict = "adopted"
+    if (result := record.result()) is None:
+        verdict = "ran"
+        require_current_names(code)
+        record.write(job)
+        faults.point("train.after_create")
+        launcher.start(job, record.home)
+        faults.point("train.after_ranks")
+        result = JobResult.read(record.home / RESULT_FILE)
+    result.verify(record.home)
+    return verdict, result
 
 
 def _require_training(spec: DatasetSpec) -> TrainSpec:
@@ -119,22 +137,17 @@ def _window(
     return found
 
 
-def _job(spec: DatasetSpec, training: TrainSpec, interval: Interval, window: Coverage) -> JobSpec:
+def _job(
+    spec: DatasetSpec, training: TrainSpec, interval: Interval, window: Coverage, root: Path
+) -> JobSpec:
     module = spec.folder / f"{training.entry.partition(':')[0]}.py"
     if not module.is_file():
         raise ConfigError(f"expected a module {module}, found none; train.entry names it")
     code = training_digest(spec.folder)
-    identity = {
-        "dataset": spec.name,
-        "interval": interval.name,
-        "contents": [version.manifest.content_digest for version in window.versions],
-        "configuration": [training.entry, code, spec.seed, training.ranks],
-    }
-    return JobSpec(
-        name=f"{spec.name}-{interval.name}-{canonical.sha256_of(identity)[:12]}".lower(),
+    return JobSpec.named(
         dataset=spec.name,
         interval=interval.name,
-        folder=str(spec.folder),
+        folder=".",
         entry=training.entry,
         code=code,
         seed=spec.seed,
@@ -143,7 +156,7 @@ def _job(spec: DatasetSpec, training: TrainSpec, interval: Interval, window: Cov
             JobVersion(
                 interval=version.path.parent.name,
                 generation=version.path.name,
-                path=str(version.path),
+                path=version.path.relative_to(root).as_posix(),
                 content_digest=version.manifest.content_digest,
                 manifest_sha256=version.manifest_sha256,
             )
