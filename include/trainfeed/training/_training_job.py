@@ -42,6 +42,7 @@ class _Run:
         states: Of the checkpoint, for loaders that are not made yet.
         log: The log of metrics.
         progress: The file of progress.
+        versions: Those that were opened, by path: a manifest is read once.
     """
 
     log: MetricsLog
@@ -49,6 +50,7 @@ class _Run:
     loaders: dict[str, DataLoader] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    versions: dict[Path, Version] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,8 @@ class TrainingJob:
 
     def _open(self, planned: JobVersion) -> Version:
         path = self.roots.version(planned)
-        version = Version.open(path)
+        if (version := self._run.versions.get(path)) is None:
+            version = self._run.versions[path] = Version.open(path)
         if version.manifest_sha256 != planned.manifest_sha256:
             raise ChecksumError(
                 f"expected the version with manifest {planned.manifest_sha256}, got"
