@@ -83,6 +83,13 @@ train:
   metric: accuracy
   min: 0.6
   wait: 1d
+  model:
+    name: clicks
+    metrics:
+      accuracy: {min: 0.6, better: higher, max_worse: 0.02}
+      loss: {max: 0.7, better: lower}
+    evaluate: "train:evaluate"
+    promote: approve
 retention: {keep_generations: 3, keep_days: 400}
 resources:
   pool: kafka_reads

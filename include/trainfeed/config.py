@@ -17,6 +17,7 @@ A launcher tells the ranks of a job by environment where they find what the job 
 
     TRAINFEED_JOB_ROOT     publication root, as the rank sees it
     TRAINFEED_JOB_CODE     folder of the data set's code
+    TRAINFEED_JOB_MODEL    folder of the model that an evaluation is about, below that root
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from trainfeed.errors import ConfigError
 
 __all__ = [
     "JOB_CODE",
+    "JOB_MODEL",
     "JOB_ROOT",
     "KAFKA_CONNECTION",
     "LOGS_CONNECTION",
@@ -41,12 +43,14 @@ __all__ = [
     "KafkaSettings",
     "command_environ",
     "environment_from_environ",
+    "job_model",
     "job_places",
     "training_environ",
     "worker_environ",
 ]
 
 JOB_CODE = "TRAINFEED_JOB_CODE"
+JOB_MODEL = "TRAINFEED_JOB_MODEL"
 JOB_ROOT = "TRAINFEED_JOB_ROOT"
 KAFKA_CONNECTION = "kafka_default"
 LOGS_CONNECTION = "hdfs_default"
@@ -166,6 +170,11 @@ def job_places() -> tuple[Path | None, Path | None]:
     """Where a rank finds the publication root and the data set's code; None what nothing names."""
     root, code = (os.environ.get(name) for name in (JOB_ROOT, JOB_CODE))
     return Path(root) if root else None, Path(code) if code else None
+
+
+def job_model() -> str | None:
+    """The folder that ``TRAINFEED_JOB_MODEL`` names, relative to the root; None in a training."""
+    return os.environ.get(JOB_MODEL) or None
 
 
 def training_environ(package: str, job: Mapping[str, str]) -> dict[str, str]:

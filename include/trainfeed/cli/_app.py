@@ -21,6 +21,7 @@ from trainfeed.cli import (
     _gc,
     _init,
     _look,
+    _models,
     _new,
     _prune,
     _quarantine,
@@ -67,6 +68,7 @@ app.add_typer(file.app, name="file")
 app.add_typer(_bench.app, name="bench")
 app.add_typer(_quarantine.app, name="quarantine")
 app.add_typer(_boundaries_command.app, name="boundaries")
+app.add_typer(_models.app, name="models")
 
 
 class _PlainFormatter(logging.Formatter):

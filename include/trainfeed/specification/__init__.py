@@ -23,6 +23,7 @@ from trainfeed.specification._load import (
 )
 from trainfeed.specification._logs import LogsSourceSpec, expand_path, logs_root
 from trainfeed.specification._model import DatasetSpec, fingerprint_fields
+from trainfeed.specification._model_part import MetricGate, ModelSpec
 from trainfeed.specification._problems import did_you_mean, nearest
 from trainfeed.specification._source_kind import (
     LateRule,
@@ -36,7 +37,7 @@ from trainfeed.specification._source_part import (
     SourceSpec,
     SplitSpec,
 )
-from trainfeed.specification._spec_values import check_dataset_name, check_name
+from trainfeed.specification._spec_values import RESERVED_NAMES, check_dataset_name, check_name
 from trainfeed.specification._topics import (
     RECORDED,
     KafkaSourceSpec,
@@ -47,6 +48,7 @@ from trainfeed.specification._train_part import GpuSpec, TolerationSpec, TrainSp
 
 __all__ = [
     "RECORDED",
+    "RESERVED_NAMES",
     "SPEC_FILE",
     "CountCheck",
     "DatasetSpec",
@@ -57,6 +59,8 @@ __all__ = [
     "LateRule",
     "LogsSourceSpec",
     "Measure",
+    "MetricGate",
+    "ModelSpec",
     "NullRatioCheck",
     "OutputSpec",
     "PreprocessSpec",

@@ -77,6 +77,8 @@ def _modules(spec: DatasetSpec) -> Iterator[Contradiction]:
     entries: dict[Place, str] = {("preprocess", "function"): spec.preprocess.module}
     if spec.train is not None and spec.train.module is not None:
         entries["train", "entry"] = spec.train.module
+        if spec.train.model is not None and spec.train.model.evaluate is not None:
+            entries["train", "model", "evaluate"] = spec.train.model.evaluate.partition(":")[0]
     for place, module in entries.items():
         if not (spec.folder / f"{module}.py").is_file():
             there = sorted(path.stem for path in spec.folder.glob("*.py"))

@@ -42,8 +42,8 @@ __all__ = [
 ]
 
 MILLIONTHS: Final = 1_000_000
-# Airflow takes no asset of these names.
-RESERVED_NAMES: Final = frozenset({"context", "self"})
+# Airflow takes no asset of the first two names; in a publication root, models has the models.
+RESERVED_NAMES: Final = frozenset({"context", "self", "models"})
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAME_RULE = "lower-case letters, digits and _, a letter first, at most 63 characters"
 _FIELD = re.compile(r"(?=.{1,128}$)[a-z][a-z0-9_]*([./-][a-z0-9_]+)*")

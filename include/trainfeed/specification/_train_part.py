@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from trainfeed.specification._model_part import ModelSpec
 from trainfeed.specification._spec_values import (
     Connection,
     Duration,
@@ -155,6 +156,7 @@ class TrainSpec(Part):
         metric: The metric that ``min`` bounds.
         min: The least value of ``metric`` with which the training counts as successful.
         wait: How long a training waits until every interval of the window is published.
+        model: The model that a training makes, and the gate that promotes it, if any.
     """
 
     entry: EntryPoint | None = None
@@ -183,6 +185,7 @@ class TrainSpec(Part):
     metric: Name | None = None
     min: Number | None = None
     wait: Duration = timedelta(days=1)
+    model: ModelSpec | None = None
 
     @property
     def is_local(self) -> bool:

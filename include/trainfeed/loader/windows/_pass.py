@@ -45,11 +45,12 @@ class RunReader(Protocol):
 
 @dataclass(frozen=True)
 class Pass:
-    """The batches of one rank from a position to the end of an epoch.
+    """The batches of one rank from a position to the end of an epoch, or to a stretch left out.
 
     Attributes:
         cut: Which positions make up which batch.
         state: The loader's at the start.
+        after: The loader's after the last batch.
         sample_bytes: What a sample takes on average.
         pad: Reads samples at any positions of the epoch, to fill the last batch.
         copy: Whether batches get memory of their own.
@@ -58,6 +59,7 @@ class Pass:
 
     cut: BatchCut
     state: LoaderState
+    after: LoaderState
     sample_bytes: float
     pad: Callable[[NDArray[np.int64]], Columns]
     copy: bool
@@ -98,9 +100,9 @@ class Pass:
             first, step = last, min(2 * step, self._batches_per_block(fetched.columns))
 
     def state_after(self, num_batches: int) -> LoaderState:
-        """Return the state after so many batches; after the last one the next epoch starts."""
+        """Return the state after so many batches; after the last one that of what follows."""
         if num_batches >= self.cut.num_batches:
-            return replace(self.state, epoch=self.state.epoch + 1, position=0)
+            return self.after
         return replace(self.state, position=self.cut.position_after(num_batches))
 
     def _cut(self, fetched: Fetched, first: int, last: int) -> Iterator[Batch]:
