@@ -94,16 +94,15 @@ class TrainingJob:
         return self.spec.seed
 
     @property
-<<<<<<< HEAD
     def model(self) -> Path | None:
         """Folder of the model that an evaluation (``train.model.evaluate``) is about, else None."""
         model = job_model()
         return None if model is None or self.roots.root is None else self.roots.root / model
-=======
+
+    @property
     def recomputed(self) -> Recomputed:
         """What was computed once more after kills; known on rank 0 once it has restored."""
         return self._run.log.recomputed
->>>>>>> runtime
 
     def open(self, split: str) -> DatasetReader:
         """Open a split of all versions as one data set.
