@@ -138,8 +138,9 @@ def run_facts(session: Session, dag_id: str, run_id: str) -> RunFacts:
         "failures": failures(session, dag_id, run_id),
     }
     if dag_id.startswith(TRAIN):
-        reports = {"job": "train", "model": "evaluate", "promotion": "promote"}
-        return RunFacts(**common, **{name: report(task) for name, task in reports.items()})
+        return RunFacts(
+            **common, job=report("train"), model=report("evaluate"), promotion=report("promote")
+        )
     return RunFacts(
         **common,
         plan=report("plan", "plan"),

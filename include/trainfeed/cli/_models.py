@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -44,9 +44,9 @@ Target = Annotated[
 Why = Annotated[str, typer.Option("--why", help="The reason, which the history keeps.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-_MODELS = ("model", "versions", CANDIDATE, PROD)
-_VERSIONS = ("version", "alias", "job", "metrics", "bytes")
-_CHANGES = ("alias", "kind", "version", "at", "by", "why")
+_MODELS: Final[tuple[str, ...]] = ("model", "versions", CANDIDATE, PROD)
+_VERSIONS: Final[tuple[str, ...]] = ("version", "alias", "job", "metrics", "bytes")
+_CHANGES: Final = ("alias", "kind", "version", "at", "by", "why")
 
 
 @app.command("ls", epilog="Example: trainfeed models ls flights")
@@ -57,10 +57,11 @@ def list_models(
 ) -> None:
     """List the models, or the versions of one, the newest first."""
     models = ModelsFolder(Path(readable_environment().root))
+    columns = _MODELS if name is None else _VERSIONS
     if name is None:
-        rows, columns = [_row(models.model(each)) for each in models.names()], _MODELS
+        rows = [_row(models.model(each)) for each in models.names()]
     else:
-        rows, columns = _versions(models.known(name)), _VERSIONS
+        rows = _versions(models.known(name))
     if as_json:
         print_json(rows)
     elif rows:
