@@ -1,4 +1,4 @@
-"""Text from elsewhere, made safe to show: no terminal and no log acts on a character of it."""
+"""Makes text from outside safe to show: terminals and logs act on none of its characters."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ __all__ = ["printable"]
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Return text whose control and format characters are spelt out as escapes.
+    """Return text with control and format characters replaced by escapes.
 
     Args:
         text: Any text, from a file, a record or the answer of a server.
-        keep: Characters that stay as they are, such as the ends of lines.
+        keep: Characters that stay unchanged, such as line ends.
     """
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)

@@ -1,7 +1,7 @@
 """Stage ``publish``: one rename makes the version visible, completely or not at all.
 
-Everything before the rename can be repeated, and so can the barrier behind it; nothing after that
-can turn success into failure. The steps are those of docs/authors/adr/0003: manifest, seal,
+All steps up to the rename can be repeated, and so can the barrier (the sync) behind it; no later
+step can turn success into failure. The steps are those of docs/authors/adr/0003: manifest, seal,
 verify, commit, barrier, pointer.
 """
 
@@ -38,14 +38,14 @@ _FOLDER_MODE: Final = 0o755
 
 
 def publish(build: Build) -> PublishReport:
-    """Publish what ``check`` let through.
+    """Publish the version that passed ``check``.
 
     Returns:
-        What the version has; the verdict is built, or published when it was there already.
+        The facts about the version; the verdict is built, or published if it was so before.
 
     Raises:
         ConflictError: The generation was published from another fingerprint.
-        NonDeterminismError: It was published from this fingerprint with other content.
+        NonDeterminismError: The generation was published from this fingerprint with other content.
         CommitUnknownError: The file system did not say whether the commit took place.
         QuotaExceededError: The publication root is full.
     """
@@ -53,6 +53,9 @@ def publish(build: Build) -> PublishReport:
     done = run_stage("publish", build, _publish)
     stage = Stage.open(build)
     version = Version.open(stage.version_path)
+    # After the rename, two steps can fail the task: the confirmation, and the comparison, which
+    # therefore comes behind pointer and skip mark. The clean-up is last, because it removes the
+    # files that the comparison needs.
     _confirm(stage)
     _point(version)
     _lift(stage)
@@ -65,7 +68,7 @@ def publish(build: Build) -> PublishReport:
 
 
 def _mark_training(build: Build) -> None:
-    """Write down since when the data set has a training, before this version is there."""
+    """Record since when the data set has a training, before this version becomes visible."""
     marks = TrainingMarks(DatasetFolder(Path(build.env.root), build.ref.dataset))
     if build.spec.train is None:
         marks.end()
@@ -74,7 +77,7 @@ def _mark_training(build: Build) -> None:
 
 
 def summary(version: Version) -> VersionSummary:
-    """Return what reports and events say of a version."""
+    """Return the facts about a version that reports and events have."""
     manifest = version.manifest
     shards = [shard for split in manifest.splits.values() for shard in split.shards]
     return VersionSummary(
@@ -103,10 +106,10 @@ def _publish(stage: Stage) -> StageReport:
 
 
 def _seal(staged: Path) -> None:
-    """Make names as durable as contents: sync every folder, the innermost first."""
+    """Make names as durable as contents: sync every folder, inner ones first."""
     folders = [path for path in walk(staged) if path.is_dir()]
     for folder in [*sorted(folders, reverse=True), staged]:
-        # Whatever the umask is: readers run under other accounts.
+        # Readers run under other accounts, so the mode must not depend on the umask.
         folder.chmod(_FOLDER_MODE)
         posix.sync_dir(folder)
 
@@ -114,6 +117,7 @@ def _seal(staged: Path) -> None:
 def _commit(stage: Stage, staged: Path) -> str:
     """Rename the staged version; return the verdict: ``published`` when another run was faster."""
     target = stage.version_path
+    # The folder of the interval must be durable before a version is renamed into it.
     posix.make_public_dir(target.parent)
     posix.sync_dir(target.parent.parent)
     faults.point("publish.before_rename")
@@ -131,7 +135,7 @@ def _commit(stage: Stage, staged: Path) -> str:
 
 
 def _confirm(stage: Stage) -> None:
-    """Make the commit durable, by any run: a try that was killed may not have come to it."""
+    """Make the commit durable. Every run does so: an attempt killed after the rename did not."""
     try:
         posix.sync_dir(stage.version_path.parent)
         posix.sync_dir(stage.folder.staging)
@@ -144,11 +148,11 @@ def _confirm(stage: Stage) -> None:
 
 
 def _require_equal(stage: Stage, version: Version) -> None:
-    """Compare a version that was there already with what ``check`` let through in this run."""
+    """Compare a version that was published before with the content that passed ``check`` here."""
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}/{version.path.name}"
     try:
         if not stage.verdict_file.exists():
-            # The rule: nothing was made, and work files go when their plan is published.
+            # The usual case: this run made nothing, and publication removes the work files.
             logger.info("%s was published before; this run made nothing to compare with it", name)
             return
         ours = checked_content(stage)
@@ -157,7 +161,7 @@ def _require_equal(stage: Stage, version: Version) -> None:
         return
     if ours == version.manifest.content_digest:
         return
-    # Said once: the next run finds the interval published.
+    # Without the verdict, the next run finds the interval published and reports success.
     stage.verdict_file.delete()
     raise NonDeterminismError(
         f"{version.path} has content {version.manifest.content_digest}, this run made {ours} from"
@@ -167,7 +171,7 @@ def _require_equal(stage: Stage, version: Version) -> None:
 
 
 def _point(version: Version) -> None:
-    """Move CURRENT forward. Advisory: a run that fails here has published all the same."""
+    """Move CURRENT forward. The file is advisory: a failure here leaves the version published."""
     pointer = version.path.parent / CURRENT
     try:
         with posix.file_lock(version.path.parent / ".lock"):
@@ -179,7 +183,7 @@ def _point(version: Version) -> None:
 
 
 def _lift(stage: Stage) -> None:
-    """Remove the marker of an interval that was left out until now; a version counts more."""
+    """Remove the mark of an interval that was skipped before; a version has precedence."""
     interval = stage.plan.interval["name"]
     try:
         if lift_skip(stage.folder, interval):
@@ -190,7 +194,7 @@ def _lift(stage: Stage) -> None:
 
 
 def _pointed(pointer: Path) -> int:
-    """Return the generation that CURRENT names, 0 when it names none."""
+    """Return the generation that CURRENT names, 0 if it names none."""
     try:
         return parse_generation(
             read_plain(pointer, follow=False, max_bytes=CURRENT_BYTES).decode().strip()
@@ -200,7 +204,7 @@ def _pointed(pointer: Path) -> int:
 
 
 def _clean(stage: Stage) -> None:
-    """Drop the work files, and what a slower run has staged since; published is published."""
+    """Remove the work files, and the staging folder of a slower run of the same plan."""
     try:
         stage.spill.delete(recursive=True)
         posix.remove_tree(stage.folder.staged(stage.plan.plan_id))

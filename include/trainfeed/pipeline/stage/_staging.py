@@ -1,8 +1,8 @@
 """Files of a version that is not published yet.
 
-A try writes below ``_staging/tmp`` under a name of its own, syncs, and renames onto the final name
-in the plan's staging folder. So the folder that becomes the version never holds an unfinished
-file, not even one of a try that nobody knows of any more.
+An attempt writes to a unique name below ``_staging/tmp``, syncs, and renames the file to its final
+name in the plan's staging folder. The staging folder becomes the version, and therefore never holds
+an unfinished file, not even one of an attempt that was given up.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _BUFFER_BYTES: Final = 1 << 20
 
 
 class StagedFile(DigestedFile):
-    """A binary file that gets its name in the staging folder when it is whole.
+    """A binary file that gets its name in the staging folder when it is complete.
 
-    Use as a context manager; leaving it with an exception removes what was written. Publication
-    syncs the folder.
+    Use it as a context manager; leaving it with an exception removes the file. Publication syncs
+    the folder.
 
     Args:
         folder: The data set.
@@ -41,7 +41,7 @@ class StagedFile(DigestedFile):
 
     Attributes:
         num_bytes: Bytes written so far.
-        sha256: Digest of what was written so far, in hex.
+        sha256: Digest of the bytes written so far, in hex.
     """
 
     def __init__(self, folder: DatasetFolder, plan_id: str, name: str, *, mode: int) -> None:
@@ -61,7 +61,7 @@ class StagedFile(DigestedFile):
 
     @property
     def sha256(self) -> str:
-        """Digest of what was written so far, in hex."""
+        """Digest of the bytes written so far, in hex."""
         return self.hexdigest
 
     def __enter__(self) -> Self:
@@ -82,7 +82,8 @@ class StagedFile(DigestedFile):
         self._new.sync()
         faults.point("staging.before_rename")
         if self._target.parent != self._staged:
-            # Without its parents: a staging folder that was published must not come back.
+            # Only the inner folder is made: the staging folder itself must not come back after
+            # its rename by another run.
             with os_errors(self._target):
                 make_folders(self._target.parent)
         self._new.replace(is_folder_synced=False)
