@@ -25,6 +25,7 @@ from trainfeed.dataset.schedules import read_schedule
 from trainfeed.dataset.skips import read_skip
 from trainfeed.dataset.trainings import TrainingMarks
 from trainfeed.errors import TrainFeedError
+from trainfeed.jobs import JobSpec
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.boundaries._boundary_file import read_boundary
 from trainfeed.pipeline.plans._landed_ranges import landed_leaf
@@ -35,7 +36,6 @@ from trainfeed.pipeline.sorting._spill_writer import QUARANTINE_SCHEMA, TrailerW
 from trainfeed.samples import Field, Schema, Statistics
 from trainfeed.sources import LANDING_SCHEMA, LandingFile, LandingWriter, RecordedTopic
 from trainfeed.storage import Location
-from trainfeed.training._job import JobSpec
 
 __all__ = ["ROOT_SEEDS", "ROOT_TARGETS"]
 

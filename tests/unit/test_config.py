@@ -175,7 +175,7 @@ def test_client_settings_are_never_printed() -> None:
 def test_a_training_job_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "canary")
     monkeypatch.setenv("PATH", "/bin")
-    environ = training_environ("/srv/package")
+    environ = training_environ("/srv/package", {"EPOCHS": "3"})
     assert "canary" not in environ.values()
     assert (environ["PATH"], environ["PYTHONPATH"].split(":")[0]) == ("/bin", "/srv/package")
 

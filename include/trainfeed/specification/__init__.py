@@ -11,7 +11,6 @@ from trainfeed.specification._dataset_part import (
     RangeCheck,
     ResourceSpec,
     RetentionSpec,
-    TrainSpec,
 )
 from trainfeed.specification._json_schema import json_schema, json_schema_text
 from trainfeed.specification._load import (
@@ -44,6 +43,7 @@ from trainfeed.specification._topics import (
     KafkaTopics,
     RecordedSourceSpec,
 )
+from trainfeed.specification._train_part import GpuSpec, TolerationSpec, TrainSpec
 
 __all__ = [
     "RECORDED",
@@ -51,6 +51,7 @@ __all__ = [
     "CountCheck",
     "DatasetSpec",
     "FieldSpec",
+    "GpuSpec",
     "KafkaSourceSpec",
     "KafkaTopics",
     "LateRule",
@@ -68,6 +69,7 @@ __all__ = [
     "SourceKind",
     "SourceSpec",
     "SplitSpec",
+    "TolerationSpec",
     "TopicPart",
     "TrainSpec",
     "check_dataset_name",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trainfeed.errors import ConfigError
     from trainfeed.loader import DataLoader
     from trainfeed.readers import DatasetReader
-    from trainfeed.training._job import TrainingJob
+    from trainfeed.training._training_job import TrainingJob
 
 __all__ = ["ConfigError", "DataLoader", "DatasetReader", "TrainingJob"]
 
@@ -25,7 +25,7 @@ _HOMES: Final = {
     "ConfigError": "trainfeed.errors",
     "DataLoader": "trainfeed.loader",
     "DatasetReader": "trainfeed.readers",
-    "TrainingJob": "._job",
+    "TrainingJob": "._training_job",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

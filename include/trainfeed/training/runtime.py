@@ -15,26 +15,22 @@ import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from trainfeed.errors import JobRejectedError, Outcome, TrainFeedError
+from trainfeed.jobs import REJECTED, RETRYABLE
 from trainfeed.paths import make_folders
 from trainfeed.process_ties import tie_to_parent
 
 if TYPE_CHECKING:
-    from trainfeed.training._job import JobSpec, TrainingJob
+    from trainfeed.jobs import JobSpec
+    from trainfeed.training._training_job import TrainingJob
 
-__all__ = ["METRICS_FILE", "REJECTED", "RETRYABLE", "run"]
-
-# Exit status of a rank that refuses its job; the last line of its log says why.
-REJECTED: Final = 78
-# Of one that met what another try may not meet: a file system that was away, a killed worker.
-RETRYABLE: Final = 75
-METRICS_FILE: Final = "metrics.json"
+__all__ = ["run"]
 
 
 def run(home: str | os.PathLike[str], rank: int) -> None:
-    """Run one rank; rank 0 leaves the metrics in the job's folder.
+    """Run one rank; rank 0 leaves the result in the job's folder.
 
     Args:
         home: The job's folder.
@@ -44,38 +40,39 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
         JobRejectedError: The code is not the launched one, the entry is missing, or it returned
             no metrics.
     """
-    from trainfeed.dataset import canonical
-    from trainfeed.storage import posix
-    from trainfeed.training._job import JOB_FILE, JobSpec, TrainingJob
+    from trainfeed.jobs import JobRecord, JobResult, JobRoots
+    from trainfeed.training._training_job import TrainingJob
 
-    home = Path(home)
-    spec = JobSpec.read(home / JOB_FILE)
-    _require_code(spec)
-    output = home / "output"
-    make_folders(output)
-    metrics = _load(spec)(TrainingJob(spec, rank, spec.ranks, output))
+    record = JobRecord(Path(home))
+    spec, roots = record.job(), JobRoots.from_environ()
+    folder = roots.folder(spec)
+    _require_code(spec, folder)
+    make_folders(record.output)
+    job = TrainingJob(spec, rank, spec.ranks, record.output, roots)
+    metrics = _load(spec, folder)(job)
     if rank == 0:
-        posix.replace_file(home / METRICS_FILE, canonical.dumps(_checked(spec, metrics)))
+        checked = _checked(spec, metrics)
+        JobResult.of_output(spec.name, spec.identity, checked, record.output).write(record.home)
 
 
-def _require_code(spec: JobSpec) -> None:
+def _require_code(spec: JobSpec, folder: Path) -> None:
     from trainfeed.usercode import training_digest
 
-    actual = training_digest(Path(spec.folder))
+    actual = training_digest(folder)
     if actual != spec.code:
         raise JobRejectedError(
-            f"expected code with SHA-256 {spec.code} in {spec.folder}, got {actual}: it changed"
+            f"expected code with SHA-256 {spec.code} in {folder}, got {actual}: it changed"
             " after the launch; nothing was run; train again (in Airflow: clear the task)"
         )
 
 
-def _load(spec: JobSpec) -> Callable[[TrainingJob], Any]:
+def _load(spec: JobSpec, folder: Path) -> Callable[[TrainingJob], Any]:
     from trainfeed.specification import did_you_mean
 
-    module_name, _, name = spec.entry.partition(":")
+    module_name, _, name = (spec.entry or "").partition(":")
     # A package of its own, so that the entry may say 'from . import features'.
     package = ModuleType(f"trainfeed_training_{spec.dataset}")
-    package.__path__ = [spec.folder]
+    package.__path__ = [str(folder)]
     sys.modules[package.__name__] = package
     module = importlib.import_module(f"{package.__name__}.{module_name}")
     function = getattr(module, name, None)

@@ -22,7 +22,7 @@ READERS = {
         "load_plan(folder, PlanRef('a', '2013-01-01', '0123456789abcdef-g0001'))",
     ),
     "a job": ("job.json", "JobSpec.read(path)"),
-    "the metrics of a job": ("result.json", "read_metrics(path)"),
+    "the result of a job": ("result.json", "JobResult.read(path)"),
     "a skipped interval": ("a/plans/2013-01-01/SKIPPED.json", "read_skip(folder, '2013-01-01')"),
     "a schedule": ("a/SCHEDULE.json", "read_schedule(folder)"),
     "the mark of a root": ("TRAINFEED.json", "require_root(path.parent, 'TRAINFEED_ROOT')"),
@@ -48,11 +48,10 @@ from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.conversion import ShardManifest, load_schema, process_base64
 from trainfeed.dataset import DatasetFolder, read_schedule, read_skip, require_root
 from trainfeed.errors import TrainFeedError
+from trainfeed.jobs import JobResult, JobSpec
 from trainfeed.sources import LandingFile, RecordedTopic
 from trainfeed.specification import load_spec, read_module
 from trainfeed.storage import Location
-from trainfeed.training._job import JobSpec
-from trainfeed.training._local_job import read_metrics
 
 base, size, readers = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
 for number, (kind, (name, call)) in enumerate(readers.items()):

@@ -6,10 +6,8 @@ import signal
 import pytest
 
 from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError, Outcome
-from trainfeed.training import _local_job as _local
-from trainfeed.training._ended import Ended, ended_error
-from trainfeed.training._job import JobSpec
-from trainfeed.training.runtime import REJECTED, RETRYABLE
+from trainfeed.jobs import REJECTED, RETRYABLE, JobRoots, JobSpec, LocalLauncher
+from trainfeed.jobs.local import Ended, _local_job, ended_error
 
 
 class Rank:
@@ -46,21 +44,22 @@ def test_ranks_that_were_started_before_one_could_not_be_are_ended(tmp_path, mon
         started.append(Rank())
         return started[-1]
 
-    monkeypatch.setattr(_local, "_start", scarce)
-    job = JobSpec.model_construct(name="job", ranks=3)
+    monkeypatch.setattr(_local_job, "_start", scarce)
+    job = JobSpec.model_construct(name="job", environment={}, ranks=3)
     with pytest.raises(OSError, match="no more processes"):
-        _local.run_local(job, tmp_path)
+        LAUNCHER.start(job, tmp_path)
     assert [rank.ended for rank in started] == [True, True]
 
 
 def test_a_rank_that_ends_like_one_that_refuses_its_job_and_says_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(_local, "_start", lambda *_: Ending(REJECTED))
-    job = JobSpec.model_construct(name="job", ranks=1)
+    monkeypatch.setattr(_local_job, "_start", lambda *_: Ending(REJECTED))
+    job = JobSpec.model_construct(name="job", environment={}, ranks=1)
     with pytest.raises(JobRejectedError, match=r"job job, rank 0: \(the log is empty"):
-        _local.run_local(job, tmp_path)
+        LAUNCHER.start(job, tmp_path)
 
 
-JOB = JobSpec.model_construct(name="clicks-1", entry="train:main", ranks=1)
+LAUNCHER = LocalLauncher(JobRoots(None, None))
+JOB = JobSpec.model_construct(name="clicks-1", entry="train:main", environment={}, ranks=1)
 
 
 @pytest.fixture
@@ -123,6 +122,9 @@ def test_a_rank_that_met_what_may_pass_is_tried_again(error_of):
 
 def test_when_others_fail_because_a_rank_was_killed_that_one_is_told(tmp_path, monkeypatch):
     statuses = iter([1, -9])
-    monkeypatch.setattr(_local, "_start", lambda *_: Ending(next(statuses)))
+    monkeypatch.setattr(_local_job, "_start", lambda *_: Ending(next(statuses)))
     with pytest.raises(JobKilledError, match="rank 1 was ended by signal 9"):
-        _local.run_local(JobSpec.model_construct(name="job", entry="train:main", ranks=2), tmp_path)
+        LAUNCHER.start(
+            JobSpec.model_construct(name="job", environment={}, entry="train:main", ranks=2),
+            tmp_path,
+        )
