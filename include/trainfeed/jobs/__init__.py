@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Final
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
+    from trainfeed.jobs._job_files import (
+        ResultFile,
+        digested,
+        digested_below,
+        files_from_json,
+        files_to_json,
+    )
     from trainfeed.jobs._job_look import JobLook, RankLook
     from trainfeed.jobs._job_placement import JobPlacement
     from trainfeed.jobs._job_record import JobAttempt, JobRecord
-    from trainfeed.jobs._job_result import RESULT_FILE, JobResult, ResultFile
+    from trainfeed.jobs._job_result import RESULT_FILE, JobResult
     from trainfeed.jobs._job_roots import JobRoots
     from trainfeed.jobs._job_spec import JOB_FILE, JobSpec, JobVersion, describe
     from trainfeed.jobs._job_state import JobState
@@ -44,6 +51,10 @@ __all__ = [
     "RankLook",
     "ResultFile",
     "describe",
+    "digested",
+    "digested_below",
+    "files_from_json",
+    "files_to_json",
 ]
 
 # A rank imports names of this room before it is tied to its launcher: nothing slow may come first.
@@ -66,8 +77,12 @@ _HOMES: Final = {
     "Launcher": "._launcher",
     "LocalLauncher": ".local",
     "RankLook": "._job_look",
-    "ResultFile": "._job_result",
+    "ResultFile": "._job_files",
     "describe": "._job_spec",
+    "digested": "._job_files",
+    "digested_below": "._job_files",
+    "files_from_json": "._job_files",
+    "files_to_json": "._job_files",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

@@ -7,36 +7,29 @@ whole, or was changed afterwards, is no success. The results of before are the m
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from trainfeed.dataset import canonical
 from trainfeed.errors import ChecksumError, FormatError
-from trainfeed.paths import open_plain, os_errors, read_plain, walk
+from trainfeed.jobs._job_files import (
+    ResultFile,
+    digested,
+    digested_below,
+    files_from_json,
+    files_to_json,
+)
+from trainfeed.paths import read_plain
 from trainfeed.storage import posix
 
-__all__ = ["RESULT_FILE", "JobResult", "ResultFile"]
+__all__ = ["OUTPUT_FOLDER", "RESULT_FILE", "JobResult"]
 
 RESULT_FILE: Final = "result.json"
 OUTPUT_FOLDER: Final = "output"
 _MAX_BYTES: Final = 16 << 20
-_CHUNK_BYTES: Final = 1 << 20
-
-
-@dataclass(frozen=True)
-class ResultFile:
-    """A file of the model.
-
-    Attributes:
-        size: In bytes.
-        sha256: In hex.
-    """
-
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -48,12 +41,15 @@ class JobResult:
         files: Those of the output folder, by relative POSIX path; empty in results of before.
         job: Name of the job; None in results of before.
         identity: Of the job; None in results of before.
+        recomputed: Where tries of the job were killed: ``steps`` and ``samples`` that were computed
+            once more because they came after the last checkpoint; else empty.
     """
 
     metrics: Mapping[str, Any]
     files: Mapping[str, ResultFile] = field(default_factory=dict)
     job: str | None = None
     identity: str | None = None
+    recomputed: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> JobResult:
@@ -70,9 +66,10 @@ class JobResult:
         try:
             return cls(
                 metrics=found["metrics"],
-                files={_inside(name): _file(each) for name, each in found["files"].items()},
+                files=files_from_json(found["files"]),
                 job=_text(found["job"]),
                 identity=_text(found["identity"]),
+                recomputed=_counts(found.get("recomputed", {})),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise FormatError(
@@ -83,7 +80,12 @@ class JobResult:
 
     @classmethod
     def of_output(
-        cls, job: str, identity: str, metrics: Mapping[str, Any], output: Path
+        cls,
+        job: str,
+        identity: str,
+        metrics: Mapping[str, Any],
+        output: Path,
+        recomputed: Mapping[str, int] = MappingProxyType({}),
     ) -> JobResult:
         """Return the result of a job whose files are all written.
 
@@ -92,14 +94,12 @@ class JobResult:
             identity: Its identity.
             metrics: Name to number.
             output: Its output folder.
+            recomputed: See the attribute.
 
         Raises:
             StorageError: A file cannot be read.
         """
-        with os_errors(output):
-            paths = [path for path in walk(output) if path.is_file() and not path.is_symlink()]
-        files = {path.relative_to(output).as_posix(): _digested(path) for path in sorted(paths)}
-        return cls(metrics, files, job, identity)
+        return cls(metrics, digested_below(output), job, identity, recomputed)
 
     def write(self, home: Path) -> bool:
         """Write the file of a job's folder, durably, unless it is there.
@@ -107,7 +107,13 @@ class JobResult:
         Returns:
             True if this call made the file.
         """
-        value = {**asdict(self), "files": {name: asdict(f) for name, f in self.files.items()}}
+        value = {
+            "metrics": dict(self.metrics),
+            "files": files_to_json(self.files),
+            "job": self.job,
+            "identity": self.identity,
+            **({"recomputed": dict(self.recomputed)} if self.recomputed else {}),
+        }
         return posix.create_exclusive(home / RESULT_FILE, canonical.dumps(value))
 
     def verify(self, home: Path) -> None:
@@ -119,7 +125,7 @@ class JobResult:
         """
         for name, expected in self.files.items():
             path = home / OUTPUT_FOLDER / name
-            if (got := _digested(path)) != expected:
+            if (got := digested(path)) != expected:
                 raise ChecksumError(
                     f"expected {expected.size} bytes with SHA-256 {expected.sha256}, got"
                     f" {got.size} with {got.sha256}: the file was changed after rank 0 had ended;"
@@ -128,30 +134,13 @@ class JobResult:
                 )
 
 
-def _digested(path: Path) -> ResultFile:
-    digest, size = hashlib.sha256(), 0
-    with os_errors(path), open_plain(path, follow=False) as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-            size += len(chunk)
-    return ResultFile(size, digest.hexdigest())
-
-
-def _file(value: Any) -> ResultFile:
-    size, sha256 = value["size"], value["sha256"]
-    if type(size) is not int or size < 0:
-        raise ValueError
-    return ResultFile(size, _text(sha256))
-
-
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
 
 
-def _inside(name: str) -> str:
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or not path.parts:
-        raise ValueError
-    return name
+def _counts(value: Any) -> dict[str, int]:
+    if any(type(number) is not int for number in value.values()):
+        raise TypeError
+    return dict(value)

@@ -13,6 +13,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -50,9 +51,12 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
     make_folders(record.output)
     job = TrainingJob(spec, rank, spec.ranks, record.output, roots)
     metrics = _load(spec, folder)(job)
+    job.close()
     if rank == 0:
-        checked = _checked(spec, metrics)
-        JobResult.of_output(spec.name, spec.identity, checked, record.output).write(record.home)
+        checked, again = _checked(spec, metrics), job.recomputed
+        recomputed = asdict(again) if again.steps else {}
+        result = JobResult.of_output(spec.name, spec.identity, checked, record.output, recomputed)
+        result.write(record.home)
 
 
 def _require_code(spec: JobSpec, folder: Path) -> None:
