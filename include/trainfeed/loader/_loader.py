@@ -83,8 +83,8 @@ class DataLoader:
             chunk is an error.
         skip: ``{"from": a, "to": b}``, or a list of such stretches: samples a to b - 1 are left
             out, counted over all ranks from the start of epoch 0 on (``epoch * num_samples +
-            position`` of a state). ``tail`` decides about the samples before a stretch as at the end
-            of an epoch. A state contains the stretches and sets its own.
+            position`` of a state). ``tail`` decides about the samples before a stretch as at the
+            end of an epoch. A state contains the stretches and sets its own.
         on_report: Function that gets a ``LoaderReport`` after every pass, and every 10 s during
             one.
 
