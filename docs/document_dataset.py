@@ -133,6 +133,49 @@ preprocess: {function: "preprocess:make_sample"}
 schema:
   label: {dtype: int64}
 """,
+    "A training on a cluster": """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+source: {kafka: {topic: clicks}}
+preprocess: {function: "preprocess:make_sample"}
+schema:
+  label: {dtype: int64}
+train:
+  entry: "train:main"
+  launcher: indexed-job
+  connection: kubernetes_default
+  ranks: 8
+  image: "r.example/clicks@sha256:2ff0ea9b8c1a3e6a54d2f8cbd5ee0dc1a2c9e1f4e3b6f3f6a1f0f2f0d1c2b3a4"
+  cpu: 4
+  memory: 32GiB
+  gpu: {type: nvidia.com/gpu, number: 1}
+  shared_memory: 8GiB
+  environment: {EPOCHS: "3"}
+  volumes: [scratch]
+  node_selector: {zone: a}
+  tolerations: [{key: gpu, operator: Equal, value: training, effect: NoSchedule}]
+  image_pull_secret: registry
+  queue: nightly
+  priority: low
+  time_limit: 6h
+  retries: 2
+""",
+    "A training by a program of an image": """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+source: {kafka: {topic: clicks}}
+preprocess: {function: "preprocess:make_sample"}
+schema:
+  label: {dtype: int64}
+train:
+  launcher: pytorch-job
+  ranks: 4
+  image: "r.example/clicks:nightly"
+  allow_tag: true
+  command: [torchrun, train.py]
+""",
     "A recorded topic": """\
 name: clicks
 schedule: "@daily"
@@ -257,7 +300,7 @@ class _Reference:
 
 
 def _fits(model: Schema, value: Mapping[str, Any]) -> bool:
-    """Whether a mapping is one of this model; ``check`` tells apart what may stand there."""
+    """Whether a mapping is of this model; its field ``check`` tells the gates apart."""
     check = model.get("properties", {}).get("check", {}).get("const")
     return check is None or check == value.get("check")
 
@@ -308,7 +351,7 @@ def _number(part: Schema) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as a file has it, on one line; of a longer one what it begins with."""
+    """Return a value as a file has it, on one line; a long value is cut."""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -3,12 +3,12 @@
 =============== ======================= =====================================================
 connection      type                    what it has
 =============== ======================= =====================================================
-hdfs_default    webhdfs, hdfs or file   host, port, of webhdfs login; extra ``landing`` and
-                                        ``work``; of log files also ``logs``: the path that
-                                        theirs start at
+hdfs_default    webhdfs, hdfs or file   host, port, login (webhdfs); extra ``landing`` and
+                                        ``work``; for log files also ``logs``: the path at
+                                        which their paths start
 cephfs_default  any                     extra ``path``: the publication root, mounted here
 convert_default any                     extra ``inputs`` and ``outputs``: lists of folders that a
-                                        conversion may use; ``work``: one for what it keeps
+                                        conversion may use; ``work``: one for its work files
 of the spec     any                     extra: librdkafka settings, or ``recorded``: a folder
 =============== ======================= =====================================================
 """
@@ -55,15 +55,15 @@ _KAFKA_EXAMPLE: Final = (
 
 
 def environment_from_connections(kafka: Iterable[str], logs: Iterable[str] = ()) -> Environment:
-    """The places that a task reads and writes.
+    """Return the folders and connections of a task.
 
     Args:
         kafka: Ids of the Kafka connections that the data set names.
         logs: Ids of the connections of log files that the data set names.
 
     Raises:
-        ConfigError: A connection is missing or incomplete; names it and shows one that works.
-            Values never appear in the message: they may be secrets.
+        ConfigError: A connection is missing or incomplete; the message has its name and an example,
+            but no values, which may be secrets.
     """
     hdfs = _connection(_HDFS, _HDFS_EXAMPLE)
     return Environment(
@@ -78,10 +78,10 @@ def environment_from_connections(kafka: Iterable[str], logs: Iterable[str] = ())
 
 
 def conversion_roots() -> Roots:
-    """The folders that conversions read and write.
+    """Return the folders that conversions may read and write.
 
     Raises:
-        ConfigError: The connection is missing or incomplete; shows one that works.
+        ConfigError: The connection is missing or incomplete; the message has an example.
     """
     from trainfeed.conversion import Roots
 

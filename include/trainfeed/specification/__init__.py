@@ -1,4 +1,4 @@
-"""What a data set is: the model of ``dataset.yaml``, read strictly and checked as a whole."""
+"""The specification of a data set: the model of ``dataset.yaml``, read and checked strictly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from trainfeed.specification._dataset_part import (
     RangeCheck,
     ResourceSpec,
     RetentionSpec,
-    TrainSpec,
 )
 from trainfeed.specification._json_schema import json_schema, json_schema_text
 from trainfeed.specification._load import (
@@ -45,6 +44,7 @@ from trainfeed.specification._topics import (
     KafkaTopics,
     RecordedSourceSpec,
 )
+from trainfeed.specification._train_part import GpuSpec, TolerationSpec, TrainSpec
 
 __all__ = [
     "RECORDED",
@@ -53,6 +53,7 @@ __all__ = [
     "CountCheck",
     "DatasetSpec",
     "FieldSpec",
+    "GpuSpec",
     "KafkaSourceSpec",
     "KafkaTopics",
     "LateRule",
@@ -72,6 +73,7 @@ __all__ = [
     "SourceKind",
     "SourceSpec",
     "SplitSpec",
+    "TolerationSpec",
     "TopicPart",
     "TrainSpec",
     "check_dataset_name",

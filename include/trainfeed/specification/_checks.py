@@ -1,4 +1,4 @@
-"""The rules that look at more than one field of a specification, or at its folder."""
+"""The rules that concern more than one field of a specification, or its folder."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from trainfeed.specification._model import DatasetSpec
 from trainfeed.specification._problems import Place, did_you_mean
 from trainfeed.specification._source_part import FieldSpec
 from trainfeed.specification._spec_values import MILLIONTHS, RESERVED_NAMES, check_name
+from trainfeed.specification._train_part import train_contradictions
 
 __all__ = ["Contradiction", "contradictions"]
 
-# More than a cron expression needs to repeat its pattern within a week.
+# Intervals that are compared: more than any cron expression needs to repeat its pattern in a week.
 _LOOKED_AT = 32
 _RESERVED_SPLITS = ("late", "quarantine")
 
 
 class Contradiction(NamedTuple):
-    """What does not fit: the field's place, and what to say."""
+    """A violated rule: the place of the field, and the message."""
 
     place: Place
     text: str
 
 
 def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
-    """Everything in ``spec`` that does not fit together."""
+    """Yield every violated rule of ``spec``."""
     yield from _name(spec)
     yield from _ticks(spec)
     yield from _source(spec)
     yield from _modules(spec)
+    yield from _training(spec)
     yield from _split_names(spec.split.millionths)
     yield from _shares(spec.split.millionths)
     yield from _split_by(spec)
@@ -64,7 +66,7 @@ def _ticks(spec: DatasetSpec) -> Iterator[Contradiction]:
 
 
 def _source(spec: DatasetSpec) -> Iterator[Contradiction]:
-    """What does not fit in the source; asked about intervals only if the schedule is right."""
+    """Yield violated rules of the source; intervals are compared only if the schedule is right."""
     is_wrong = next(_ticks(spec), None) is not None
     intervals = () if is_wrong else islice(spec.schedule_model().intervals(), _LOOKED_AT)
     for place, text in spec.source.kind.contradictions(spec.schedule, intervals):
@@ -73,16 +75,23 @@ def _source(spec: DatasetSpec) -> Iterator[Contradiction]:
 
 def _modules(spec: DatasetSpec) -> Iterator[Contradiction]:
     entries: dict[Place, str] = {("preprocess", "function"): spec.preprocess.module}
-    if spec.train is not None:
+    if spec.train is not None and spec.train.module is not None:
         entries["train", "entry"] = spec.train.module
-        if spec.train.model is not None and spec.train.model.evaluate is not None:
-            entries["train", "model", "evaluate"] = spec.train.model.evaluate.partition(":")[0]
+    model = None if spec.train is None else spec.train.model
+    if model is not None and model.evaluate is not None:
+        entries["train", "model", "evaluate"] = model.evaluate.partition(":")[0]
     for place, module in entries.items():
         if not (spec.folder / f"{module}.py").is_file():
             there = sorted(path.stem for path in spec.folder.glob("*.py"))
             hint = did_you_mean(module, there) if there else "add it"
             text = f"expected the file {module}.py beside the specification, got none; {hint}"
             yield Contradiction(place, text)
+
+
+def _training(spec: DatasetSpec) -> Iterator[Contradiction]:
+    if spec.train is not None:
+        for name, text in train_contradictions(spec.train):
+            yield Contradiction(("train", name) if name else ("train",), text)
 
 
 def _split_names(names: Mapping[str, int]) -> Iterator[Contradiction]:

@@ -1,4 +1,4 @@
-"""What comes out of a data set: files, gates, training, what is kept, what it may cost."""
+"""The output side of a specification: files, gates, training, retention, resources."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from trainfeed.paths import MAX_SHARDS
-from trainfeed.specification._model_part import ModelSpec
 from trainfeed.specification._spec_values import (
     Duration,
-    EntryPoint,
     FieldName,
-    Name,
     Number,
     Part,
     Size,
@@ -30,7 +27,6 @@ __all__ = [
     "RangeCheck",
     "ResourceSpec",
     "RetentionSpec",
-    "TrainSpec",
 ]
 
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
@@ -75,7 +71,7 @@ class OutputSpec(Part):
     @classmethod
     def _fits_the_format(cls, codec: str, info: ValidationInfo) -> str:
         if info.data.get("format") == "tfrecord" and codec != "none":
-            # Compressed as a whole, as TFRecord is, a shard could only be read from its start.
+            # TFRecord files are compressed as a whole: a shard could only be read from its start.
             raise WrongValueError("codec none beside format tfrecord", "leave it out")
         return codec
 
@@ -170,47 +166,6 @@ QualityCheck: TypeAlias = Annotated[
 ]
 
 
-class TrainSpec(Part):
-    """The training that follows a version.
-
-    Attributes:
-        entry: ``module:name`` of a function in the data set's folder.
-        window: Number of intervals that a training reads: the published one and those before it.
-        launcher: Where a training runs: ``local``, processes of this machine; there is no other.
-        ranks: Number of its processes.
-        metric: The metric that ``min`` bounds.
-        min: The least value of ``metric`` with which the training counts as successful.
-        wait: How long a training waits until every interval of the window is published.
-        model: The model that a training makes, and the gate that promotes it, if any.
-    """
-
-    entry: EntryPoint
-    window: Annotated[int, Field(ge=1, le=10_000)] = 1
-    launcher: Literal["local"] = "local"
-    ranks: Annotated[int, Field(ge=1, le=1024)] = 1
-    metric: Name | None = None
-    min: Number | None = None
-    wait: Duration = timedelta(days=1)
-    model: ModelSpec | None = None
-
-    @property
-    def module(self) -> str:
-        """Name of the module, without ``.py``."""
-        return self.entry.partition(":")[0]
-
-    @property
-    def function_name(self) -> str:
-        """Name of the function in its module."""
-        return self.entry.partition(":")[2]
-
-    @field_validator("min")
-    @classmethod
-    def _has_a_metric(cls, least: float | None, info: ValidationInfo) -> float | None:
-        if least is not None and info.data.get("metric", "") is None:
-            raise WrongValueError("a metric beside min", "say which metric this bounds")
-        return least
-
-
 class RetentionSpec(Part):
     """Which generations of an interval are kept; ``trainfeed prune`` removes the others.
 
@@ -248,5 +203,5 @@ class ResourceSpec(Part):
 
     @property
     def task_memory_bytes(self) -> int:
-        """``memory_bytes`` of a task that runs alone; quarantined records may take as much."""
+        """``memory_bytes`` of a task that runs alone: the limit for its quarantined records."""
         return self.memory_bytes

@@ -1,7 +1,7 @@
-"""What the parts of a ``dataset.yaml`` are made of: their common base, and scalar values.
+"""The common base of the parts of a ``dataset.yaml``, and the types of scalar values.
 
-Values are names, durations, sizes, shares, times. A validator raises ``WrongValueError``: what was
-expected and what to do. The caller that reports the error adds the place and what was there.
+Scalar values are names, durations, sizes, shares and times. A validator raises ``WrongValueError``
+with the expected value and the remedy. The code that reports the error adds place and given value.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ __all__ = [
     "WrongValueError",
     "check_dataset_name",
     "check_name",
+    "matching",
+    "pattern_schema",
 ]
 
 MILLIONTHS: Final = 1_000_000
-# Airflow takes no asset of the first two names; in a publication root, models has the models.
+# Airflow refuses assets of the first two names; the publication root has its models in ``models``.
 RESERVED_NAMES: Final = frozenset({"context", "self", "models"})
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAME_RULE = "lower-case letters, digits and _, a letter first, at most 63 characters"
@@ -59,7 +61,7 @@ _CONNECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
 
 
 class Part(BaseModel):
-    """Frozen, strict, and closed: an unknown field is an error."""
+    """The base of all parts: frozen, strict, and closed: an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -68,9 +70,9 @@ class WrongValueError(ValueError):
     """A value that a field refuses.
 
     Attributes:
-        expected: What the field takes, to be read after "expected".
-        remedy: What to do about it, or empty.
-        shows_got: Whether the value itself belongs into the message.
+        expected: The allowed values, worded to follow "expected".
+        remedy: The remedy, or empty.
+        shows_got: Whether the message shows the given value.
     """
 
     def __init__(self, expected: str, remedy: str = "", *, shows_got: bool = True) -> None:
@@ -81,10 +83,14 @@ class WrongValueError(ValueError):
 
 
 def check_name(text: str, *, what: str = "data set") -> str:
-    """``text`` when it may name a ``what``: names become folder, file and DAG names.
+    """Return ``text`` if it is a valid name: names become folder, file and DAG names.
+
+    Args:
+        text: The name.
+        what: The kind of thing with that name, for the message.
 
     Raises:
-        SpecError: It may not.
+        SpecError: The name is not valid.
     """
     if _NAME.fullmatch(text) is None:
         raise SpecError(f"expected a {what} name ({_NAME_RULE}), got {text[:80]!r}")
@@ -92,23 +98,26 @@ def check_name(text: str, *, what: str = "data set") -> str:
 
 
 def check_dataset_name(text: str) -> str:
-    """``text`` when a data set may have it as its name.
+    """Return ``text`` if it is a valid name of a data set.
 
     Raises:
-        SpecError: It may not, or is reserved.
+        SpecError: The name is not valid, or is reserved.
     """
     if check_name(text) in RESERVED_NAMES:
         raise SpecError(f"expected a data set name that is not reserved, got {text!r}")
     return text
 
 
-def _schema(pattern: re.Pattern[str], *examples: str) -> WithJsonSchema:
-    # JSON Schema looks for a pattern anywhere in a text; ours are meant for the whole of it.
+def pattern_schema(pattern: re.Pattern[str], *examples: str) -> WithJsonSchema:
+    """Say in the JSON Schema that the whole of a text matches a pattern."""
+    # A pattern of JSON Schema may match anywhere in a text; ours must match all of it.
     text = {"type": "string", "pattern": f"^({pattern.pattern})$", "examples": list(examples)}
     return WithJsonSchema(text if examples else {k: text[k] for k in ("type", "pattern")})
 
 
-def _matching(pattern: re.Pattern[str], expected: str) -> AfterValidator:
+def matching(pattern: re.Pattern[str], expected: str) -> AfterValidator:
+    """Refuse a text that does not match a pattern as a whole; ``expected`` says what one would."""
+
     def check(text: str) -> str:
         if pattern.fullmatch(text) is None:
             raise WrongValueError(expected)
@@ -136,7 +145,7 @@ def _size(value: Any) -> Any:
 
 
 def _millionths(value: Any) -> int:
-    # Exact: the decimal text of the file, never its nearest binary fraction.
+    # Exact, because the value is the decimal of the file, not its nearest binary fraction.
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise WrongValueError("a share between 0 and 1, like 0.9")
     millionths = Fraction(value) * MILLIONTHS
@@ -175,20 +184,22 @@ def _relative_file(text: str) -> str:
     return text
 
 
-Name = Annotated[str, _matching(_NAME, f"a name ({_NAME_RULE})"), _schema(_NAME)]
+Name = Annotated[str, matching(_NAME, f"a name ({_NAME_RULE})"), pattern_schema(_NAME)]
 
 
 FieldName = Annotated[
     str,
-    _matching(_FIELD, f"a field name ({_FIELD_RULE})"),
-    _schema(_FIELD, "label", "image/encoded"),
+    matching(_FIELD, f"a field name ({_FIELD_RULE})"),
+    pattern_schema(_FIELD, "label", "image/encoded"),
 ]
 
 
 Text = Annotated[str, Field(min_length=1)]
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration), _schema(_DURATION, "30m", "2h", "1d")]
+Duration = Annotated[
+    timedelta, BeforeValidator(_duration), pattern_schema(_DURATION, "30m", "2h", "1d")
+]
 
 
 Size = Annotated[
@@ -228,20 +239,20 @@ RelativeFile = Annotated[str, AfterValidator(_relative_file)]
 
 EntryPoint = Annotated[
     str,
-    _matching(_ENTRY_POINT, "'module:name', a module of the data set's folder and a function"),
-    _schema(_ENTRY_POINT, "preprocess:make_sample"),
+    matching(_ENTRY_POINT, "'module:name', a module of the data set's folder and a function"),
+    pattern_schema(_ENTRY_POINT, "preprocess:make_sample"),
 ]
 
 
 Topic = Annotated[
     str,
-    _matching(_TOPIC, "a topic name (letters, digits, '.', '_' and '-')"),
-    _schema(_TOPIC),
+    matching(_TOPIC, "a topic name (letters, digits, '.', '_' and '-')"),
+    pattern_schema(_TOPIC),
 ]
 
 
 Connection = Annotated[
     str,
-    _matching(_CONNECTION, "a connection id (letters, digits, '.', '_' and '-')"),
-    _schema(_CONNECTION),
+    matching(_CONNECTION, "a connection id (letters, digits, '.', '_' and '-')"),
+    pattern_schema(_CONNECTION),
 ]

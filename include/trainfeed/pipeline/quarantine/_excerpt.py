@@ -1,38 +1,27 @@
-"""Shows what a record holds in messages, reports and logs: short, printable, without secrets.
+"""Excerpts of records for messages, reports and logs: short, printable, without secrets.
 
-Records come from elsewhere, and messages travel: to logs, to the database of a scheduler, to a
-browser. The quarantine itself keeps every byte, and only the account that builds may read it.
+Records come from outside, and messages reach logs, the database of a scheduler and browsers. The
+quarantine itself keeps the raw bytes, and only the account that builds may read it.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from trainfeed.printable_text import printable
+from trainfeed.printable_text import printable, without_secrets
 
 __all__ = ["MOST_CHARS", "excerpt", "plain"]
 
 MOST_CHARS: Final = 160
 
-# A secret that begins within what is shown may end behind it.
+# So many times the shown characters are searched: a secret that begins in the shown part may end
+# behind it.
 _LOOKED_AT: Final = 4
-_HIDDEN: Final = "***"
-_SECRET: Final = re.compile(
-    r"""(?ix)
-    ( [\w.-]* (?: passw(?:or)?d | passphrase | secret | api[_-]?key | private[_-]?key
-                | access[_-]?key | credential | authorization | token(?!s|i[sz]) ) [\w.-]*
-      \\?["']? \s* [:=] \s* )
-    ( \\?"(?:[^"\\]|\\[^"])*(?:\\?"|$) | '[^']*(?:'|$) | (?:(?:bearer|basic)\s+)? [^\s,;&"'}\]]+ )
-    """
-)
-_USER_OF_URL: Final = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s/@:]*):[^\s/@]+@")
 
 
 def plain(text: str, most_chars: int = MOST_CHARS) -> str:
-    """Return text on one line that no terminal acts on, shortened, with secrets replaced."""
-    head = text[: _LOOKED_AT * most_chars]
-    head = _SECRET.sub(rf"\1{_HIDDEN}", _USER_OF_URL.sub(rf"\1:{_HIDDEN}@", head))
+    """Return text as one printable line, cut, with secrets replaced by ``***``."""
+    head = without_secrets(text[: _LOOKED_AT * most_chars])
     shown = printable(head)
     if len(shown) <= most_chars and len(head) <= len(text) <= _LOOKED_AT * most_chars:
         return shown
@@ -40,7 +29,7 @@ def plain(text: str, most_chars: int = MOST_CHARS) -> str:
 
 
 def excerpt(data: bytes | None, most_chars: int = MOST_CHARS) -> str:
-    """Return what a value holds: text as text, other bytes in hexadecimal, ``null`` for none.
+    """Return the beginning of a value: text as text, other bytes in hexadecimal, None as ``null``.
 
     Args:
         data: The value of a record, or the beginning of it.
@@ -56,7 +45,7 @@ def excerpt(data: bytes | None, most_chars: int = MOST_CHARS) -> str:
 
 
 def _decoded(data: bytes) -> str | None:
-    """Return UTF-8 as text; the last character may be cut, and there is no NUL in text."""
+    """Return UTF-8 as text, also if the last character is cut; None for bytes with NUL."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

@@ -8,37 +8,10 @@ import re
 
 import pytest
 
+from tests.kubernetes_objects import CONTAINER, OBJECTS
 from tests.kubernetes_schemas import THIRD_PARTY, problems
 
 _ROW = re.compile(r"^\| `(?P<file>[^`]+)` \|.*\| `(?P<digest>[0-9a-f]{64})` \|$", re.MULTILINE)
-_CONTAINER = {"name": "trainer", "image": "trainer@sha256:" + "0" * 64, "command": ["true"]}
-_POD = {"spec": {"restartPolicy": "Never", "containers": [_CONTAINER]}}
-_JOB = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "template": _POD}
-_REPLICA = {"replicas": 1, "restartPolicy": "Never", "template": _POD}
-_JOBS = {"replicatedJobs": [{"name": "ranks", "replicas": 1, "template": {"spec": _JOB}}]}
-_TRAINER = {"image": "trainer", "command": ["true"], "numNodes": 2}
-
-
-def _object(api_version, kind, spec):
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "spec": spec}
-
-
-OBJECTS = {
-    "Job": _object("batch/v1", "Job", _JOB),
-    "Service": _object("v1", "Service", {"clusterIP": "None", "selector": {"a": "b"}}),
-    "PyTorchJob": _object(
-        "kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Master": _REPLICA}}
-    ),
-    "PaddleJob": _object(
-        "kubeflow.org/v1", "PaddleJob", {"paddleReplicaSpecs": {"Worker": _REPLICA}}
-    ),
-    "TrainJob": _object(
-        "trainer.kubeflow.org/v1alpha1",
-        "TrainJob",
-        {"runtimeRef": {"name": "torch-distributed"}, "trainer": _TRAINER},
-    ),
-    "JobSet": _object("jobset.x-k8s.io/v1alpha2", "JobSet", _JOBS),
-}
 
 
 def _folders_of(found, path=()):
@@ -88,5 +61,5 @@ def test_an_environment_variable_that_is_a_number_is_refused(kind):
         found = pods.pop(0)
         below = found.values() if isinstance(found, dict) else found
         pods.extend(each for each in below if isinstance(each, dict | list))
-    pods[0]["containers"] = [{**_CONTAINER, "env": [{"name": "RANK", "value": 0}]}]
+    pods[0]["containers"] = [{**CONTAINER, "env": [{"name": "RANK", "value": 0}]}]
     assert any("0 is not of type 'string'" in problem for problem in problems(broken))
