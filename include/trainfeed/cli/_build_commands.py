@@ -21,6 +21,7 @@ from trainfeed.cli._printing import (
     print_rows,
 )
 from trainfeed.cli._range_build import IntervalBuild, build_each
+from trainfeed.cli._train_options import LauncherKind, print_rendered, with_launcher
 from trainfeed.cli._training_wish import (
     Training,
     TrainingWish,
@@ -279,7 +280,7 @@ class CatchUp(StrEnum):
     ALL = "all"
 
 
-def train(
+def train(  # noqa: PLR0913 - options of a command
     name: Name,
     *,
     interval: Intervals = None,
@@ -290,6 +291,20 @@ def train(
             " intervals from before the data set had a training, and on declined ones."
         ),
     ] = None,
+    launcher: Annotated[
+        LauncherKind | None,
+        typer.Option(help="Where the training runs, in the place of train.launcher."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what would be made, as YAML.")
+    ] = False,
+    again: Annotated[
+        str | None,
+        typer.Option(
+            help="Start a job on a cluster that has failed again, for this reason; each reason"
+            " starts it once."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Train on the window of intervals that ends with --interval; reuse a finished job.
@@ -298,14 +313,22 @@ def train(
     2: wrong usage or settings.
     """
     if catch_up is not None:
+        if launcher is not None or dry_run or again is not None:
+            raise ConfigError(
+                "expected no --launcher, --dry-run or --again beside --catch-up; leave it out"
+            )
         _catch_up(name, interval, older=catch_up is CatchUp.ALL, as_json=as_json)
         return
     spec, env, asked = _open(name, interval)
+    spec = with_launcher(spec, launcher)
     chosen = intervals_in(spec.schedule_model(), parse_range(asked))
+    if dry_run:
+        print_rendered(spec, env, chosen, as_json=as_json)
+        return
     reports = []
     for each in chosen:
         with error_console().status(f"{spec.name}/{each.name}: train"):
-            reports.append(run_train(spec, env, each))
+            reports.append(run_train(spec, env, each, again=again))
         if not as_json:
             print_mapping(reports[-1])
     if as_json:

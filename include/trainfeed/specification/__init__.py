@@ -44,7 +44,12 @@ from trainfeed.specification._topics import (
     KafkaTopics,
     RecordedSourceSpec,
 )
-from trainfeed.specification._train_part import GpuSpec, TolerationSpec, TrainSpec
+from trainfeed.specification._train_part import (
+    GpuSpec,
+    TolerationSpec,
+    TrainSpec,
+    train_contradictions,
+)
 
 __all__ = [
     "RECORDED",
@@ -90,4 +95,5 @@ __all__ = [
     "read_module",
     "spec_folders",
     "spec_or_error",
+    "train_contradictions",
 ]

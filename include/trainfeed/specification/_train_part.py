@@ -24,15 +24,15 @@ from trainfeed.specification._spec_values import (
     pattern_schema,
 )
 
-__all__ = ["CLUSTER_ONLY", "NOT_OF_TRAIN_JOBS", "GpuSpec", "TolerationSpec", "TrainSpec"]
+__all__ = ["GpuSpec", "TolerationSpec", "TrainSpec", "train_contradictions"]
 
-CLUSTER_ONLY: Final = (
+_CLUSTER_ONLY: Final = (
     "image", "command", "allow_tag", "connection", "cpu", "memory", "gpu", "shared_memory",
     "volumes", "node_selector", "tolerations", "image_pull_secret", "queue", "priority",
     "time_limit", "retries",
 )  # fmt: skip
 # Their runtime, which the installation owns, decides these.
-NOT_OF_TRAIN_JOBS: Final = ("image_pull_secret", "priority", "time_limit", "retries")
+_NOT_OF_TRAIN_JOBS: Final = ("image_pull_secret", "priority", "time_limit", "retries")
 
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _DNS = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -213,12 +213,12 @@ class TrainSpec(Part):
 def train_contradictions(train: TrainSpec) -> Iterator[tuple[str, str]]:
     """Yield field and text of everything in ``train`` that does not fit together."""
     if train.is_local:
-        yield from _unfit(train, CLUSTER_ONLY)
+        yield from _unfit(train, _CLUSTER_ONLY)
         if train.entry is None:
             yield "", "expected entry, got none; add it: the function of the data set that trains"
         return
     if train.launcher == "train-job":
-        yield from _unfit(train, NOT_OF_TRAIN_JOBS)
+        yield from _unfit(train, _NOT_OF_TRAIN_JOBS)
     if (train.entry is None) == (train.command is None):
         got = "neither" if train.entry is None else "both"
         yield "", f"expected one of entry and command, got {got}"

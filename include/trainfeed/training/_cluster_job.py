@@ -80,16 +80,20 @@ def require_success(record: JobRecord, launcher: KubernetesLauncher) -> None:
 
 
 def end_of_log(
-    record: JobRecord, launcher: KubernetesLauncher, *, rank: int, max_bytes: int
+    record: JobRecord, launcher: KubernetesLauncher | None, *, rank: int, max_bytes: int
 ) -> str:
     """Return the end of a rank's log, safe to show: its own file, or else what the cluster has."""
     text = record.end_of_log(rank, max_bytes=max_bytes)
     if text is None:
-        try:
-            text = launcher.logs(record, rank=rank, max_bytes=max_bytes)
-        except LaunchError as error:
-            text = f"(no log: {error})"
+        text = _of_cluster(record, launcher, rank, max_bytes) if launcher is not None else ""
     return printable(without_secrets(text[-max_bytes:]), keep="\n\t").strip()
+
+
+def _of_cluster(record: JobRecord, launcher: KubernetesLauncher, rank: int, max_bytes: int) -> str:
+    try:
+        return launcher.logs(record, rank=rank, max_bytes=max_bytes)
+    except LaunchError as error:
+        return f"(no log: {error})"
 
 
 def _may_follow(newest: JobAttempt, record: JobRecord, again: str | None) -> bool:

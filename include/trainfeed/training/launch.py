@@ -21,7 +21,7 @@ from typing import Any, Final
 from trainfeed import faults
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, require_root
-from trainfeed.errors import GateError, JobFailedError
+from trainfeed.errors import ConfigError, GateError, JobFailedError, JobRejectedError
 from trainfeed.intervals import Interval
 from trainfeed.jobs import (
     JobLook,
@@ -40,7 +40,7 @@ from trainfeed.training._cluster_job import claim_attempt, require_success, sett
 from trainfeed.training._window_job import require_training, window_job
 from trainfeed.usercode import require_current_names
 
-__all__ = ["Launched", "collect", "launch", "look", "render", "train", "wait_for"]
+__all__ = ["Launched", "adopted", "collect", "launch", "look", "render", "train", "wait_for"]
 
 logger = logging.getLogger(__name__)
 
@@ -117,9 +117,36 @@ def launch(
     with posix.map_errors(record.home):
         make_folders(record.home)
     if job.placement is None:
+        if again is not None:
+            raise ConfigError(
+                "expected no reason to start again beside launcher local, got one; nothing was"
+                " started; leave it out: a local job that has failed runs again by itself"
+            )
         with posix.file_lock(record.home / ".lock", timeout_s=_LOCK_TIMEOUT_S):
             return _run(job, record, _local(spec, folder), spec.folder)
     return _start(job, record, _on_cluster(spec, env, job.placement, folder), spec.folder, again)
+
+
+def adopted(spec: DatasetSpec, env: Environment, home: Path, *, verdict: str) -> Launched:
+    """Return the job of a folder, which was launched before.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        home: The job's folder.
+        verdict: What its launch has said.
+
+    Raises:
+        JobRejectedError: The folder has no job on a cluster.
+        ConfigError: Its cluster has no settings.
+    """
+    record = JobRecord(home)
+    attempt = record.newest_attempt()
+    if attempt is None or attempt.job.placement is None:
+        raise JobRejectedError(f"expected a job on a cluster in {home}, found none; train again")
+    folder = DatasetFolder(Path(env.root), spec.name)
+    launcher = _on_cluster(spec, env, attempt.job.placement, folder)
+    return Launched(attempt.job, record, launcher, verdict)
 
 
 def look(launched: Launched) -> JobLook:

@@ -41,9 +41,9 @@ class KubernetesApi:
         found = client.Configuration()
         try:
             if settings.kubeconfig is None:
-                config.load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
+                config.load_incluster_config(client_configuration=found)
             else:
-                config.load_kube_config(  # type: ignore[no-untyped-call]
+                config.load_kube_config(
                     settings.kubeconfig, settings.context, client_configuration=found
                 )
         except (config.ConfigException, OSError, ValueError) as error:

@@ -7,13 +7,12 @@ local job that could be adopted while it runs: a next launch waits, or runs the 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
+import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import trainfeed
 from trainfeed.config import JOB_CODE, JOB_ROOT, training_environ
@@ -24,13 +23,12 @@ from trainfeed.jobs._job_record import JobRecord
 from trainfeed.jobs._job_roots import JobRoots
 from trainfeed.jobs._job_spec import JobSpec
 from trainfeed.jobs._job_state import JobState
+from trainfeed.jobs._rank_process import RankProcess, end_leftovers, wait_for_end
 from trainfeed.jobs.local._ended import Ended, ended_error
-from trainfeed.paths import open_emptied
 
 __all__ = ["LocalLauncher"]
 
 _RUNTIME: Final = "trainfeed.training.runtime"
-_POLL_S: Final = 0.2
 _GRACE_S: Final = 10.0
 
 
@@ -83,66 +81,50 @@ class LocalLauncher:
         return [{**canonical.loads(job.to_bytes()), "home": str(home)}]
 
     def _run(self, job: JobSpec, record: JobRecord) -> None:
-        with ExitStack() as stack:
-            files = [
-                stack.enter_context(open_emptied(record.log(rank))) for rank in range(job.ranks)
-            ]
-            ranks: list[subprocess.Popen[bytes]] = []
-            try:
-                for rank, log in enumerate(files):
-                    ranks.append(_start(job, record, rank, log, self.roots))
-                _wait(job, record, ranks)
-            finally:
-                _end(ranks)
+        end_leftovers(record.home)
+        ranks: list[RankProcess] = []
+        first = None
+        try:
+            for rank in range(job.ranks):
+                # One by one: those before one that cannot be started are ended.
+                ranks.append(_start(job, record, rank, self.roots))  # noqa: PERF401
+            first = _first_bad_end(ranks)
+        finally:
+            ended = _end(record, ranks)
+        if first is not None:
+            raise ended_error(job, next(filter(_is_killed, ended.values()), ended[first]))
 
 
-def _start(
-    job: JobSpec, record: JobRecord, rank: int, log: BinaryIO, roots: JobRoots
-) -> subprocess.Popen[bytes]:
+def _start(job: JobSpec, record: JobRecord, rank: int, roots: JobRoots) -> RankProcess:
     command = [sys.executable, "-m", _RUNTIME, str(record.home), str(rank), str(os.getpid())]
     package = str(Path(trainfeed.__file__).parent.parent)
     places = {JOB_ROOT: str(roots.root), JOB_CODE: str(roots.code)}
-    return subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        cwd=record.home,
-        env=training_environ(package, {**job.environment, **places}),
+    environment = training_environ(package, {**job.environment, **places})
+    return RankProcess(
+        command, home=record.home, rank=rank, environment=environment, log=record.log(rank)
     )
 
 
-def _wait(job: JobSpec, record: JobRecord, ranks: list[subprocess.Popen[bytes]]) -> None:
+def _first_bad_end(ranks: list[RankProcess]) -> int | None:
+    """Wait for all ranks; return the first one that ended otherwise than well, if one did."""
     running = dict(enumerate(ranks))
     while running:
-        for rank, process in list(running.items()):
-            try:
-                status = process.wait(_POLL_S)
-            except subprocess.TimeoutExpired:
-                continue
-            if status != 0:
-                raise ended_error(
-                    job, _cause(record, running, Ended(rank, status, record.log(rank)))
-                )
-            del running[rank]
+        ended = wait_for_end(list(running.values()))
+        for rank in [rank for rank, process in running.items() if process in ended]:
+            if running.pop(rank).status != 0:
+                return rank
+    return None
 
 
-def _cause(record: JobRecord, running: dict[int, subprocess.Popen[bytes]], first: Ended) -> Ended:
-    """Return the rank that others failed for: the one that was killed, if there is one."""
-    found = [
-        Ended(rank, status, record.log(rank))
-        for rank, process in running.items()
-        if (status := process.poll()) is not None
-    ]
-    return next((ended for ended in found if ended.is_killed), first)
-
-
-def _end(ranks: list[subprocess.Popen[bytes]]) -> None:
+def _end(record: JobRecord, ranks: list[RankProcess]) -> dict[int, Ended]:
+    """End what runs; return what became of the ranks that had ended by themselves."""
+    by_themselves = [rank for rank, process in enumerate(ranks) if process.status is not None]
     for process in ranks:
         process.terminate()
-    for process in ranks:
-        try:
-            process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    deadline_s = time.monotonic() + _GRACE_S
+    statuses = [process.end(max(0.0, deadline_s - time.monotonic())) for process in ranks]
+    return {rank: Ended(rank, statuses[rank], record.log(rank)) for rank in by_themselves}
+
+
+def _is_killed(ended: Ended) -> bool:
+    return ended.is_killed
