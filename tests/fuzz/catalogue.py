@@ -1,4 +1,4 @@
-"""All that is fuzzed: by name a target, the files to start from, and how these are changed."""
+"""All targets of fuzzing by name: the target, the files to start from, and their mutators."""
 
 from __future__ import annotations
 

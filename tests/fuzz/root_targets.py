@@ -1,4 +1,4 @@
-"""What is fuzzed of a publication root and of work files: every file there that is read whole.
+"""Targets for a publication root and work files: every file there that is read whole.
 
 Each target writes the bytes where the file would be, and reads it by the call that reads it in a
 build, a reader or a command.
