@@ -160,6 +160,7 @@ class AirflowClient:
         *,
         max_active_runs: int = 10,
         reprocess: Literal["none", "failed", "completed"] = "none",
+        conf: Mapping[str, object] | None = None,
     ) -> int:
         """Make the runs whose logical dates lie in ``[first, last]``; returns the backfill's id.
 
@@ -169,6 +170,7 @@ class AirflowClient:
             last: Last logical date, not in the future.
             max_active_runs: How many of them run at once, whatever the DAG says.
             reprocess: Which existing runs run again: none, those that failed, all that ended.
+            conf: Parameters of every run, if any.
         """
         body = {
             "dag_id": dag_id,
@@ -176,6 +178,7 @@ class AirflowClient:
             "to_date": _text(last),
             "max_active_runs": max_active_runs,
             "reprocess_behavior": reprocess,
+            **({} if conf is None else {"dag_run_conf": dict(conf)}),
         }
         return int(self._call("POST", "/backfills", body)["id"])
 

@@ -10,12 +10,14 @@ them from its connections, everything else from these variables::
     TRAINFEED_KAFKA        host:port[,host:port…], or recorded:<folder or URI of recorded topics>
     TRAINFEED_LOGS         folder or URI that the paths of log files start at
     TRAINFEED_CONNECTIONS  file of further clusters, and of such that want credentials
+    TRAINFEED_CLUSTERS     file of the Kubernetes clusters that run trainings
     TRAINFEED_DATASETS     folder of the data sets' folders
 
 A launcher tells the ranks of a job by environment where they find what the job file names::
 
     TRAINFEED_JOB_ROOT     publication root, as the rank sees it
     TRAINFEED_JOB_CODE     folder of the data set's code
+    TRAINFEED_JOB_MODEL    folder of the model that an evaluation is about, below that root
 """
 
 from __future__ import annotations
@@ -25,12 +27,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from trainfeed._clusters_file import read_clusters
 from trainfeed._connections_file import read_connections
 from trainfeed.errors import ConfigError
 
 __all__ = [
     "JOB_CODE",
+    "JOB_MODEL",
     "JOB_ROOT",
     "KAFKA_CONNECTION",
     "LOGS_CONNECTION",
@@ -38,12 +43,14 @@ __all__ = [
     "KafkaSettings",
     "command_environ",
     "environment_from_environ",
+    "job_model",
     "job_places",
     "training_environ",
     "worker_environ",
 ]
 
 JOB_CODE = "TRAINFEED_JOB_CODE"
+JOB_MODEL = "TRAINFEED_JOB_MODEL"
 JOB_ROOT = "TRAINFEED_JOB_ROOT"
 KAFKA_CONNECTION = "kafka_default"
 LOGS_CONNECTION = "hdfs_default"
@@ -105,6 +112,7 @@ class Environment:
         kafka: Kafka settings by connection id.
         datasets: Folder that holds one folder per data set.
         logs: By connection id, the absolute path or URI that the paths of log files start at.
+        clusters: By connection id, the settings of a cluster that runs trainings.
         root_setting: What names ``root``, for messages.
     """
 
@@ -114,6 +122,7 @@ class Environment:
     kafka: Mapping[str, KafkaSettings]
     datasets: Path
     logs: Mapping[str, str] = field(default_factory=dict)
+    clusters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
 
 
@@ -152,6 +161,7 @@ def environment_from_environ(
             LOGS_CONNECTION: _place("TRAINFEED_LOGS", _setting("TRAINFEED_LOGS", logs, data)),
             **places,
         },
+        clusters=_clusters(),
         root_setting=_root_setting(root),
     )
 
@@ -160,6 +170,11 @@ def job_places() -> tuple[Path | None, Path | None]:
     """Where a rank finds the publication root and the data set's code; None what nothing names."""
     root, code = (os.environ.get(name) for name in (JOB_ROOT, JOB_CODE))
     return Path(root) if root else None, Path(code) if code else None
+
+
+def job_model() -> str | None:
+    """The folder that ``TRAINFEED_JOB_MODEL`` names, relative to the root; None in a training."""
+    return os.environ.get(JOB_MODEL) or None
 
 
 def training_environ(package: str, job: Mapping[str, str]) -> dict[str, str]:
@@ -209,6 +224,12 @@ def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:
         name: _place(f"connection {name!r}", v) for name, v in found.items() if isinstance(v, str)
     }
     return clients, places
+
+
+def _clusters() -> Mapping[str, Mapping[str, Any]]:
+    if "TRAINFEED_CLUSTERS" not in os.environ:
+        return {}
+    return read_clusters(Path(_setting("TRAINFEED_CLUSTERS", None, "")))
 
 
 def _setting(variable: str, given: str | None, default: str | Path) -> str:

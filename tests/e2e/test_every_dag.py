@@ -19,10 +19,14 @@ from examples.digits.writer import write_days
 from services._home import REPOSITORY
 from services.airflow import AirflowStack
 from tests.e2e.ways import until
+from tests.unit.models.conftest import finished
 from trainfeed.conversion import ShardManifest
 from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.models import PROD, ModelsFolder, current, register
 from trainfeed.scaffold import new_dataset
 from trainfeed.storage import Location
+
+__all__ = ["finished"]
 
 RUN_S = 300.0
 # Data set, and three of its days: for a trigger now, a trigger without a date, a backfill.
@@ -90,7 +94,7 @@ def test_no_dag_is_shown_that_is_not_tried_here(client):
     assert client.import_errors() == {}
     shown = set(client.dags())
     tried = {f"{kind}.{name}" for name in DAYS for kind in ("build", "train")}
-    assert shown == tried | {"convert", "housekeeping"}
+    assert shown == tried | {"convert", "housekeeping", "models"}
 
 
 @pytest.mark.parametrize("name", DAYS)
@@ -145,3 +149,34 @@ def test_housekeeping_sweeps(client, when):
         run = client.trigger("housekeeping", {}, logical_date=logical_date)
     succeed(client, [run])
     assert client.xcom(run, "sweep") == {"leftovers": 0, "bytes": 0}
+
+
+def test_a_backfill_of_five_days_with_training_last_trains_on_the_newest_alone(client):
+    days = [datetime(2013, 2, day, tzinfo=UTC) for day in range(1, 6)]
+    before = {run.run_id for run in client.dag_runs("train.flights")}
+    client.backfill("build.flights", days[0], days[-1], conf={"training": "last"})
+    names = {f"backfill__{day:%Y-%m-%d}" for day in days}
+    runs = [run for run in client.dag_runs("build.flights") if run.run_id in names]
+    succeed(client, runs)
+    told = {run.run_id: client.xcom(run, "publish")["training"]["state"] for run in runs}
+    newest = max(names)
+    assert told == dict.fromkeys(names, "declined") | {newest: "listens"}
+    until(lambda: {r.run_id for r in client.dag_runs("train.flights")} - before, "the training")
+    trainings = [run for run in client.dag_runs("train.flights") if run.run_id not in before]
+    succeed(client, trainings)
+    assert [run.partition_key for run in trainings] == ["2013-02-05"]
+
+
+def test_models_promotes_and_rolls_back_what_trainings_have_made(client, place, finished):
+    folder = ModelsFolder(place.root).known("flights")
+    promoted = current(folder, PROD)
+    promoted.verify()
+    made = version(place, "flights", "2013-02-05").manifest
+    assert promoted.manifest.data[-1].fingerprint == made.fingerprint
+    other, _ = register(folder, finished())
+    form = {"model": "flights", "why": "to see", "version": other.path.name}
+    for action, leads_to in (("promote", other), ("rollback", promoted)):
+        run = client.trigger("models", {**form, "action": action})
+        succeed(client, [run])
+        assert client.xcom(run, "change")["prod"] == leads_to.path.name
+        assert current(folder, PROD).path == leads_to.path

@@ -26,6 +26,7 @@ _JSON: Final = frozenset(
             "ledger",
             "manifest",
             "marker",
+            "model",
             "plan",
             "schema",
             "schema_file",

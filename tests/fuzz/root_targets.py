@@ -26,6 +26,7 @@ from trainfeed.dataset.skips import read_skip
 from trainfeed.dataset.trainings import TrainingMarks
 from trainfeed.errors import TrainFeedError
 from trainfeed.jobs import JobSpec
+from trainfeed.models import PROD, ModelManifest, ModelsFolder, history
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.boundaries._boundary_file import read_boundary
 from trainfeed.pipeline.plans._landed_ranges import landed_leaf
@@ -128,6 +129,16 @@ def job(data: bytes) -> None:
     assert JobSpec.model_validate(canonical.loads(found.to_bytes())) == found
 
 
+def model(data: bytes) -> None:
+    """A model's manifest, and a change of an alias of it."""
+    folder = ModelsFolder(_home()).model("a")
+    _placed(folder.alias(PROD) / "0001.json", data)
+    with suppress(TrainFeedError):
+        assert len(history(folder, PROD)) == 1
+    found = ModelManifest.from_bytes(data, path="a")
+    assert ModelManifest.from_bytes(found.to_bytes(), path="a") == found
+
+
 def marker(data: bytes) -> None:
     """The small files of a root: its mark, a skipped interval, a schedule, a recorded topic."""
     folder = _folder()
@@ -199,6 +210,7 @@ ROOT_TARGETS: dict[str, Callable[[bytes], None]] = {
     "plan": plan,
     "ledger": ledger,
     "job": job,
+    "model": model,
     "marker": marker,
     "schema": schema,
     "statistics": statistics,
@@ -293,6 +305,24 @@ def _jobs() -> list[bytes]:
     return [canonical.dumps({**texts, "seed": 7, "ranks": 1, "versions": [version]})]
 
 
+def _models() -> list[bytes]:
+    digest, at = "0" * 64, "2013-01-01T00:00:00+00:00"
+    texts = dict.fromkeys(("dataset", "interval", "name", "identity", "entry", "code"), "a")
+    read = dict.fromkeys(("interval", "generation", "content_digest", "manifest_sha256"), "a")
+    manifest = {
+        "format": 1,
+        "model": "a",
+        "version": 1,
+        "job": {**texts, "seed": 7, "ranks": 1},
+        "data": [{**read, "fingerprint": None}],
+        "data_digest": digest,
+        "metrics": {"auc": 0.5},
+        "files": [{"name": "b/model.npz", "bytes": 1, "sha256": digest}],
+    }
+    change = {"kind": "promote", "version": "v0001", "at": at, "by": "a", "why": "w"}
+    return [canonical.dumps(manifest), canonical.dumps(change)]
+
+
 def _plans() -> list[bytes]:
     file = {"source": "kafka:a/0", "start": 0, "end": 9}
     lists = {key: [] for key in ("quality", "gaps", "schema")}
@@ -346,6 +376,7 @@ ROOT_SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "plan": _plans,
     "ledger": _ledgers,
     "job": _jobs,
+    "model": _models,
     "marker": _markers,
     "schema": _schemas,
     "statistics": _statistics,

@@ -52,6 +52,19 @@ def main(job: TrainingJob) -> dict[str, float]:
     }
 
 
+def evaluate(job: TrainingJob) -> dict[str, float]:
+    """Return ``accuracy`` of the model in ``job.model`` on the ``eval`` split.
+
+    Raises:
+        ConfigError: The split has no sample, or there is no model: this is no training.
+    """
+    _num_samples(job, "eval")
+    if job.model is None:
+        raise ConfigError("expected a model to evaluate, got none; train.entry is train:main")
+    guesses, labels = _guess(job, _read(job.model))
+    return {"accuracy": float((guesses == labels).mean())}
+
+
 def _num_samples(job: TrainingJob, split: str) -> int:
     data = job.open(split)
     if data.num_samples == 0:

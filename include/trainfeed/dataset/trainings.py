@@ -7,6 +7,7 @@ started for. Files of ``<root>/<data set>/training/_marks``, each whole or absen
     since.json                     versions from before the data set had a training
     <interval>.<gNNNN>.seen        a training of the interval has started when this was its version
     <interval>.<gNNNN>.announced   an event was sent for it: when, and by which run
+    <interval>.<gNNNN>.declined    its build wanted no training of it: when, why, and which run
 
 A mark is a hint that saves runs: a job is named after its content, and a finished one is adopted,
 so a mark that is missing costs one more event and nothing else.
@@ -17,36 +18,42 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.dataset import canonical
-from trainfeed.dataset.layout import DatasetFolder, generation_name
+from trainfeed.dataset._launched_jobs import was_launched
+from trainfeed.dataset._mark_files import (
+    ANNOUNCED,
+    DECLINED,
+    SEEN,
+    MarkFiles,
+    Untrained,
+    mark_time,
+)
+from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import listed, make_folders, read_plain
+from trainfeed.paths import read_plain
 from trainfeed.storage import posix
 
-__all__ = ["ANNOUNCED_FOR", "TrainingMarks", "Untrained"]
+__all__ = ["ANNOUNCED_FOR", "Declined", "TrainingMarks", "Untrained"]
 
 # How long an event may take to start its training; after that it counts as lost.
 ANNOUNCED_FOR: Final = timedelta(hours=1)
 
 _SINCE: Final = "since.json"
-_SEEN: Final = "seen"
-_ANNOUNCED: Final = "announced"
 
 
-@dataclass(frozen=True, order=True)
-class Untrained:
-    """A published version that no training has seen.
+@dataclass(frozen=True)
+class Declined:
+    """A published version whose build wanted no training of it.
 
     Attributes:
-        interval: Name of its interval.
-        generation: Its number.
+        version: The version.
+        why: The reason, for people; empty when the mark is damaged.
     """
 
-    interval: str
-    generation: int
+    version: Untrained
+    why: str
 
 
 class TrainingMarks:
@@ -59,6 +66,7 @@ class TrainingMarks:
     def __init__(self, folder: DatasetFolder) -> None:
         self._folder = folder
         self._home = folder.training_marks
+        self._files = MarkFiles(self._home)
 
     def begin(self, interval: str) -> None:
         """Write down, once, which versions are older than the training.
@@ -76,7 +84,7 @@ class TrainingMarks:
             return
         older = {each.interval: each.generation for each in self._published()}
         older.pop(interval, None)
-        self._make_home()
+        self._files.make_home()
         posix.create_exclusive(self._home / _SINCE, canonical.dumps({"versions": older}))
 
     def end(self) -> None:
@@ -96,33 +104,86 @@ class TrainingMarks:
         if generation is None:
             return
         version = Untrained(interval, generation)
-        seen = self._mark(version, _SEEN)
-        if not seen.exists():
-            self._make_home()
-            posix.create_exclusive(seen, b"")
-        with posix.map_errors(seen):
-            self._mark(version, _ANNOUNCED).unlink(missing_ok=True)
+        self._files.touch(version, SEEN)
+        self._files.drop(version, ANNOUNCED, DECLINED)
 
-    def announce(self, versions: Iterable[Untrained], by: str) -> None:
-        """Write down that an event is sent for ``versions``.
+    def announce(self, versions: Iterable[Untrained], by: str, *, is_heard: bool = True) -> None:
+        """Write down that an event is sent for ``versions``; none of them is declined any more.
 
         Args:
             versions: What the event is about.
             by: Who sends it; a further try of the same sender may send it again.
+            is_heard: False when the scheduler drops the event: it is not on its way then.
 
         Raises:
             StorageError: The publication root refused or failed.
         """
-        self._make_home()
+        heard = {} if is_heard else {"heard": False}
         for version in versions:
-            value = {"at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "by": by}
-            posix.replace_file(self._mark(version, _ANNOUNCED), canonical.dumps(value))
+            self._files.write(version, ANNOUNCED, by, **heard)
+            self._files.drop(version, DECLINED)
+
+    def decline(self, version: Untrained, why: str, by: str) -> None:
+        """Write down that the build of ``version`` wants no training of it.
+
+        Call it before the version is published: no other run may find it untrained meanwhile.
+
+        Args:
+            version: The version, published or not.
+            why: The reason, for people.
+            by: The run that builds it.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        self._files.write(version, DECLINED, by, why=why)
+        self._files.drop(version, ANNOUNCED)
+
+    def accept(self, version: Untrained) -> None:
+        """Take back ``decline``: the version counts as untrained again, if no training saw it.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        self._files.drop(version, DECLINED)
+
+    def declined(self) -> list[Declined]:
+        """Return the published versions that are declined, and that no training has seen.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        marks = self._files.names()
+        return [
+            Declined(version, str(self._files.read(version, DECLINED).get("why", "")))
+            for version in self._published()
+            if self._files.path(version, DECLINED).name in marks
+            and self._files.path(version, SEEN).name not in marks
+        ]
+
+    def asked_since(self, time: datetime, *, after: str) -> str | None:
+        """Return the last interval after ``after`` whose training was asked for since ``time``.
+
+        Args:
+            time: An aware time.
+            after: Name of an interval.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        found = [
+            version.interval
+            for version in self._published()
+            if version.interval > after
+            and self._files.modified_s(version, SEEN, ANNOUNCED) >= time.timestamp()
+        ]
+        return max(found, default=None)
 
     def untrained(self, *, older: bool = False) -> list[Untrained]:
         """Return the newest version of every published interval that no training has seen.
 
         Args:
-            older: Also those from before the data set had a training.
+            older: Also those from before the data set had a training, and those declined.
 
         Returns:
             In order of their intervals. A version that a job was launched for counts as seen.
@@ -131,14 +192,15 @@ class TrainingMarks:
             FormatError: The file that says since when there is a training is damaged.
             StorageError: The publication root refused or failed.
         """
-        marks = self._marks()
+        marks = self._files.names()
         before = {} if older else self._older()
         return [
             version
             for version in self._published()
-            if self._mark(version, _SEEN).name not in marks
+            if self._files.path(version, SEEN).name not in marks
+            and (older or self._files.path(version, DECLINED).name not in marks)
             and before.get(version.interval) != version.generation
-            and not self._was_launched(version)
+            and not was_launched(self._folder, version.interval, version.generation)
         ]
 
     def lost(self, versions: Collection[Untrained], by: str) -> list[Untrained]:
@@ -149,25 +211,19 @@ class TrainingMarks:
             by: Who asks; what it has announced itself is returned, for its earlier try may have
                 died before the event was sent.
         """
-        marks = self._marks()
+        marks = self._files.names()
         return [
             version
             for version in versions
-            if self._mark(version, _ANNOUNCED).name not in marks
+            if self._files.path(version, ANNOUNCED).name not in marks
             or not self._is_on_its_way(version, by)
         ]
 
     def _is_on_its_way(self, version: Untrained, by: str) -> bool:
-        try:
-            value = canonical.loads(
-                read_plain(
-                    self._mark(version, _ANNOUNCED), follow=False, max_bytes=canonical.MAX_BYTES
-                )
-            )
-            at = datetime.strptime(value["at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-        except (FormatError, NotFoundError, KeyError, TypeError, ValueError):
-            return False
-        return value.get("by") != by and datetime.now(UTC) - at < ANNOUNCED_FOR
+        value = self._files.read(version, ANNOUNCED)
+        is_others = value.get("by") != by and value.get("heard") is not False
+        at = mark_time(value)
+        return is_others and at is not None and datetime.now(UTC) - at < ANNOUNCED_FOR
 
     def _published(self) -> Iterator[Untrained]:
         for interval in self._folder.intervals():
@@ -191,35 +247,3 @@ class TrainingMarks:
             )
         versions: dict[str, int] = value["versions"]
         return versions
-
-    def _was_launched(self, version: Untrained) -> bool:
-        """Whether a job was made for the version: also one from before there were marks."""
-        home = self._folder.training(version.interval, "job").parent
-        jobs = [job / "job.json" for job in listed(home)]
-        return any(
-            read.get("interval") == version.interval
-            and read.get("generation") == generation_name(version.generation)
-            for path in jobs
-            for read in _versions_of(path)
-        )
-
-    def _marks(self) -> set[str]:
-        with posix.map_errors(self._home):
-            return {path.name for path in self._home.iterdir()} if self._home.is_dir() else set()
-
-    def _mark(self, version: Untrained, kind: str) -> Path:
-        return self._home / f"{version.interval}.{generation_name(version.generation)}.{kind}"
-
-    def _make_home(self) -> None:
-        with posix.map_errors(self._home):
-            make_folders(self._home)
-
-
-def _versions_of(path: Path) -> list[dict[str, Any]]:
-    try:
-        value = canonical.loads(
-            read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES), path=str(path)
-        )
-        return [read for read in value["versions"] if isinstance(read, dict)]
-    except (FormatError, NotFoundError, KeyError, TypeError):
-        return []  # no rank could read it: nothing was trained

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
         files_from_json,
         files_to_json,
     )
-    from trainfeed.jobs._job_record import JobRecord
+    from trainfeed.jobs._job_look import JobLook, RankLook
+    from trainfeed.jobs._job_placement import JobPlacement
+    from trainfeed.jobs._job_record import JobAttempt, JobRecord
     from trainfeed.jobs._job_result import RESULT_FILE, JobResult
     from trainfeed.jobs._job_roots import JobRoots
     from trainfeed.jobs._job_spec import JOB_FILE, JobSpec, JobVersion, describe
     from trainfeed.jobs._job_state import JobState
-    from trainfeed.jobs._launcher import JobLook, Launcher, RankLook
+    from trainfeed.jobs._launcher import Launcher
     from trainfeed.jobs._rank_status import REJECTED, RETRYABLE
+    from trainfeed.jobs.kubernetes import ClusterSettings, KubernetesLauncher
     from trainfeed.jobs.local import LocalLauncher
 
 __all__ = [
@@ -32,13 +35,17 @@ __all__ = [
     "REJECTED",
     "RESULT_FILE",
     "RETRYABLE",
+    "ClusterSettings",
+    "JobAttempt",
     "JobLook",
+    "JobPlacement",
     "JobRecord",
     "JobResult",
     "JobRoots",
     "JobSpec",
     "JobState",
     "JobVersion",
+    "KubernetesLauncher",
     "Launcher",
     "LocalLauncher",
     "RankLook",
@@ -56,16 +63,20 @@ _HOMES: Final = {
     "REJECTED": "._rank_status",
     "RESULT_FILE": "._job_result",
     "RETRYABLE": "._rank_status",
-    "JobLook": "._launcher",
+    "ClusterSettings": ".kubernetes",
+    "JobAttempt": "._job_record",
+    "JobLook": "._job_look",
+    "JobPlacement": "._job_placement",
     "JobRecord": "._job_record",
     "JobResult": "._job_result",
     "JobRoots": "._job_roots",
     "JobSpec": "._job_spec",
     "JobState": "._job_state",
     "JobVersion": "._job_spec",
+    "KubernetesLauncher": ".kubernetes",
     "Launcher": "._launcher",
     "LocalLauncher": ".local",
-    "RankLook": "._launcher",
+    "RankLook": "._job_look",
     "ResultFile": "._job_files",
     "describe": "._job_spec",
     "digested": "._job_files",

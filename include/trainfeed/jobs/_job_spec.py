@@ -10,24 +10,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from trainfeed.dataset import canonical
 from trainfeed.errors import FormatError, JobRejectedError, NotFoundError
+from trainfeed.jobs._job_placement import JobModel, JobPlacement
 from trainfeed.paths import read_plain
 
 __all__ = ["JOB_FILE", "JobSpec", "JobVersion", "describe"]
 
 JOB_FILE: Final = "job.json"
 # Fields that came after the first job files.
-_LATER: Final = ("skipped", "image", "command", "environment", "attempt")
+_LATER: Final = ("skipped", "image", "command", "environment", "placement", "attempt")
 
 
-class _JobModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class JobVersion(_JobModel):
+class JobVersion(JobModel):
     """One version that a job reads; its digest is compared before the first batch.
 
     Attributes:
@@ -45,7 +42,7 @@ class JobVersion(_JobModel):
     manifest_sha256: str
 
 
-class JobSpec(_JobModel):
+class JobSpec(JobModel):
     """A training job, complete: this file is enough to run it.
 
     Attributes:
@@ -63,6 +60,7 @@ class JobSpec(_JobModel):
         image: Container image of the ranks, on a cluster.
         command: What a rank runs in the place of trainfeed's runtime.
         environment: Variables of the ranks, beside those that the launcher sets.
+        placement: Where and with what the ranks run; None on this machine.
         attempt: Number of this try of the job, from 1.
     """
 
@@ -79,6 +77,7 @@ class JobSpec(_JobModel):
     image: str | None = None
     command: list[str] | None = None
     environment: dict[str, str] = Field(default_factory=dict)
+    placement: JobPlacement | None = None
     attempt: Annotated[int, Field(ge=1)] = 1
 
     @classmethod
@@ -89,9 +88,16 @@ class JobSpec(_JobModel):
         return job.model_copy(update={"name": name})
 
     @property
+    def is_proven(self) -> bool:
+        """Whether the image, if there is one, is named by its digest."""
+        return self.image is None or "@sha256:" in self.image
+
+    @property
     def identity(self) -> str:
         """SHA-256 in hex of what decides the result of the job."""
-        later = {"image": self.image, "command": self.command, "environment": self.environment}
+        # One image has many names, and one digest.
+        image = (self.image or "").rpartition("@")[2]
+        later = {"image": image, "command": self.command, "environment": self.environment}
         return canonical.sha256_of(
             {
                 "dataset": self.dataset,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import faults
+from trainfeed.config import job_model
 from trainfeed.dataset import Version
 from trainfeed.errors import ChecksumError, ConfigError
 from trainfeed.jobs import JobRoots, JobSpec, JobVersion
@@ -91,6 +92,12 @@ class TrainingJob:
     def seed(self) -> int:
         """The data set's seed; the only randomness a repeatable training may use."""
         return self.spec.seed
+
+    @property
+    def model(self) -> Path | None:
+        """Folder of the model that an evaluation (``train.model.evaluate``) is about, else None."""
+        model = job_model()
+        return None if model is None or self.roots.root is None else self.roots.root / model
 
     @property
     def recomputed(self) -> Recomputed:

@@ -115,7 +115,8 @@ def _version(name: str) -> str:
 
 
 def _modules(spec: DatasetSpec) -> list[Path]:
-    training = spec.folder / f"{spec.train.entry.partition(':')[0]}.py" if spec.train else None
+    module = spec.train.module if spec.train else None
+    training = spec.folder / f"{module}.py" if module else None
     return sorted(
         path
         # Nothing can import what is hidden: editors and notebooks keep it beside the code.

@@ -9,18 +9,20 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import trainfeed
 from trainfeed.config import JOB_CODE, JOB_ROOT, training_environ
+from trainfeed.dataset import canonical
 from trainfeed.errors import JobFailedError
+from trainfeed.jobs._job_look import JobLook
 from trainfeed.jobs._job_record import JobRecord
 from trainfeed.jobs._job_roots import JobRoots
 from trainfeed.jobs._job_spec import JobSpec
 from trainfeed.jobs._job_state import JobState
-from trainfeed.jobs._launcher import JobLook
 from trainfeed.jobs._rank_process import RankProcess, end_leftovers, wait_for_end
 from trainfeed.jobs.local._ended import Ended, ended_error
 
@@ -69,12 +71,14 @@ class LocalLauncher:
         return self.look(record)
 
     def look(self, record: JobRecord) -> JobLook:
-        """Say whether the job has a result whose files are whole."""
-        result = record.result()
-        if result is None:
-            return JobLook(JobState.UNKNOWN, "it has no result")
-        result.verify(record.home)
+        """Say whether the job has a result; what runs is known to its launch alone."""
+        if record.result() is None:
+            return JobLook(JobState.UNKNOWN, "it has no result, and may be running")
         return JobLook(JobState.SUCCEEDED)
+
+    def render(self, job: JobSpec, home: Path) -> Sequence[dict[str, Any]]:
+        """Return the job file, and start nothing."""
+        return [{**canonical.loads(job.to_bytes()), "home": str(home)}]
 
     def _run(self, job: JobSpec, record: JobRecord) -> None:
         end_leftovers(record.home)
