@@ -39,12 +39,16 @@ __all__ = [
     "JOB_ROOT",
     "KAFKA_CONNECTION",
     "LOGS_CONNECTION",
+    "RENDEZVOUS",
     "Environment",
     "KafkaSettings",
     "command_environ",
     "environment_from_environ",
     "job_model",
     "job_places",
+    "name_rank",
+    "rank_variables",
+    "rendezvous",
     "training_environ",
     "worker_environ",
 ]
@@ -52,6 +56,7 @@ __all__ = [
 JOB_CODE = "TRAINFEED_JOB_CODE"
 JOB_MODEL = "TRAINFEED_JOB_MODEL"
 JOB_ROOT = "TRAINFEED_JOB_ROOT"
+RENDEZVOUS = "TRAINFEED_RENDEZVOUS"
 KAFKA_CONNECTION = "kafka_default"
 LOGS_CONNECTION = "hdfs_default"
 
@@ -177,6 +182,23 @@ def job_places() -> tuple[Path | None, Path | None]:
 def job_model() -> str | None:
     """The folder that ``TRAINFEED_JOB_MODEL`` names, relative to the root; None in a training."""
     return os.environ.get(JOB_MODEL) or None
+
+
+def rank_variables(names: Iterable[str]) -> dict[str, str]:
+    """What a cluster tells a rank: the variables of these names that are set."""
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
+
+
+def name_rank(values: Mapping[str, str]) -> None:
+    """Set variables of this process, by which frameworks find their rank."""
+    os.environ.update(values)
+
+
+def rendezvous() -> str | None:
+    """Where the ranks of this job meet, as a URL for frameworks; None where nothing says it."""
+    if os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"):
+        return "env://"
+    return os.environ.get(RENDEZVOUS) or None
 
 
 def training_environ(package: str, job: Mapping[str, str]) -> dict[str, str]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trainfeed.jobs._job_spec import JOB_FILE, JobSpec, JobVersion, describe
     from trainfeed.jobs._job_state import JobState
     from trainfeed.jobs._launcher import Launcher
+    from trainfeed.jobs._rank_process import RankProcess, wait_for_end
     from trainfeed.jobs._rank_status import REJECTED, RETRYABLE
     from trainfeed.jobs.kubernetes import ClusterSettings, KubernetesLauncher
     from trainfeed.jobs.local import LocalLauncher
@@ -49,12 +50,14 @@ __all__ = [
     "Launcher",
     "LocalLauncher",
     "RankLook",
+    "RankProcess",
     "ResultFile",
     "describe",
     "digested",
     "digested_below",
     "files_from_json",
     "files_to_json",
+    "wait_for_end",
 ]
 
 # A rank imports names of this room before it is tied to its launcher: nothing slow may come first.
@@ -77,12 +80,14 @@ _HOMES: Final = {
     "Launcher": "._launcher",
     "LocalLauncher": ".local",
     "RankLook": "._job_look",
+    "RankProcess": "._rank_process",
     "ResultFile": "._job_files",
     "describe": "._job_spec",
     "digested": "._job_files",
     "digested_below": "._job_files",
     "files_from_json": "._job_files",
     "files_to_json": "._job_files",
+    "wait_for_end": "._rank_process",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

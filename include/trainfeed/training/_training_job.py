@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import faults
-from trainfeed.config import job_model
+from trainfeed.config import job_model, rendezvous
 from trainfeed.dataset import Version
 from trainfeed.errors import ChecksumError, ConfigError
 from trainfeed.jobs import JobRoots, JobSpec, JobVersion
@@ -98,6 +98,22 @@ class TrainingJob:
         """Folder of the model that an evaluation (``train.model.evaluate``) is about, else None."""
         model = job_model()
         return None if model is None or self.roots.root is None else self.roots.root / model
+
+    @property
+    def rendezvous(self) -> str:
+        """Where the ranks meet: ``init_method`` of ``torch.distributed.init_process_group``.
+
+        ``env://`` where ``MASTER_ADDR`` and ``MASTER_PORT`` say it, else a file of this launch.
+
+        Raises:
+            ConfigError: This process was not started by a launcher.
+        """
+        if (found := rendezvous()) is None:
+            raise ConfigError(
+                "expected MASTER_ADDR and MASTER_PORT to say where the ranks meet, they are not"
+                " set; start the rank by a launcher of trainfeed, or set both"
+            )
+        return found
 
     @property
     def recomputed(self) -> Recomputed:

@@ -2,6 +2,9 @@
 
 Ends with its launcher: a launcher that is killed leaves no trainer behind. Imports take long
 enough for a launcher to die meanwhile, so all but the lightest wait until the rank is tied to it.
+
+Without arguments, as the pods of a cluster start it, the environment says which rank of which job
+this is; the process then is what launches the rank.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from trainfeed.errors import JobRejectedError, Outcome, TrainFeedError
 from trainfeed.jobs import REJECTED, RETRYABLE
 from trainfeed.paths import make_folders
-from trainfeed.process_ties import tie_to_parent
+from trainfeed.process_ties import start_ticks, tie_to_parent
 
 if TYPE_CHECKING:
     from trainfeed.jobs import JobSpec
@@ -49,6 +52,7 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
     folder = roots.folder(spec)
     _require_code(spec, folder)
     make_folders(record.output)
+    _name(spec, rank)
     job = TrainingJob(spec, rank, spec.ranks, record.output, roots)
     metrics = _load(spec, folder)(job)
     job.close()
@@ -57,6 +61,26 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
         recomputed = asdict(again) if again.steps else {}
         result = JobResult.of_output(spec.name, spec.identity, checked, record.output, recomputed)
         result.write(record.home)
+
+
+def _name(spec: JobSpec, rank: int) -> None:
+    """Set the variables by which frameworks, and PaddleCloud's programs, find their rank."""
+    from trainfeed.config import name_rank, rank_variables
+
+    own, ranks = str(rank), str(spec.ranks)
+    name_rank(
+        {
+            # All local ranks are on one machine; a cluster says otherwise.
+            "LOCAL_RANK": own,
+            "PADDLE_JOB_NAME": spec.name,
+            **rank_variables(("LOCAL_RANK", "PADDLE_JOB_NAME")),
+            "RANK": own,
+            "WORLD_SIZE": ranks,
+            "PADDLE_TRAINER_ID": own,
+            "PADDLE_TRAINERS_NUM": ranks,
+            "PADDLE_TRAINERS": ranks,
+        }
+    )
 
 
 def _require_code(spec: JobSpec, folder: Path) -> None:
@@ -111,16 +135,35 @@ def _end_with(launcher: int) -> None:
         sys.exit(f"the launcher {launcher} is gone")
 
 
-if __name__ == "__main__":
-    _end_with(int(sys.argv[3]))
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+def _meet(home: str, launcher: int) -> None:
+    """Name a file in which ranks of one launch find each other; a later launch has another one."""
+    from trainfeed.config import RENDEZVOUS, name_rank
+
+    name_rank({RENDEZVOUS: f"file://{home}/.ranks-{launcher}-{start_ticks(launcher)}"})
+
+
+def _main(arguments: list[str]) -> int:
+    """Return the exit status of a rank."""
     try:
-        run(Path(sys.argv[1]), int(sys.argv[2]))
+        if not arguments:
+            from trainfeed.training._cluster_rank import cluster_rank, run_kept
+
+            return run_kept(cluster_rank())
+        home, rank, launcher = arguments
+        _end_with(int(launcher))
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+        _meet(home, int(launcher))
+        run(Path(home), int(rank))
     except JobRejectedError as error:
         sys.stderr.write(f"{error}\n")
-        sys.exit(REJECTED)
+        return REJECTED
     except TrainFeedError as error:
         if error.outcome is not Outcome.RETRY:
             raise
         traceback.print_exc()
-        sys.exit(RETRYABLE)
+        return RETRYABLE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

@@ -122,7 +122,8 @@ FORKS = """
 pid = os.fork()
 if pid == 0:
     {first}
-    (job.output / "child").write_text(str(os.getpid()))
+    (job.output / "making").write_text(str(os.getpid()))
+    (job.output / "making").rename(job.output / "child")
     {then}
 while not (job.output / "child").exists():
     time.sleep(0.01)
@@ -199,9 +200,17 @@ LocalLauncher(JobRoots(home, code)).start(JobRecord(home).job(), home)
 
 
 def test_what_a_killed_launcher_has_left_is_ended_by_the_next_launch(launch, tmp_path, home):
-    body = FORKS.format(first="os.setsid()", then="threading.Event().wait()") + (
-        "if not (job.output / 'again').exists():\n    threading.Event().wait()\nreturn {'a': 1.0}\n"
-    )
+    body = """
+    if (job.output / "left").exists():
+        left = (job.output / "left").read_text()
+        try:
+            assert not Path(f"/proc/{left}/environ").read_bytes(), "it still runs"
+        except OSError:
+            pass
+        return {"a": 1.0}
+    """
+    child = FORKS.format(first="os.setsid()", then="threading.Event().wait()")
+    body = textwrap.dedent(body) + child + "threading.Event().wait()\n"
     # The first launch is a process of its own, which is killed while the trainer hangs.
     real = LocalLauncher.start
     try:
@@ -213,7 +222,7 @@ def test_what_a_killed_launcher_has_left_is_ended_by_the_next_launch(launch, tmp
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'include'}"}
     launcher = subprocess.Popen(command, env=environment)
     child = home / "output" / "child"
-    while not (child.exists() and child.read_text()):
+    while not child.exists():
         threading.Event().wait(0.02)
         assert launcher.poll() is None
     left = int(child.read_text())
