@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin/
 EXTRAS := $(foreach e,airflow kafka hdfs embedded,--extra $(e))
-DEV_EXTRAS := $(EXTRAS) $(foreach e,images plots,--extra $(e)) --group dev
+DEV_EXTRAS := $(EXTRAS) $(foreach e,images kubernetes plots,--extra $(e)) --group dev
 COMPILE := $(BIN)uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 INSTALL := $(BIN)uv pip install --quiet --python $(BIN)python --require-hashes
 export PYTHONPATH := $(CURDIR):$(CURDIR)/include
@@ -17,6 +17,11 @@ export AIRFLOW_ARGS := $(value ARGS)
 PYTEST ?=
 ORIGINAL := TEST_RECORDIO_ORIGINAL=$(CURDIR)/data/recordio-original
 WITH_SERVICES := $(BIN)python -m services run kafka hdfs cephfs --
+# Building the cluster takes minutes, so it is used where it is built: make services-build.
+CLUSTER = $(shell $(BIN)python -m services.kubernetes.programs built)
+WITH_CLUSTER = $(BIN)python -m services run kafka hdfs cephfs $(CLUSTER) --
+IF_CLUSTER = $(if $(CLUSTER),,--ignore=tests/integration/kubernetes)
+SAY_CLUSTER = @$(if $(CLUSTER),,echo "not run: tests/integration/kubernetes; make services-build builds the cluster that they need")
 # A process for each file: TensorFlow, Paddle and the trainers do not all bear each other.
 IN_PEERS := .venv-peers/bin/python -m pytest -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider $(PYTEST)
 PEERS_SHORT := tests/peers/test_adapters.py tests/peers/test_torch.py tests/peers/test_trainers.py
@@ -32,7 +37,7 @@ DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
-	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-e2e nightly-memory nightly-fuzz peers peers-short peers-small services services-stop services-status clean
+	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-kubernetes nightly-e2e nightly-memory nightly-fuzz peers peers-short peers-small services services-build services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -130,8 +135,9 @@ check: lint types imports lock-check docs-check docs-site ## Everything static
 ##@ Test
 unit: setup-dev data data/scikit-learn/.done ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
-integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS
-	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest tests/integration $(PYTEST)
+integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS; real Kubernetes where it is built
+	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration $(IF_CLUSTER) $(PYTEST)
+	$(SAY_CLUSTER)
 documents: setup-dev data data/scikit-learn/.done .venv-docs/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone; the site and its search
 	$(BIN)python -m services run kafka hdfs -- $(BIN)python -m pytest tests/docs $(PYTEST)
 e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, through a real Airflow on real services
@@ -139,12 +145,15 @@ e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, throu
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
 	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
 test: unit model data/recordio-original/.done .venv-docs/.done ## Unit, model, integration, e2e and documents, without those of `make nightly`; says what could not run here, and why
-	$(ORIGINAL) $(WITH_SERVICES) $(BIN)python -m pytest -m "not nightly" tests/integration tests/e2e tests/docs $(PYTEST)
-nightly: nightly-model nightly-kafka nightly-e2e nightly-memory nightly-fuzz peers ## What takes hours: all of these, and the frameworks
+	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration tests/e2e tests/docs $(IF_CLUSTER) $(PYTEST)
+	$(SAY_CLUSTER)
+nightly: nightly-model nightly-kafka nightly-kubernetes nightly-e2e nightly-memory nightly-fuzz peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
 nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretches of ten
 	TEST_MODEL_STRETCHES=20 $(BIN)python -m services run kafka -- $(BIN)python -m pytest tests/integration/kafka/test_model_logs.py $(PYTEST)
+nightly-kubernetes: services-build data ## Every fault of a launch on a real API server, and the real training operator
+	$(BIN)python -m services run --require kubernetes -- $(BIN)python -m pytest tests/integration/kubernetes $(PYTEST)
 nightly-e2e: setup-dev data data/scikit-learn/.done ## Parts of Airflow that are away for minutes, and folders of logs that do not come
 	$(WITH_SERVICES) $(BIN)python -m pytest -m nightly tests/e2e $(PYTEST)
 nightly-memory: setup-dev data ## What needs a memory control group of its own (root)
@@ -166,9 +175,11 @@ peers-small: .venv/bin/uv ## Torch, accelerate, Lightning and the Trainer, two r
 	@echo "installing what requirements/peers-small.txt pins (4 GB)"
 	$(BIN)uv venv --quiet --allow-existing .venv-peers-small
 	$(BIN)uv pip install --quiet --no-deps --python .venv-peers-small/bin/python --require-hashes -r requirements/peers-small.txt
-	set -e; for file in tests/peers/test_torch.py tests/peers/test_trainers.py; do $(subst .venv-peers,.venv-peers-small,$(IN_PEERS)) $$file -k "$(IN_SMALL)"; done
+	set -e; for file in tests/peers/test_torch.py tests/peers/test_trainers.py tests/peers/test_training.py; do $(subst .venv-peers,.venv-peers-small,$(IN_PEERS)) $$file -k "$(IN_SMALL)"; done
 services: setup ## Start Kafka, HDFS and CephFS as plain processes on 127.0.0.1
 	@$(BIN)python -m services start kafka hdfs cephfs
+services-build: setup-dev ## Build the control plane of Kubernetes and the training operator, once for this account (Go 1.26, minutes)
+	nice -n 10 $(BIN)python -m services.kubernetes.programs build
 services-stop: ## Stop them
 	@$(BIN)python -m services stop kafka hdfs cephfs
 services-status: ## Show them, and the Airflow of `make run` and `make ui`: daemons and ports

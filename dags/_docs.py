@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from trainfeed.specification import SPEC_FILE, DatasetSpec, QualityCheck
+from trainfeed.specification import SPEC_FILE, DatasetSpec, ModelSpec, QualityCheck
 
 __all__ = ["spec_doc"]
 
@@ -41,8 +41,21 @@ def _facts(spec: DatasetSpec) -> Iterator[str]:
         if spec.train.min is not None:
             bound = f", `{spec.train.metric}` at least {spec.train.min:g}"
         yield f"- **Training:** `{spec.train.entry}` on the last {intervals}{bound}"
+        if spec.train.model is not None:
+            yield f"- **Model:** {_model(spec.train.model)}"
     if spec.resources.pool is not None:
         yield f"- **Pool:** `{spec.resources.pool}`, of the tasks that read the source"
+
+
+def _model(model: ModelSpec) -> str:
+    gates = []
+    for name, gate in model.metrics.items():
+        limits = [f"{s} {v:g}" for s in ("min", "max") if (v := getattr(gate, s)) is not None]
+        if gate.max_worse is not None:
+            limits.append(f"at most {gate.max_worse:g} worse than the promoted model")
+        gates.append(f"`{name}` {', '.join(limits)}")
+    how = {"automatic": "at once", "approve": "when a person approves", "by_hand": "by hand"}
+    return f"`{model.name}`, gate {'; '.join(gates)}; promoted {how[model.promote]}"
 
 
 def _splits(spec: DatasetSpec) -> Iterator[str]:

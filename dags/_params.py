@@ -9,6 +9,7 @@ from airflow.sdk import Param
 from croniter import croniter
 
 from operators.catch_up import CATCH_UP_LIMIT
+from operators.training_wish import TRAINING_WISHES
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["build_params", "window_param"]
@@ -59,7 +60,21 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
             " 3 May.",
         ),
     }
-    return params if spec.train is None else {**params, "catch_up": _catch_up_param(spec)}
+    if spec.train is None:
+        return params
+    return {**params, "training": _training_param(spec), "catch_up": _catch_up_param(spec)}
+
+
+def _training_param(spec: DatasetSpec) -> Param:
+    return Param(
+        "each",
+        type="string",
+        enum=list(TRAINING_WISHES),
+        title="Training",
+        description=f"Whether train.{spec.name} starts for the interval. 'each': yes. 'last': only"
+        " if no run of a later interval is active, so a backfill of many days trains once, on its"
+        " newest day. 'none': no; the interval counts as declined, and no event is sent.",
+    )
 
 
 def _catch_up_param(spec: DatasetSpec) -> Param:

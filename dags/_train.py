@@ -4,19 +4,26 @@ One DAG `train.<data set>` per data set whose specification has a `train` part: 
 A published interval starts one run, with the interval's name as partition key. The run waits until
 all intervals of the training window are published, and adopts a finished job. A run that is
 triggered by hand needs the parameter `window_start`.
+
+With `train.model` in the specification the run goes on: `evaluate` holds the job against its gate
+and makes it the candidate of its model, `approve` asks a person if `promote` is `approve`, and
+`promote` lets `prod` lead to it, unless `promote` is `by_hand`. Every task can be cleared: a job
+becomes one version, and is promoted once.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from airflow.sdk import DAG, PartitionedAssetTimetable
+from airflow.sdk import DAG, BaseOperator, PartitionedAssetTimetable, chain
 
 from dags._defaults import DEFAULT_ARGS, TAGS, TRAINING_LIMIT, dataset_asset
 from dags._docs import spec_doc
 from dags._params import window_param
+from operators.evaluate_model import EvaluateModelOperator
+from operators.promote_model import PromoteModelOperator
 from operators.training_job import TrainingJobOperator
-from trainfeed.specification import DatasetSpec
+from trainfeed.specification import DatasetSpec, ModelSpec
 
 # Runs that wait for their window hold no slot, but they are active: with a low limit, those of an
 # interval that cannot be built would keep later ones from starting.
@@ -35,10 +42,45 @@ def train_dag(spec: DatasetSpec) -> DAG:
         default_args=DEFAULT_ARGS,
         tags=[*TAGS, spec.name],
     ) as dag:
-        TrainingJobOperator(
+        job = TrainingJobOperator(
             task_id="train",
             dataset=spec.name,
             execution_timeout=TRAINING_LIMIT,
             max_active_tis_per_dag=spec.resources.max_active_runs,
         )
+        if spec.train is not None and spec.train.model is not None:
+            _promotion(spec, spec.train.model, job)
     return dag
+
+
+def _promotion(spec: DatasetSpec, model: ModelSpec, job: TrainingJobOperator) -> None:
+    """Add what follows a training that makes a model."""
+    evaluate = EvaluateModelOperator(
+        task_id="evaluate",
+        dataset=spec.name,
+        job=job.output,
+        execution_timeout=TRAINING_LIMIT,
+        max_active_tis_per_dag=spec.resources.max_active_runs,
+    )
+    chain(job, evaluate)
+    if model.promote == "by_hand":
+        return
+    promote = PromoteModelOperator(task_id="promote", dataset=spec.name, model=evaluate.output)
+    between = [_approval(model)] if model.promote == "approve" else []
+    chain(evaluate, *between, promote)
+
+
+def _approval(model: ModelSpec) -> BaseOperator:
+    # Most DAG files need no approval, and are read every few seconds.
+    from airflow.providers.standard.operators.hitl import ApprovalOperator  # noqa: PLC0415
+
+    found = "ti.xcom_pull(task_ids='evaluate')"
+    return ApprovalOperator(
+        task_id="approve",
+        subject=f"Promote {model.name}/{{{{ {found}['version'] }}}}?",
+        body=f"Job {{{{ {found}['job'] }}}} passed its gate ({{{{ {found}['gate']['note'] }}}}):"
+        f" {{{{ {found}['metrics'] }}}}. The tab Data set of the run shows the gate. Approved, prod"
+        f" of {model.name} leads to it; rejected, it stays the candidate.",
+        # A person may take longer than any task; nothing waits in a slot meanwhile.
+        execution_timeout=None,
+    )

@@ -7,6 +7,7 @@ Airflow's pages and this one cannot disagree.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from dags import _build, _train, convert, housekeeping
+from dags import _build, _train, convert, housekeeping, models
 from docs._writing import write_or_check
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
@@ -30,6 +31,8 @@ This page shows the DAGs of a data set `clicks` as `trainfeed new clicks` makes 
 splits and gates. For alarms see [runbook.md](../operations/runbook.md).
 """
 _RECORDED: Final = "recorded: {path: ./sample}"
+_MODEL: Final = "train: {model: {name: clicks, metrics: {accuracy: {min: 0.6}}, promote: approve}, "
+_OF_MODELS: Final = " (with `train.model`)"
 _LOGS: Final = 'logs: {path: "/logs/clicks/dt={start:%Y-%m-%d}"}'
 
 
@@ -39,8 +42,11 @@ def documents() -> Mapping[str, str]:
         specs = _specs(Path(folder))
         lines = [
             _HEAD,
-            *_family(_build, [_build.build_dag(spec) for spec in specs]),
-            *_family(_train, [_train.train_dag(spec) for spec in specs]),
+            *_family(_build, [_build.build_dag(spec) for spec in specs[:2]], " (of log files)"),
+            *_family(
+                _train, [_train.train_dag(spec) for spec in specs[1:]], " (with `train.model`)"
+            ),
+            *_family(models, [models.dag]),
             *_family(convert, [convert.dag]),
             *_family(housekeeping, [housekeeping.dag]),
         ]
@@ -48,16 +54,19 @@ def documents() -> Mapping[str, str]:
 
 
 def _specs(datasets: Path) -> list[DatasetSpec]:
-    """A data set over a topic, and the same one over log files."""
+    """A data set over a topic, the same one over log files, and one that makes a model."""
     folder = datasets / _DATASET
     new_dataset(datasets, _DATASET)
     of_topic = load_spec(folder)
     text = (folder / SPEC_FILE).read_text(encoding="utf-8")
     (folder / SPEC_FILE).write_text(text.replace(_RECORDED, _LOGS), encoding="utf-8")
-    return [of_topic, load_spec(folder)]
+    of_logs = load_spec(folder)
+    found = (folder / SPEC_FILE).read_text(encoding="utf-8")
+    (folder / SPEC_FILE).write_text(re.sub(r"(?m)^train: {", _MODEL, found), encoding="utf-8")
+    return [of_topic, of_logs, load_spec(folder)]
 
 
-def _family(module: ModuleType, dags: Sequence[Any]) -> Iterator[str]:
+def _family(module: ModuleType, dags: Sequence[Any], note: str = "") -> Iterator[str]:
     first, *_, last = [*dags, dags[-1]]
     yield f"## `{first.dag_id.replace(_DATASET, '<data set>')}`\n\n{inspect.getdoc(module)}\n"
     yield f"- Starts: {_starts(first)}"
@@ -66,7 +75,7 @@ def _family(module: ModuleType, dags: Sequence[Any]) -> Iterator[str]:
     yield from (_parameter(name, first.params.get_param(name)) for name in first.params)
     yield "\n| task | what it does | tries | limit | links |\n| --- | --- | --- | --- | --- |"
     for task in last.topological_sort():
-        yield _task(task, "" if task.task_id in first.task_ids else " (of log files)")
+        yield _task(task, "" if task.task_id in first.task_ids else note)
     yield ""
 
 
@@ -91,14 +100,15 @@ def _parameter(name: str, param: Any) -> str:
 
 def _task(task: Any, note: str) -> str:
     operator = task.operator_class if task.is_mapped else type(task)
-    hours = task.execution_timeout.total_seconds() / 3600
+    limit = task.execution_timeout
+    hours = "none" if limit is None else f"{limit.total_seconds() / 3600:g} h"
     mapped = ", one per unit" if task.is_mapped else ""
     links = ", ".join(link.name for link in task.operator_extra_links)
     summary = (inspect.getdoc(operator) or "").partition("\n\n")[0]
     what = summary.replace("\n", " ").replace("``", "`")
     return (
         f"| `{task.task_id}`{mapped}{note} | {what} (`{operator.__module__}`) |"
-        f" {task.retries + 1} | {hours:g} h | {links} |"
+        f" {task.retries + 1} | {hours} | {links} |"
     )
 
 

@@ -83,6 +83,13 @@ train:
   metric: accuracy
   min: 0.6
   wait: 1d
+  model:
+    name: clicks
+    metrics:
+      accuracy: {min: 0.6, better: higher, max_worse: 0.02}
+      loss: {max: 0.7, better: lower}
+    evaluate: "train:evaluate"
+    promote: approve
 retention: {keep_generations: 3, keep_days: 400}
 resources:
   pool: kafka_reads
@@ -125,6 +132,49 @@ source: {logs: {path: "/logs/visits/{start:%Y-%m-%d/%H}", stable: 10m}}
 preprocess: {function: "preprocess:make_sample"}
 schema:
   label: {dtype: int64}
+""",
+    "A training on a cluster": """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+source: {kafka: {topic: clicks}}
+preprocess: {function: "preprocess:make_sample"}
+schema:
+  label: {dtype: int64}
+train:
+  entry: "train:main"
+  launcher: indexed-job
+  connection: kubernetes_default
+  ranks: 8
+  image: "r.example/clicks@sha256:2ff0ea9b8c1a3e6a54d2f8cbd5ee0dc1a2c9e1f4e3b6f3f6a1f0f2f0d1c2b3a4"
+  cpu: 4
+  memory: 32GiB
+  gpu: {type: nvidia.com/gpu, number: 1}
+  shared_memory: 8GiB
+  environment: {EPOCHS: "3"}
+  volumes: [scratch]
+  node_selector: {zone: a}
+  tolerations: [{key: gpu, operator: Equal, value: training, effect: NoSchedule}]
+  image_pull_secret: registry
+  queue: nightly
+  priority: low
+  time_limit: 6h
+  retries: 2
+""",
+    "A training by a program of an image": """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+source: {kafka: {topic: clicks}}
+preprocess: {function: "preprocess:make_sample"}
+schema:
+  label: {dtype: int64}
+train:
+  launcher: pytorch-job
+  ranks: 4
+  image: "r.example/clicks:nightly"
+  allow_tag: true
+  command: [torchrun, train.py]
 """,
     "A recorded topic": """\
 name: clicks

@@ -9,6 +9,8 @@ hdfs_default    webhdfs, hdfs or file   host, port, login (webhdfs); extra ``lan
 cephfs_default  any                     extra ``path``: the publication root, mounted here
 convert_default any                     extra ``inputs`` and ``outputs``: lists of folders that a
                                         conversion may use; ``work``: one for its work files
+of ``train``    any                     extras: the settings of a Kubernetes cluster, as
+                                        docs/operations/kubernetes.md has them
 of the spec     any                     extra: librdkafka settings, or ``recorded``: a folder
 =============== ======================= =====================================================
 """
@@ -52,14 +54,21 @@ _KAFKA_EXAMPLE: Final = (
     "airflow connections add {name} --conn-type kafka"
     ' --conn-extra \'{{"bootstrap.servers": "broker:9092"}}\''
 )
+_CLUSTER_EXAMPLE: Final = (
+    "airflow connections add {name} --conn-type generic --conn-extra"
+    ' \'{{"namespace": "training", "root": {{"path": "/pfs/dataset", "claim": "cephfs"}}}}\''
+)
 
 
-def environment_from_connections(kafka: Iterable[str], logs: Iterable[str] = ()) -> Environment:
+def environment_from_connections(
+    kafka: Iterable[str], logs: Iterable[str] = (), clusters: Iterable[str] = ()
+) -> Environment:
     """Return the folders and connections of a task.
 
     Args:
         kafka: Ids of the Kafka connections that the data set names.
         logs: Ids of the connections of log files that the data set names.
+        clusters: Ids of the connections of clusters that its training names.
 
     Raises:
         ConfigError: A connection is missing or incomplete; the message has its name and an example,
@@ -73,6 +82,10 @@ def environment_from_connections(kafka: Iterable[str], logs: Iterable[str] = ())
         kafka={name: _kafka(name) for name in kafka},
         datasets=datasets_folder(),
         logs={name: _logs(_connection(name, _HDFS_EXAMPLE)) for name in logs},
+        clusters={
+            name: _connection(name, _CLUSTER_EXAMPLE.format(name=name)).extra_dejson
+            for name in clusters
+        },
         root_setting=f"the extra 'path' of connection {_CEPHFS!r}",
     )
 

@@ -27,8 +27,12 @@ __all__ = ["StageOperator", "UnitOperator", "open_dataset"]
 ResultT = TypeVar("ResultT")
 
 
-def open_dataset(name: str) -> tuple[DatasetSpec, Environment]:
+def open_dataset(name: str, *, trains: bool = False) -> tuple[DatasetSpec, Environment]:
     """Return the specification of a data set, and the environment of its tasks.
+
+    Args:
+        name: Name of the data set.
+        trains: Whether the task launches a training, so that it needs the training's cluster.
 
     Raises:
         SpecError: The specification is wrong.
@@ -36,7 +40,9 @@ def open_dataset(name: str) -> tuple[DatasetSpec, Environment]:
     """
     spec = load_spec(datasets_folder() / name)
     kind = spec.source.kind
-    return spec, environment_from_connections(set(kind.clusters), kind.file_systems)
+    train = spec.train
+    clusters = [train.connection] if trains and train is not None and not train.is_local else []
+    return spec, environment_from_connections(set(kind.clusters), kind.file_systems, clusters)
 
 
 class StageOperator(BaseOperator):

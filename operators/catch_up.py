@@ -9,11 +9,14 @@ Several events for one interval do no harm: its job is found by its name, and ru
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from airflow.sdk.exceptions import AirflowRuntimeError
+
+from operators.training_wish import why_declined
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -31,7 +34,7 @@ logger = logging.getLogger(__name__)
 CATCH_UP_LIMIT: Final = 50
 _SHOWN: Final = 10
 
-_State = Literal["listens", "paused", "missing", "unknown"]
+_State = Literal["listens", "paused", "missing", "unknown", "declined"]
 _DEAF: Final[dict[_State, str]] = {
     "paused": "is paused, so Airflow drops the event",
     "missing": "is not known to Airflow, which drops the event",
@@ -45,7 +48,8 @@ class Trainings:
         spec: The data set.
         env: Folders and connections.
         dag_id: The DAG that trains.
-        context: Context of the task; a parameter of its run selects trainings (``catch_up``).
+        context: Context of the task; parameters of its run select trainings (``training`` for the
+            interval of the run, ``catch_up`` for others).
     """
 
     def __init__(self, spec: DatasetSpec, env: Environment, dag_id: str, context: Context) -> None:
@@ -57,6 +61,39 @@ class Trainings:
         self._task = context["ti"]
         self._sender = context["dag_run"].run_id
         self._marks = TrainingMarks(DatasetFolder(Path(env.root), spec.name))
+        self._context = context
+
+    def decline(self, interval: str, generation: str) -> JsonObject | None:
+        """Write down that the run wants no training of its interval, if it wants none.
+
+        Call it before the version is published, so that no other run starts its training. Nothing
+        is announced then, and nothing else is caught up.
+
+        Args:
+            interval: The one that the run builds.
+            generation: Of the version that it publishes or has found.
+
+        Returns:
+            What is reported instead of what ``announce`` returns, with ``why``; None when the run
+            wants the training.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        from trainfeed.dataset import Untrained
+        from trainfeed.dataset.layout import parse_generation
+        from trainfeed.training.catch_up import missed
+
+        version = Untrained(interval, parse_generation(generation))
+        why = why_declined(self._spec, self._marks, interval, self._context)
+        if why is None:
+            # An earlier run, or an earlier try of this one, may have wanted none.
+            self._marks.accept(version)
+            return None
+        self._marks.decline(version, why, self._sender)
+        logger.info("no training of %s/%s starts: %s", interval, generation, why)
+        untrained = len(missed(self._spec, self._marks, older=False))
+        return {**_told(self._dag_id, "declined", untrained), "why": why}
 
     def announce(self, interval: str, generation: str) -> tuple[JsonObject, dict[str, str]]:
         """Decide which intervals get an event besides ``interval``, and record the events.
@@ -82,17 +119,16 @@ class Trainings:
         own = [each for each in untrained if each.interval == interval]
         others = [each for each in untrained if each.interval != interval]
         chosen = self._chosen(state, others)
-        if state == "listens":
-            self._marks.announce([*own, *chosen], self._sender)
+        self._mark(state, own, chosen)
         self._say(state, untrained, chosen, f"{interval}/{generation}")
-        report: JsonObject = {
-            "dag": self._dag_id,
-            "state": state,
-            "untrained": len(untrained),
-            "caught_up": [each.interval for each in chosen],
-            "left": len(others) - len(chosen),
-        }
+        report = _told(self._dag_id, state, len(untrained), chosen, len(others) - len(chosen))
         return report, {each.interval: generation_name(each.generation) for each in chosen}
+
+    def _mark(self, state: _State, own: list[Untrained], chosen: list[Untrained]) -> None:
+        is_heard = state == "listens"
+        if is_heard or self._context["params"].get("training") == "last":
+            # Runs of earlier intervals must find that this one has asked, heard or not.
+            self._marks.announce([*own, *chosen], self._sender, is_heard=is_heard)
 
     def _state(self) -> _State:
         """Return whether Airflow would start a run of the DAG for an event."""
@@ -126,6 +162,18 @@ class Trainings:
                 "%s starts for %d more intervals, which no training has seen: %s",
                 self._dag_id, len(chosen), _names(chosen),
             )  # fmt: skip
+
+
+def _told(
+    dag_id: str, state: _State, untrained: int, chosen: Sequence[Untrained] = (), left: int = 0
+) -> JsonObject:
+    return {
+        "dag": dag_id,
+        "state": state,
+        "untrained": untrained,
+        "caught_up": [each.interval for each in chosen],
+        "left": left,
+    }
 
 
 def _names(versions: list[Untrained]) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-__all__ = ["LINKS", "TrainingJobLink", "TrainingRunsLink", "VersionLink"]
+__all__ = ["LINKS", "ModelLink", "TrainingJobLink", "TrainingRunsLink", "VersionLink"]
 
 
 class _ReportLink(BaseOperatorLink):
@@ -42,6 +42,13 @@ class TrainingJobLink(_ReportLink):
     xcom_key = "training_job_link"
 
 
+class ModelLink(_ReportLink):
+    """From ``evaluate`` and ``promote`` to what they say of the model: version, gate, data."""
+
+    name = "Model"
+    xcom_key = "model_link"
+
+
 class _Publishing(Protocol):
     """The attributes of the publishing operator that the link to training runs uses."""
 
@@ -63,7 +70,7 @@ class TrainingRunsLink(BaseOperatorLink):
 
 
 # Airflow shows only links whose classes a plugin has registered.
-LINKS: Final = [TrainingJobLink(), TrainingRunsLink(), VersionLink()]
+LINKS: Final = [ModelLink(), TrainingJobLink(), TrainingRunsLink(), VersionLink()]
 
 
 def _base_url() -> str:

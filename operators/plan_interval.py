@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 _PLAN_KEY: Final = "plan"
 _PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "allow_gap")
 _REASONS: Final = ("rebuild", "allow_gap")
-_OF_TRAININGS: Final = ("catch_up",)
+_OF_TRAININGS: Final = ("training", "catch_up")
 # A waiting run notices within this time if the settle time in the specification becomes shorter.
 _LONGEST_WAIT: Final = timedelta(minutes=10)
 _SHORTEST_WAIT: Final = timedelta(seconds=5)
@@ -51,7 +51,8 @@ class PlanIntervalOperator(BaseOperator):
 
     Args:
         dataset: Name of the data set.
-        trains: Whether a training follows, so that runs have the parameter ``catch_up``.
+        trains: Whether a training follows, so that runs have the parameters ``training`` and
+            ``catch_up``.
 
     Returns:
         The numbers 0, 1, … of the units, for the mapped stages to map over: as many as the stage

@@ -16,7 +16,7 @@ from trainfeed.errors import TrainFeedError
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
-    from trainfeed.pipeline import Build, JsonObject, PublishReport, VersionSummary
+    from trainfeed.pipeline import Build, JsonObject, PlanReport, PublishReport, VersionSummary
 
 __all__ = ["VERSION_KEY", "RecordIOToCephFSOperator"]
 
@@ -29,9 +29,10 @@ _EVENT_EXTRA: Final = ("generation", "manifest_sha256", "content_digest", "finge
 class RecordIOToCephFSOperator(StageOperator):
     """Publish the checked version and emit an event of the asset in ``outlets``.
 
-    The event has the interval's name as partition key. It is emitted in any case, also if the
-    version was published before: an earlier attempt may have died between publication and event.
-    Published intervals that no training has seen get an event, too; see ``operators.catch_up``.
+    The event has the interval's name as partition key. It is emitted also if the version was
+    published before: an earlier attempt may have died between publication and event. Published
+    intervals that no training has seen get an event, too; see ``operators.catch_up``. A run that
+    wants no training (parameter ``training``) emits no event.
 
     Args:
         training_dag_id: DAG that the event starts, or None; the task has a link to its runs, and in
@@ -54,6 +55,7 @@ class RecordIOToCephFSOperator(StageOperator):
     def execute(self, context: Context) -> JsonObject:
         """Publish, emit the event, and return the report."""
         planned = self.planned(context)
+        declined = self._declined(context, planned)
         published, path = self.built(context, planned, self._placed)
         version = published.summary
         report = {**published.to_json(), "path": str(path)}
@@ -62,6 +64,10 @@ class RecordIOToCephFSOperator(StageOperator):
         if planned.note is not None:
             report["note"] = planned.note
         _tell(context, version.dataset, path)
+        if declined is not None:
+            # Airflow sends an event for every outlet that a task has when it succeeds.
+            self.outlets.clear()
+            return {**report, "training": declined}
         extra = {key: getattr(version, key) for key in _EVENT_EXTRA}
         generations = {version.interval: version.generation}
         if self.training_dag_id is not None:
@@ -75,14 +81,24 @@ class RecordIOToCephFSOperator(StageOperator):
             event.extra = extra if len(generations) == 1 else {"generations": {**generations}}
         return report
 
+    def _declined(self, context: Context, planned: PlanReport) -> JsonObject | None:
+        """Return what is reported when the run wants no training; nothing is published yet."""
+        if self.training_dag_id is None:
+            return None
+        with airflow_outcome(context):
+            trainings = self._trainings(context)
+            return trainings.decline(planned.ref.interval, planned.generation)
+
     def _catch_up(
         self, context: Context, version: VersionSummary
     ) -> tuple[JsonObject, dict[str, str]]:
         """Return the report about trainings, and interval → generation of further events."""
         with airflow_outcome(context):
-            spec, env = open_dataset(self.dataset)
-            trainings = Trainings(spec, env, str(self.training_dag_id), context)
-            return trainings.announce(version.interval, version.generation)
+            return self._trainings(context).announce(version.interval, version.generation)
+
+    def _trainings(self, context: Context) -> Trainings:
+        spec, env = open_dataset(self.dataset)
+        return Trainings(spec, env, str(self.training_dag_id), context)
 
     def run_stage(self, build: Build) -> PublishReport:
         """Publish the version."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,13 +15,17 @@ from airflow.sdk.exceptions import AirflowFailException
 from operators._outcome import airflow_outcome, call_again
 from operators._run_request import require_known, run_interval, window_request
 from operators._stage import open_dataset
+from operators.job_trigger import TrainingJobTrigger
 from operators.links import TrainingJobLink
 from trainfeed.errors import WindowIncompleteError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from trainfeed.config import Environment
     from trainfeed.pipeline import JsonObject
+    from trainfeed.specification import DatasetSpec
+    from trainfeed.training.launch import Launched
 
 __all__ = ["TrainingJobOperator"]
 
@@ -35,7 +41,8 @@ class TrainingJobOperator(BaseOperator):
 
     It waits, without holding a worker slot, while versions of the window are missing: in a
     backfill the third day's event may come before the first day's version. The spec's
-    ``train.wait``, counted from the start of the run, bounds the wait.
+    ``train.wait``, counted from the start of the run, bounds the wait. A local job holds the slot
+    while it runs; for a job on a cluster the triggerer waits.
 
     Args:
         dataset: Name of the data set.
@@ -49,23 +56,79 @@ class TrainingJobOperator(BaseOperator):
     def __init__(self, *, dataset: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dataset = dataset
+        self._launched: Launched | None = None
 
-    def execute(self, context: Context) -> JsonObject:
-        """Train, or ask to be called again while the window is incomplete."""
-        from trainfeed.dataset import DatasetFolder, TrainingMarks
-        from trainfeed.training.launch import train
+    def execute(self, context: Context, event: Mapping[str, Any] | None = None) -> JsonObject:
+        """Train; wait for the window, or for the job on a cluster, without a worker slot.
 
+        Args:
+            context: The task's context.
+            event: What the trigger says of the job; None in the first call.
+        """
         with airflow_outcome(context):
             require_known(context["params"], "window_start")
-            spec, env = open_dataset(self.dataset)
-            interval = run_interval(spec, window_request(context))
-            # Before it waits: from here on, this run answers for the interval's training.
-            TrainingMarks(DatasetFolder(Path(env.root), spec.name)).see(interval.name)
-            try:
+            spec, env = open_dataset(self.dataset, trains=True)
+            if event is not None:
+                return self._on_cluster(spec, env, _adopted(spec, env, event), event["since"])
+            return self._first(context, spec, env)
+
+    def on_kill(self) -> None:
+        """End a job that was launched and is not waited for yet."""
+        from trainfeed.jobs import KubernetesLauncher
+
+        launched = self._launched
+        if launched is not None and isinstance(launched.launcher, KubernetesLauncher):
+            launched.launcher.cancel(launched.record)
+
+    def _first(self, context: Context, spec: DatasetSpec, env: Environment) -> JsonObject:
+        from trainfeed.dataset import DatasetFolder, TrainingMarks
+        from trainfeed.training.launch import launch, train
+
+        interval = run_interval(spec, window_request(context))
+        # Before it waits: from here on, this run answers for the interval's training.
+        TrainingMarks(DatasetFolder(Path(env.root), spec.name)).see(interval.name)
+        since = time.time()
+        try:
+            if spec.train is None or spec.train.is_local:
                 return train(spec, env, interval)
-            except WindowIncompleteError as error:
-                limit = spec.train.wait if spec.train else timedelta()
-                raise _later(error, context, limit) from error
+            self._launched = launch(spec, env, interval, again=self._again(context))
+        except WindowIncompleteError as error:
+            limit = spec.train.wait if spec.train else timedelta()
+            raise _later(error, context, limit) from error
+        return self._on_cluster(spec, env, self._launched, since)
+
+    def _on_cluster(
+        self, spec: DatasetSpec, env: Environment, launched: Launched, since: float
+    ) -> JsonObject:
+        from trainfeed.training.launch import collect, look
+
+        now = look(launched)
+        if now.state.is_live:
+            logger.info("job %s is %s; %s", launched.job.name, now.state, now.reason)
+            trigger = TrainingJobTrigger(
+                root=env.root,
+                home=str(launched.record.home),
+                clusters={name: dict(each) for name, each in env.clusters.items()},
+                launch={"verdict": launched.verdict, "since": since},
+            )
+            self.defer(trigger=trigger, method_name="execute")
+        return collect(spec, launched, seconds=time.time() - since)
+
+    def _again(self, context: Context) -> str | None:
+        """Return the reason for another attempt: a person has cleared the task, which adds tries.
+
+        Tries of Airflow itself add none, so they find the job of the try before.
+        """
+        task = context["ti"]
+        if task.max_tries <= (self.retries or 0):
+            return None
+        return f"task cleared in {context['dag_run'].run_id}, up to try {task.max_tries + 1}"
+
+
+def _adopted(spec: DatasetSpec, env: Environment, event: Mapping[str, Any]) -> Launched:
+    from trainfeed.training.launch import adopted
+
+    return adopted(spec, env, Path(event["home"]), verdict=event["verdict"])
 
 
 def _later(error: WindowIncompleteError, context: Context, limit: timedelta) -> Exception:

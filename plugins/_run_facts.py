@@ -35,6 +35,7 @@ _MOST_FAILURES: Final = 5
 # Tasks in the order of a run; other tasks of a DAG come after them.
 _STAGES: Final = (
     "wait_for_logs", "plan", "ingest", "preprocess", "convert", "check", "publish", "train",
+    "evaluate", "approve", "promote",
 )  # fmt: skip
 _FAILED: Final = frozenset({"failed", "up_for_retry"})
 _Report = Mapping[str, Any]
@@ -73,12 +74,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class Training:
-    """A training run that an interval started, and the report of its job, empty without one."""
+    """A training run that an interval started, and the reports of its job and model, if any."""
 
     dag_id: str
     run_id: str
     state: str
     job: _Report
+    model: _Report = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class RunFacts:
         publish: Report of ``publish``.
         version: Report of the version for pages.
         job: Report of the training job, in a run that trains.
+        model: Report of the model, and of its gate.
+        promotion: Report of the promotion.
     """
 
     dag_id: str
@@ -108,6 +112,8 @@ class RunFacts:
     publish: _Report = field(default_factory=dict)
     version: _Report = field(default_factory=dict)
     job: _Report = field(default_factory=dict)
+    model: _Report = field(default_factory=dict)
+    promotion: _Report = field(default_factory=dict)
 
     @property
     def is_build(self) -> bool:
@@ -132,7 +138,9 @@ def run_facts(session: Session, dag_id: str, run_id: str) -> RunFacts:
         "failures": failures(session, dag_id, run_id),
     }
     if dag_id.startswith(TRAIN):
-        return RunFacts(**common, job=report("train"))
+        return RunFacts(
+            **common, job=report("train"), model=report("evaluate"), promotion=report("promote")
+        )
     return RunFacts(
         **common,
         plan=report("plan", "plan"),
@@ -210,6 +218,12 @@ def trainings(session: Session, dag_id: str, interval: str) -> tuple[Training, .
         .limit(_MOST_TRAININGS)
     )
     return tuple(
-        Training(dag_id, run_id, str(state), xcom(session, dag_id, run_id, "train"))
+        Training(
+            dag_id,
+            run_id,
+            str(state),
+            xcom(session, dag_id, run_id, "train"),
+            xcom(session, dag_id, run_id, "evaluate"),
+        )
         for run_id, state in session.execute(query).all()
     )

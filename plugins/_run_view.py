@@ -17,6 +17,7 @@ from plugins._html import (
     table,
     text,
 )
+from plugins._model_view import gate, model
 from plugins._run_facts import Failure, RunFacts, Stage, Training
 from plugins._training_view import announced, started, training_job
 
@@ -69,9 +70,12 @@ def _parts(facts: RunFacts, trainings: Sequence[Training], note: str) -> Iterabl
         yield section("Version", pairs(dict(sorted(facts.publish.items()))))
     elif facts.check.get("report") and not facts.failures:
         yield from account(facts.check["report"])
-    yield from map(training_job, trainings)
+    for training in trainings:
+        yield training_job(training)
+        yield from model(training.model, {})
     if facts.job:
         yield section("Training job", pairs(facts.job))
+    yield from model(facts.model, facts.promotion)
 
 
 def _head(facts: RunFacts) -> str:
@@ -107,7 +111,9 @@ def _sentence(facts: RunFacts) -> str:
     if facts.publish:
         return _published(facts)
     if facts.job:
-        return f"Job {facts.job.get('job')}: {facts.job.get('verdict')}."
+        name, version = facts.model.get("model"), facts.model.get("version")
+        made = f" Model {name}/{version}." if facts.model else ""
+        return f"Job {facts.job.get('job')}: {facts.job.get('verdict')}.{made}"
     if at := [stage for stage in facts.stages if stage.state not in _QUIET]:
         return f"At task {at[-1].task_id}: {_progress(at[-1])}."
     return "No task left a report." if facts.state in _ENDED else "No task has started yet."
@@ -125,6 +131,8 @@ def _only_planned(facts: RunFacts) -> str:
 def _failed(facts: RunFacts) -> str:
     tasks = ", ".join(dict.fromkeys(failure.task_id for failure in facts.failures))
     what = "Nothing was published by this run." if facts.is_build else "No job is finished."
+    if facts.job:
+        what = "The training has a result; no model was promoted by this run."
     return f"Task {tasks} failed. {'' if facts.publish else what}"
 
 
@@ -176,6 +184,8 @@ def _failure(failure: Failure) -> str:
     kind = f"<p>{badge(str(told.get('error', 'error')), 'bad')} {text(again)}</p>"
     if not isinstance(report, Mapping) or not report:
         return section(title, kind, message(told.get("message", "")))
+    if "gate" in report:
+        return section(title, kind, message(told.get("message", ""))) + gate(report["gate"])
     # Only the first line and the remedy: the tables below show the middle of the message.
     remedy = f"<p>{text(' '.join(map(_as_sentence, said[-2:])))}</p>"
     whole = f"<details><summary>The whole message</summary>{message(told['message'])}</details>"

@@ -21,6 +21,8 @@ def announced(found: Any) -> str:
     if not isinstance(found, Mapping):
         return ""
     lines = []
+    if found.get("state") == "declined":
+        lines.append(f"No training of this interval starts: {found.get('why')}.")
     if found.get("state") in _DEAF:
         lines.append(
             f"{found.get('dag')} {_DEAF[found['state']]} when this run ended, so it started no"

@@ -20,19 +20,20 @@ from services.airflow import AirflowStack
 from services.cephfs import CephFS
 from services.hdfs import Hdfs
 from services.kafka import Kafka
+from services.kubernetes import Kubernetes
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Kafka, HDFS, CephFS and Airflow as plain processes on 127.0.0.1."
+    help="Kafka, HDFS, CephFS, Airflow and Kubernetes as plain processes on 127.0.0.1."
     " State is in .services, or where TRAINFEED_SERVICES_HOME says.",
 )
 console = Console(stderr=True, highlight=False)
 
 # Width of tables in pipes and files, whose readers need whole lines.
 _UNLIMITED_CHARS = 100_000
-_NAMES = ("kafka", "hdfs", "cephfs", "airflow")
+_NAMES = ("kafka", "hdfs", "cephfs", "airflow", "kubernetes")
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help=", ".join(_NAMES))]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Drop the data first.")]
@@ -137,6 +138,7 @@ def _services(names: Sequence[str] | None) -> list[Service]:
         "hdfs": Hdfs(),
         "cephfs": CephFS(),
         "airflow": AirflowStack(),
+        "kubernetes": Kubernetes(),
     }
     for name in names or ():
         if name not in known:

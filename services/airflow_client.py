@@ -160,6 +160,7 @@ class AirflowClient:
         *,
         max_active_runs: int = 10,
         reprocess: Literal["none", "failed", "completed"] = "none",
+        conf: Mapping[str, object] | None = None,
     ) -> int:
         """Make the runs with logical dates in ``[first, last]``; return the backfill's id.
 
@@ -169,6 +170,7 @@ class AirflowClient:
             last: Last logical date, not in the future.
             max_active_runs: Number of runs at once, in place of the setting of the DAG.
             reprocess: Existing runs that run again: none, failed ones, all completed ones.
+            conf: Parameters of every run, if any.
         """
         body = {
             "dag_id": dag_id,
@@ -176,6 +178,7 @@ class AirflowClient:
             "to_date": _text(last),
             "max_active_runs": max_active_runs,
             "reprocess_behavior": reprocess,
+            **({} if conf is None else {"dag_run_conf": dict(conf)}),
         }
         return int(self._call("POST", "/backfills", body)["id"])
 

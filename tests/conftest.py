@@ -13,6 +13,7 @@ SERVICES = {
     "kafka": "TEST_KAFKA_BOOTSTRAP_SERVERS",
     "hdfs": "TEST_HDFS_URI",
     "cephfs": "TEST_CEPHFS_PATH",
+    "kubernetes": "TEST_KUBERNETES_HOME",
     "recordio_original": "TEST_RECORDIO_ORIGINAL",
 }
 ROOT = Path(__file__).parent

@@ -10,7 +10,14 @@ connections; all other programs use these variables::
     TRAINFEED_KAFKA        host:port[,host:port…], or recorded:<folder or URI of recorded topics>
     TRAINFEED_LOGS         folder or URI at which the paths of log files start
     TRAINFEED_CONNECTIONS  file of further clusters, and of clusters with credentials
+    TRAINFEED_CLUSTERS     file of the Kubernetes clusters that run trainings
     TRAINFEED_DATASETS     folder of the data sets' folders
+
+A launcher tells the ranks of a job by environment where they find what the job file names::
+
+    TRAINFEED_JOB_ROOT     publication root, as the rank sees it
+    TRAINFEED_JOB_CODE     folder of the data set's code
+    TRAINFEED_JOB_MODEL    folder of the model that an evaluation is about, below that root
 """
 
 from __future__ import annotations
@@ -20,21 +27,36 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from trainfeed._clusters_file import read_clusters
 from trainfeed._connections_file import read_connections
 from trainfeed.errors import ConfigError
 
 __all__ = [
+    "JOB_CODE",
+    "JOB_MODEL",
+    "JOB_ROOT",
     "KAFKA_CONNECTION",
     "LOGS_CONNECTION",
+    "RENDEZVOUS",
     "Environment",
     "KafkaSettings",
     "command_environ",
     "environment_from_environ",
+    "job_model",
+    "job_places",
+    "name_rank",
+    "rank_variables",
+    "rendezvous",
     "training_environ",
     "worker_environ",
 ]
 
+JOB_CODE = "TRAINFEED_JOB_CODE"
+JOB_MODEL = "TRAINFEED_JOB_MODEL"
+JOB_ROOT = "TRAINFEED_JOB_ROOT"
+RENDEZVOUS = "TRAINFEED_RENDEZVOUS"
 KAFKA_CONNECTION = "kafka_default"
 LOGS_CONNECTION = "hdfs_default"
 
@@ -96,6 +118,7 @@ class Environment:
         kafka: Connection id → Kafka settings.
         datasets: Folder with one folder per data set.
         logs: Connection id → absolute path or URI at which the paths of log files start.
+        clusters: Connection id → settings of a cluster that runs trainings.
         root_setting: Name of the setting with ``root``, for messages.
     """
 
@@ -105,6 +128,7 @@ class Environment:
     kafka: Mapping[str, KafkaSettings]
     datasets: Path
     logs: Mapping[str, str] = field(default_factory=dict)
+    clusters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
 
 
@@ -144,22 +168,52 @@ def environment_from_environ(
             LOGS_CONNECTION: _place("TRAINFEED_LOGS", _setting("TRAINFEED_LOGS", logs, data)),
             **places,
         },
+        clusters=_clusters(),
         root_setting=_root_setting(root),
     )
 
 
-def training_environ(package: str) -> dict[str, str]:
+def job_places() -> tuple[Path | None, Path | None]:
+    """Return publication root and code folder as a rank sees them; None for one that is not set."""
+    root, code = (os.environ.get(name) for name in (JOB_ROOT, JOB_CODE))
+    return Path(root) if root else None, Path(code) if code else None
+
+
+def job_model() -> str | None:
+    """The folder that ``TRAINFEED_JOB_MODEL`` names, relative to the root; None in a training."""
+    return os.environ.get(JOB_MODEL) or None
+
+
+def rank_variables(names: Iterable[str]) -> dict[str, str]:
+    """What a cluster tells a rank: the variables of these names that are set."""
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
+
+
+def name_rank(values: Mapping[str, str]) -> None:
+    """Set variables of this process, by which frameworks find their rank."""
+    os.environ.update(values)
+
+
+def rendezvous() -> str | None:
+    """Where the ranks of this job meet, as a URL for frameworks; None where nothing says it."""
+    if os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"):
+        return "env://"
+    return os.environ.get(RENDEZVOUS) or None
+
+
+def training_environ(package: str, job: Mapping[str, str]) -> dict[str, str]:
     """Return the variables for a training process: those that programs need, no credentials.
 
     Args:
         package: Folder of the package trainfeed; becomes the first of ``PYTHONPATH``.
+        job: Variables of the job.
     """
     kept = _kept(_INHERITED)
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
     # No bytecode: Python compares a cached compilation by size and second only, while the code of a
     # job is identified by a digest.
     fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
-    return {**kept, **fixed, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**kept, **job, **fixed, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def command_environ() -> dict[str, str]:
@@ -195,6 +249,12 @@ def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:
         name: _place(f"connection {name!r}", v) for name, v in found.items() if isinstance(v, str)
     }
     return clients, places
+
+
+def _clusters() -> Mapping[str, Mapping[str, Any]]:
+    if "TRAINFEED_CLUSTERS" not in os.environ:
+        return {}
+    return read_clusters(Path(_setting("TRAINFEED_CLUSTERS", None, "")))
 
 
 def _setting(variable: str, given: str | None, default: str | Path) -> str:

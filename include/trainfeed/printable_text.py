@@ -1,8 +1,22 @@
-"""Makes text from outside safe to show: terminals and logs act on none of its characters."""
+"""Makes text from outside safe to show: no terminal acts on it, and secrets are replaced."""
 
 from __future__ import annotations
 
-__all__ = ["printable"]
+import re
+from typing import Final
+
+__all__ = ["printable", "without_secrets"]
+
+_HIDDEN: Final = "***"
+_SECRET: Final = re.compile(
+    r"""(?ix)
+    ( [\w.-]* (?: passw(?:or)?d | passphrase | secret | api[_-]?key | private[_-]?key
+                | access[_-]?key | credential | authorization | token(?!s|i[sz]) ) [\w.-]*
+      \\?["']? \s* [:=] \s* )
+    ( \\?"(?:[^"\\]|\\[^"])*(?:\\?"|$) | '[^']*(?:'|$) | (?:(?:bearer|basic)\s+)? [^\s,;&"'}\]]+ )
+    """
+)
+_USER_OF_URL: Final = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s/@:]*):[^\s/@]+@")
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -13,3 +27,8 @@ def printable(text: str, *, keep: str = "") -> str:
         keep: Characters that stay unchanged, such as line ends.
     """
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+
+
+def without_secrets(text: str) -> str:
+    """Return text with ``***`` for the values of what is named as password, token or key."""
+    return _SECRET.sub(rf"\1{_HIDDEN}", _USER_OF_URL.sub(rf"\1:{_HIDDEN}@", text))

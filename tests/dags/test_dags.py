@@ -34,7 +34,7 @@ from trainfeed.specification import DatasetSpec, load_spec, load_specs
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 
 ROOT = Path(__file__).resolve().parents[2]
-DAGS_OF_NO_DATA_SET = {"convert", "housekeeping"}
+DAGS_OF_NO_DATA_SET = {"convert", "housekeeping", "models"}
 STAGES = ["plan", "ingest", "preprocess", "convert", "check", "publish"]
 HEAVY = [
     "confluent_kafka",
@@ -93,6 +93,7 @@ def test_every_file_defines_its_dags(add, load, bundle):
     assert files == {
         "convert.py": ["convert"],
         "housekeeping.py": ["housekeeping"],
+        "models.py": ["models"],
         **{f"datasets_{share}.py": shares.get(share, []) for share in range(NUM_SHARES)},
         **{f"spec_errors_{share}.py": [] for share in range(NUM_SHARES)},
     }
@@ -232,10 +233,21 @@ HOURLY = {'"@daily"': '"@hourly"', "end: 2026-01-03\n": ""}
 
 def test_the_trigger_form_explains_every_parameter(add, load):
     params = form(add, load)
-    assert list(params) == ["window_start", "dry_run", "rebuild", "allow_gap", "catch_up"]
+    assert list(params) == [
+        "window_start",
+        "dry_run",
+        "rebuild",
+        "allow_gap",
+        "training",
+        "catch_up",
+    ]
     # Others are refused by the task.
     assert tuple(params) == plan_interval._PARAMETERS + plan_interval._OF_TRAININGS
-    assert params.dump() == dict.fromkeys(params) | {"dry_run": False, "catch_up": "missed"}
+    assert params.dump() == dict.fromkeys(params) | {
+        "dry_run": False,
+        "training": "each",
+        "catch_up": "missed",
+    }
     for name in params:
         param = params.get_param(name)
         assert param.schema["title"]
@@ -549,7 +561,7 @@ assert not plugins_manager.get_import_errors()
 
 def test_the_plugin_registers_the_links_of_the_operators():
     code = "print(sorted(type(l).__name__ for l in plugins_manager.get_operator_extra_links()))"
-    links = ["TrainingJobLink", "TrainingRunsLink", "VersionLink"]
+    links = ["ModelLink", "TrainingJobLink", "TrainingRunsLink", "VersionLink"]
     assert in_an_airflow_with_the_plugins(code) == str(links)
 
 
@@ -635,3 +647,42 @@ def test_the_reference_in_the_documentation_is_what_the_dags_say():
     made = runpy.run_path(str(place))["documents"]()
     for name, text in made.items():
         assert (place.parent / name).read_text() == text, "run: make docs"
+
+
+MODEL = (
+    'train: {{entry: "train:main", model: {{name: clicks, metrics: {{auc: {{min: 0.5}}}}{}}}}}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "tasks"),
+    [
+        ("", ["train", "evaluate", "promote"]),
+        (", promote: approve", ["train", "evaluate", "approve", "promote"]),
+        (", promote: by_hand", ["train", "evaluate"]),
+    ],
+)
+def test_a_training_that_makes_a_model_goes_on_to_its_promotion(add, load, more, tasks):
+    add("clicks", extra=MODEL.format(more))
+    bag = load()
+    assert bag.import_errors == {}
+    dag = bag.dags["train.clicks"]
+    assert [task.task_id for task in dag.topological_sort()] == tasks
+    for upstream, downstream in pairwise(tasks):
+        assert dag.get_task(upstream).downstream_task_ids == {downstream} | (
+            {"promote"} if (upstream, len(tasks)) == ("evaluate", 4) else set()
+        )
+
+
+def test_a_training_without_a_model_is_one_task(add, load):
+    add("clicks")
+    assert load().dags["train.clicks"].task_ids == ["train"]
+
+
+def test_the_form_of_models_asks_for_everything_and_explains_it(load):
+    params = load("dags/models.py").dags["models"].params
+    assert list(params) == ["action", "model", "version", "why"]
+    for name in params:
+        param = params.get_param(name)
+        assert param.schema["title"]
+        assert param.description.endswith(".")

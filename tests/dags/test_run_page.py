@@ -65,6 +65,20 @@ VERSION = {
     "statistics": {"label": {"count": 1592, "nulls": 0, "min": 0, "max": 9, "mean": 4.5}},
     "totals": {"sources": 5000, "fields": 1, "reasons": 1},
 }
+GATE = {
+    "passed": True,
+    "note": "v0002 was evaluated on the same data",
+    "metrics": [
+        {
+            "metric": "auc",
+            "value": 0.75,
+            "min": 0.5,
+            "promoted": 0.7,
+            "max_worse": 0.1,
+            "passed": True,
+        }
+    ],
+}
 PLAN = {"dataset": "clicks", "interval": "2026-01-02", "verdict": "build"}
 REPORTS = {
     ("build.clicks", BUILD_RUN, "plan", "plan"): PLAN,
@@ -77,6 +91,17 @@ REPORTS = {
     ("train.clicks", TRAIN_RUN, "train", "return_value"): {
         "job": "clicks-1",
         "metrics": {"auc": 0.75},
+    },
+    ("train.clicks", TRAIN_RUN, "evaluate", "return_value"): {
+        "model": "click_model",
+        "version": "v0003",
+        "path": HOSTILE,
+        "data": ["2026-01-02/g0007"],
+        "gate": GATE,
+    },
+    ("train.clicks", TRAIN_RUN, "promote", "return_value"): {
+        "prod": "v0003",
+        "verdict": "promoted",
     },
 }
 VERSION_KEY = ("build.clicks", BUILD_RUN, "publish", "version_report")
@@ -412,3 +437,39 @@ def test_trainings_that_do_not_start_are_named(look, reports):
     assert "Published intervals that waited for one: 3." in page
     assert "are started too: 2026-01-01." in page
     assert page.index("are started too") < page.index("<h2>Version</h2>")
+
+
+def test_the_page_of_a_training_shows_gate_model_and_promotion(client, log_in):
+    page = client.get(address("train.clicks", TRAIN_RUN), headers=log_in("viewer")).text
+    for said in (
+        "Model click_model/v0003.",
+        "Gate of the model",
+        "min 0.5, worse by at most 0.1",
+        "v0002 was evaluated on the same data",
+        "2026-01-02/g0007",
+        "promoted",
+    ):
+        assert said in page
+    assert HOSTILE not in page
+
+
+def test_the_page_of_a_build_shows_the_model_of_its_training(client, log_in):
+    page = client.get(address("build.clicks", BUILD_RUN), headers=log_in("viewer")).text
+    assert "click_model" in page
+    assert "Gate of the model" in page
+
+
+def test_a_closed_gate_is_shown_beside_the_message(look, reports, run):
+    broken = {**GATE, "metrics": [{"metric": "auc", "value": 0.4, "min": 0.5, "passed": False}]}
+    message = "auc is 0.4, below min 0.5"
+    run([], [failed("evaluate", error="GateError", message=message, report={"gate": broken})])
+    page = look()
+    assert "auc is 0.4, below min 0.5" in page
+    assert "broken" in page
+
+
+def test_a_declined_training_says_why(look, reports):
+    key = ("build.clicks", BUILD_RUN, "publish", "return_value")
+    told = {"dag": "train.clicks", "state": "declined", "why": "training: last, and …"}
+    reports[key] = {**reports[key], "training": told}
+    assert "No training of this interval starts: training: last, and …." in look()

@@ -19,10 +19,14 @@ from examples.digits.writer import write_days
 from services._home import REPOSITORY
 from services.airflow import AirflowStack
 from tests.e2e.ways import until
+from tests.unit.models.conftest import finished
 from trainfeed.conversion import ShardManifest
 from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.models import PROD, ModelsFolder, current, register
 from trainfeed.scaffold import new_dataset
 from trainfeed.storage import Location
+
+__all__ = ["finished"]
 
 RUN_S = 300.0
 # Data set, and three of its days: for a trigger now, a trigger without a date, a backfill.
@@ -31,6 +35,8 @@ DAYS = {
     "digits": ("2024-01-01", "2024-01-02", "2024-01-03"),
     "clicks": ("2026-01-01", "2026-01-02", "2026-01-03"),
 }
+# Days of flights that no other test builds.
+NEW = [f"2013-02-0{day}" for day in range(1, 6)]
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -90,7 +96,7 @@ def test_no_dag_is_shown_that_is_not_tried_here(client):
     assert client.import_errors() == {}
     shown = set(client.dags())
     tried = {f"{kind}.{name}" for name in DAYS for kind in ("build", "train")}
-    assert shown == tried | {"convert", "housekeeping"}
+    assert shown == tried | {"convert", "housekeeping", "models"}
 
 
 @pytest.mark.parametrize("name", DAYS)
@@ -145,3 +151,37 @@ def test_housekeeping_sweeps(client, when):
         run = client.trigger("housekeeping", {}, logical_date=logical_date)
     succeed(client, [run])
     assert client.xcom(run, "sweep") == {"leftovers": 0, "bytes": 0}
+
+
+def test_a_backfill_of_five_days_with_training_last_trains_on_the_newest_alone(client):
+    days = [datetime.fromisoformat(name).replace(tzinfo=UTC) for name in NEW]
+    before = {run.run_id for name in ("build", "train") for run in runs_of(client, name)}
+    client.backfill("build.flights", days[0], days[-1], conf={"training": "last"})
+    runs = [run for run in runs_of(client, "build") if run.run_id not in before]
+    reports = [client.xcom(run, "publish") for run in succeed(client, runs)]
+    told = {report["interval"]: report["training"]["state"] for report in reports}
+    assert told == dict.fromkeys(NEW[:-1], "declined") | {NEW[-1]: "listens"}
+    trained = f"the training of {NEW[-1]}"
+    until(lambda: any(run.run_id not in before for run in runs_of(client, "train")), trained)
+    trainings = [run for run in runs_of(client, "train") if run.run_id not in before]
+    succeed(client, trainings)
+    assert [run.partition_key for run in trainings] == NEW[-1:]
+
+
+def runs_of(client, kind):
+    return client.dag_runs(f"{kind}.flights")
+
+
+def test_models_promotes_and_rolls_back_what_trainings_have_made(client, place, finished):
+    folder = ModelsFolder(place.root).known("flights")
+    promoted = current(folder, PROD)
+    promoted.verify()
+    made = version(place, "flights", NEW[-1]).manifest
+    assert promoted.manifest.data[-1].fingerprint == made.fingerprint
+    other, _ = register(folder, finished())
+    form = {"model": "flights", "why": "to see", "version": other.path.name}
+    for action, leads_to in (("promote", other), ("rollback", promoted)):
+        run = client.trigger("models", {**form, "action": action})
+        succeed(client, [run])
+        assert client.xcom(run, "change")["prod"] == leads_to.path.name
+        assert current(folder, PROD).path == leads_to.path

@@ -93,8 +93,10 @@ def by_backfill(on_broker, tmp_path_factory):
             airflow.client.backfill(BUILD, DAYS[0], DAYS[-1], max_active_runs=2)
             reports = airflow.finish(airflow.client.dag_runs(BUILD), trainings=3)
             tries = [
-                airflow.client.task_instances(TRAIN, run.run_id)[0].try_number
+                task.try_number
                 for run in airflow.client.dag_runs(TRAIN)
+                for task in airflow.client.task_instances(TRAIN, run.run_id)
+                if task.task_id == "train"
             ]
     return ground, reports, observer, tries
 

@@ -175,7 +175,7 @@ def test_client_settings_are_never_printed() -> None:
 def test_a_training_job_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "canary")
     monkeypatch.setenv("PATH", "/bin")
-    environ = training_environ("/srv/package")
+    environ = training_environ("/srv/package", {"EPOCHS": "3"})
     assert "canary" not in environ.values()
     assert (environ["PATH"], environ["PYTHONPATH"].split(":")[0]) == ("/bin", "/srv/package")
 
@@ -212,6 +212,29 @@ def test_a_wrong_file_of_connections_is_named_without_its_values(
     with pytest.raises(ConfigError, match=r"clusters\.json|connection 'a'") as caught:
         environment_from_environ()
     assert "secret" not in str(caught.value)
+
+
+def test_a_file_of_clusters_has_their_settings_by_connection(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert environment_from_environ().clusters == {}
+    (tmp_path / "clusters.yaml").write_text("kubernetes_default: {root: {path: /pfs}}\n")
+    monkeypatch.setenv("TRAINFEED_CLUSTERS", str(tmp_path / "clusters.yaml"))
+    found = environment_from_environ().clusters
+    assert found == {"kubernetes_default": {"root": {"path": "/pfs"}}}
+
+
+@pytest.mark.parametrize("text", ["[a]", "a: b", "a: {b", "1: {}", "a: {}\na: {}", "\x80"])
+def test_a_wrong_file_of_clusters_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "clusters.yaml").write_bytes(text.encode("latin-1"))
+    monkeypatch.setenv("TRAINFEED_CLUSTERS", str(tmp_path / "clusters.yaml"))
+    with pytest.raises(ConfigError, match=r"clusters\.yaml"):
+        environment_from_environ()
+    monkeypatch.setenv("TRAINFEED_CLUSTERS", str(tmp_path / "none.yaml"))
+    with pytest.raises(ConfigError, match=r"none\.yaml: No such file"):
+        environment_from_environ()
 
 
 def test_a_missing_file_of_connections_is_a_clear_error(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.training import ConfigError, DatasetReader, TrainingJob
+from trainfeed.training import ConfigError, TrainingJob
 
 NUM_LABELS: Final = 10
 MAX_PIXEL: Final = 16
@@ -16,6 +18,10 @@ MAX_PIXEL: Final = 16
 _NUM_EPOCHS: Final = 30
 _BATCH_SIZE: Final = 32
 _RATE: Final = 0.2
+_EVAL_BATCH_SIZE: Final = 1024
+# A killed training computes at most so many steps again.
+_STEPS_PER_CHECKPOINT: Final = 200
+_MODEL_FILE: Final = "model.npz"
 
 Floats = NDArray[np.float64]
 
@@ -34,44 +40,97 @@ def main(job: TrainingJob) -> dict[str, float]:
     """
     if job.world_size != 1:
         raise ConfigError(f"expected one rank, got {job.world_size}; set train.ranks to 1")
-    images, labels = _read(job.open("train"))
-    weights = _fit(images, labels, seed=job.seed)
-    np.savez(job.output / "model.npz", weights=weights)
-    eval_images, eval_labels = _read(job.open("eval"))
-    guesses = (eval_images @ weights).argmax(axis=1)
+    num_train, num_eval = (_num_samples(job, split) for split in ("train", "eval"))
+    weights = _fit(job)
+    _write(weights, job.output)
+    guesses, labels = _guess(job, weights)
     return {
-        "accuracy": float((guesses == eval_labels).mean()),
-        "accuracy_base": float(np.bincount(eval_labels).max() / len(eval_labels)),
-        "train_samples": len(labels),
-        "eval_samples": len(eval_labels),
+        "accuracy": float((guesses == labels).mean()),
+        "accuracy_base": float(np.bincount(labels).max() / num_eval),
+        "train_samples": num_train,
+        "eval_samples": num_eval,
     }
 
 
-def _read(data: DatasetReader) -> tuple[Floats, NDArray[np.int64]]:
-    """Return images, scaled to 0 to 1 with a constant 1 as the last column, and labels."""
+def evaluate(job: TrainingJob) -> dict[str, float]:
+    """Return ``accuracy`` of the model in ``job.model`` on the ``eval`` split.
+
+    Raises:
+        ConfigError: The split has no sample, or there is no model: this is no training.
+    """
+    _num_samples(job, "eval")
+    if job.model is None:
+        raise ConfigError("expected a model to evaluate, got none; train.entry is train:main")
+    guesses, labels = _guess(job, _read(job.model))
+    return {"accuracy": float((guesses == labels).mean())}
+
+
+def _num_samples(job: TrainingJob, split: str) -> int:
+    data = job.open(split)
     if data.num_samples == 0:
         raise ConfigError(
             f"expected samples in split {data.split!r} of {data.version}, found none;"
             " raise train.window"
         )
-    chunks: list[dict[str, NDArray[Any]]] = list(data.iter_arrays())
-    pixels = np.concatenate([chunk["pixels"] for chunk in chunks]) / MAX_PIXEL
-    images = np.hstack([pixels, np.ones((len(pixels), 1))])
-    return images, np.concatenate([chunk["label"] for chunk in chunks])
+    return data.num_samples
 
 
-def _fit(images: Floats, labels: NDArray[np.int64], *, seed: int) -> Floats:
-    """Return weights of shape (65, 10), by stochastic gradient descent on the log-loss."""
-    weights: Floats = np.zeros((images.shape[1], NUM_LABELS))
-    wanted = np.eye(NUM_LABELS)[labels]
-    rng = np.random.default_rng(seed)
-    for epoch in range(_NUM_EPOCHS):
-        order = rng.permutation(len(labels))
-        for start in range(0, len(order), _BATCH_SIZE):
-            rows = order[start : start + _BATCH_SIZE]
-            errors = _softmax(images[rows] @ weights) - wanted[rows]
-            weights -= _RATE / len(rows) * (images[rows].T @ errors)
-        logger.info("epoch %d of %d", epoch + 1, _NUM_EPOCHS)
+def _fit(job: TrainingJob) -> Floats:
+    """Return weights of shape (65, 10), by stochastic gradient descent on the log-loss.
+
+    Goes on at the checkpoint, if there is one.
+    """
+    weights: Floats = np.zeros((8 * 8 + 1, NUM_LABELS))
+    step = 0
+    with job.loader("train", batch_size=_BATCH_SIZE) as batches:
+        if (saved := job.restore()) is not None:
+            weights, step = _read(saved.path), saved.step
+        for epoch in range(batches.due.epoch, _NUM_EPOCHS):
+            for batch in batches:
+                loss = _step(weights, *_columns(batch))
+                step += 1
+                job.log_metrics(step, loss=loss)
+                if step % _STEPS_PER_CHECKPOINT == 0:
+                    job.save(step, lambda folder: _write(weights, folder))
+            job.progress(epoch + 1, _NUM_EPOCHS)
+    logger.info("%d steps in %d epochs", step, _NUM_EPOCHS)
+    return weights
+
+
+def _step(weights: Floats, images: Floats, labels: NDArray[np.int64]) -> float:
+    """Change the weights along the gradient of one batch; return the mean loss before it."""
+    rows = np.arange(len(labels))
+    errors = _softmax(images @ weights)
+    loss = -float(np.log(errors[rows, labels]).mean())
+    errors[rows, labels] -= 1
+    weights -= _RATE / len(labels) * (images.T @ errors)
+    return loss
+
+
+def _guess(job: TrainingJob, weights: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what the model says of the ``eval`` split, and what is right."""
+    guesses, wanted = [], []
+    with job.loader("eval", batch_size=_EVAL_BATCH_SIZE, shuffle=False) as batches:
+        for batch in batches:
+            images, labels = _columns(batch)
+            guesses.append((images @ weights).argmax(axis=1))
+            wanted.append(labels.copy())
+    return np.concatenate(guesses), np.concatenate(wanted)
+
+
+def _columns(batch: Mapping[str, NDArray[Any]]) -> tuple[Floats, NDArray[np.int64]]:
+    """Return images, scaled to 0 to 1 with a constant 1 as the last column, and labels."""
+    pixels = batch["pixels"] / MAX_PIXEL
+    return np.hstack([pixels, np.ones((len(pixels), 1))]), batch["label"]
+
+
+def _write(weights: Floats, folder: Path) -> None:
+    np.savez(folder / _MODEL_FILE, weights=weights)
+
+
+def _read(folder: Path) -> Floats:
+    with np.load(folder / _MODEL_FILE, allow_pickle=False) as model:
+        weights: Floats = model["weights"]
     return weights
 
 

@@ -7,13 +7,15 @@ apart within days that the model has seen others of, not how well it foresees th
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.training import ConfigError, DatasetReader, TrainingJob
+from trainfeed.training import ConfigError, DataLoader, DatasetReader, TrainingJob
 
 from .categories import NUM_BUCKETS
 
@@ -24,9 +26,16 @@ _BATCH_SIZE: Final = 32
 _INDEX_RATE: Final = 0.1
 _VALUE_RATE: Final = 0.05
 _MAX_LOGIT: Final = 30.0  # beyond it the loss of a sure mistake stays finite
+_EVAL_BATCH_SIZE: Final = 4096
+# The set is small, and one rank reads it: windows of about a day's flights, loaded ahead by a
+# thread. With the default of 64 MiB an epoch would begin with a wait for all samples.
+_READ: Final = {"num_threads": 1, "lanes": 1, "window_bytes": 1 << 20}
+# A killed training computes at most so many steps again.
+_STEPS_PER_CHECKPOINT: Final = 200
+_MODEL_FILE: Final = "model.npz"
 
 Floats = NDArray[np.float64]
-Arrays = dict[str, NDArray[Any]]
+Arrays = Mapping[str, NDArray[Any]]
 
 logger = logging.getLogger(__name__)
 
@@ -52,17 +61,30 @@ class Model:
         chances: Floats = 1 / (1 + np.exp(-np.clip(logits, -_MAX_LOGIT, _MAX_LOGIT)))
         return chances
 
-    def step(self, samples: Arrays, rate: float) -> None:
-        """Follow the gradient of the mean log-loss of one batch.
+    def step(self, samples: Arrays, rate: float) -> float:
+        """Follow the gradient of the mean log-loss of one batch; return the loss before it.
 
         Args:
             samples: One batch.
             rate: Factor on both learning rates.
         """
-        errors = (self.probabilities(samples) - samples["label"]) / len(samples["label"])
+        labels, chances = samples["label"], self.probabilities(samples)
+        errors = (chances - labels) / len(labels)
         np.add.at(self.weights, samples["indices"], -rate * _INDEX_RATE * errors[:, None])
         self.slopes -= rate * _VALUE_RATE * (errors @ samples["values"])
         self.bias -= rate * _VALUE_RATE * float(errors.sum())
+        return log_loss(labels, chances)
+
+    def write(self, folder: Path) -> None:
+        """Write the model into a folder."""
+        parts = {"weights": self.weights, "slopes": self.slopes, "bias": self.bias}
+        np.savez(folder / _MODEL_FILE, **parts)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read what ``write`` has written."""
+        with np.load(folder / _MODEL_FILE, allow_pickle=False) as parts:
+            return cls(parts["weights"], parts["slopes"], float(parts["bias"]))
 
 
 def main(job: TrainingJob) -> dict[str, float]:
@@ -78,10 +100,13 @@ def main(job: TrainingJob) -> dict[str, float]:
     if job.world_size != 1:
         raise ConfigError(f"expected one rank, got {job.world_size}; set train.ranks to 1")
     train, evaluation = job.open("train"), job.open("eval")
+    _require_samples(train)
+    _require_samples(evaluation)
     base = _base_rate(train)
-    model = _fit(train, base, seed=job.seed)
-    np.savez(job.output / "model.npz", weights=model.weights, slopes=model.slopes, bias=model.bias)
-    labels, chances = _predict(model, evaluation)
+    model = _fit(job, base)
+    model.write(job.output)
+    with job.loader("eval", batch_size=_EVAL_BATCH_SIZE, shuffle=False) as batches:
+        labels, chances = _predict(model, batches)
     return {
         "auc": auc(labels, chances),
         "auc_base": 0.5,
@@ -94,37 +119,36 @@ def main(job: TrainingJob) -> dict[str, float]:
 
 
 def _base_rate(train: DatasetReader) -> float:
-    _require_samples(train)
     late = sum(int(samples["label"].sum()) for samples in train.iter_arrays())
     # One made-up sample of each kind: a window without a late flight still has finite log-odds.
     return (late + 1) / (train.num_samples + 2)
 
 
-def _fit(train: DatasetReader, base: float, *, seed: int) -> Model:
+def _fit(job: TrainingJob, base: float) -> Model:
+    """Return the model of all epochs; goes on at the checkpoint, if there is one."""
+    train, step, seen = job.open("train"), 0, 0
     slopes = np.zeros(train.schema.record_dtype["values"].shape)
     # An index beyond the buckets fails loudly.
     model = Model(np.zeros(NUM_BUCKETS), slopes, float(np.log(base / (1 - base))))
-    rng = np.random.default_rng(seed)
     num_steps = _NUM_EPOCHS * train.num_samples
-    seen = 0
-    for epoch in range(_NUM_EPOCHS):
-        for samples in train.iter_arrays():
-            order = rng.permutation(len(samples["label"]))
-            for start in range(0, len(order), _BATCH_SIZE):
-                rows = order[start : start + _BATCH_SIZE]
-                batch = {name: column[rows] for name, column in samples.items()}
-                model.step(batch, rate=1 - seen / num_steps)
-                seen += len(rows)
-        logger.info("epoch %d of %d: %d samples seen", epoch + 1, _NUM_EPOCHS, seen)
+    with job.loader("train", batch_size=_BATCH_SIZE, **_READ) as batches:
+        if (saved := job.restore()) is not None:
+            model, step, seen = Model.read(saved.path), saved.step, saved.samples
+        for _ in range(batches.due.epoch, _NUM_EPOCHS):
+            for batch in batches:
+                loss = model.step(batch, rate=1 - seen / num_steps)
+                step, seen = step + 1, seen + batch.num_rows
+                job.log_metrics(step, loss=loss)
+                if step % _STEPS_PER_CHECKPOINT == 0:
+                    job.save(step, model.write)
+            job.progress(seen, num_steps)
+    logger.info("%d steps of %d samples", step, seen)
     return model
 
 
-def _predict(model: Model, evaluation: DatasetReader) -> tuple[NDArray[np.int64], Floats]:
-    _require_samples(evaluation)
-    labels, chances = [], []
-    for samples in evaluation.iter_arrays():
-        labels.append(samples["label"])
-        chances.append(model.probabilities(samples))
+def _predict(model: Model, batches: DataLoader) -> tuple[NDArray[np.int64], Floats]:
+    pairs = [(batch["label"].copy(), model.probabilities(batch)) for batch in batches]
+    labels, chances = zip(*pairs, strict=True)
     return np.concatenate(labels), np.concatenate(chances)
 
 

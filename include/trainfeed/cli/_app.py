@@ -20,7 +20,9 @@ from trainfeed.cli import (
     _build_commands,
     _gc,
     _init,
+    _jobs,
     _look,
+    _models,
     _new,
     _prune,
     _quarantine,
@@ -67,6 +69,8 @@ app.add_typer(file.app, name="file")
 app.add_typer(_bench.app, name="bench")
 app.add_typer(_quarantine.app, name="quarantine")
 app.add_typer(_boundaries_command.app, name="boundaries")
+app.add_typer(_jobs.app, name="jobs")
+app.add_typer(_models.app, name="models")
 
 
 class _PlainFormatter(logging.Formatter):

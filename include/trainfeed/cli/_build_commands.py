@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -20,8 +21,17 @@ from trainfeed.cli._printing import (
     print_rows,
 )
 from trainfeed.cli._range_build import IntervalBuild, build_each
+from trainfeed.cli._train_options import LauncherKind, print_rendered, with_launcher
+from trainfeed.cli._training_wish import (
+    Training,
+    TrainingWish,
+    declines,
+    require_training,
+    settle,
+)
 from trainfeed.cli.file import progress
 from trainfeed.config import Environment, environment_from_environ
+from trainfeed.dataset import DatasetFolder, TrainingMarks
 from trainfeed.errors import ConfigError, TrainFeedError, WindowIncompleteError
 from trainfeed.intervals import Interval, intervals_in, parse_range
 from trainfeed.pipeline import JsonObject
@@ -73,6 +83,7 @@ def build(  # noqa: PLR0913 - options of a command
     allow_gap: Annotated[
         str | None, typer.Option(help="Accept that retention deleted records, for this reason.")
     ] = None,
+    training: Training = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only print what a build would read, make and publish."),
@@ -94,6 +105,7 @@ def build(  # noqa: PLR0913 - options of a command
     if dry_run and limit is not None:
         raise ConfigError("expected --dry-run or --limit, got both; leave one out")
     spec, env, asked = _open(name, interval)
+    require_training(spec, training)
     chosen = intervals_in(spec.schedule_model(), parse_range(asked))
     request = BuildRequest(rebuild=rebuild, allow_gap=allow_gap)
     if limit is not None:
@@ -101,9 +113,11 @@ def build(  # noqa: PLR0913 - options of a command
     elif dry_run:
         _dry_run(spec, env, chosen, request, as_json=as_json, is_range=_is_range(chosen, asked))
     elif _is_range(chosen, asked):
-        _build_range(spec, [each.name for each in chosen], request, jobs=jobs, as_json=as_json)
+        ranged = _Range(spec, env, [each.name for each in chosen], training)
+        _build_range(ranged, request, jobs=jobs, as_json=as_json)
     else:
-        _build(spec, env, chosen[0], request, as_json=as_json)
+        why_none = declines(training, [chosen[0].name], chosen[0].name)
+        _build(spec, env, chosen[0], replace(request, untrained=why_none), as_json=as_json)
 
 
 def _build(
@@ -121,13 +135,25 @@ def _build(
     print_json(report.to_json()) if as_json else print_mapping(report.to_json())
 
 
-def _build_range(
-    spec: DatasetSpec, names: Sequence[str], request: BuildRequest, *, jobs: int, as_json: bool
-) -> None:
+@dataclass(frozen=True)
+class _Range:
+    """The intervals that one command builds, and which of them a training should see."""
+
+    spec: DatasetSpec
+    env: Environment
+    names: Sequence[str]
+    training: TrainingWish | None
+
+    def training_option(self, name: str) -> list[str]:
+        """Return what the command of one interval gets."""
+        return ["--training=none"] if declines(self.training, self.names, name) else []
+
+
+def _build_range(ranged: _Range, request: BuildRequest, *, jobs: int, as_json: bool) -> None:
     reasons = {"--rebuild": request.rebuild, "--allow-gap": request.allow_gap}
     options = [f"{option}={why}" for option, why in reasons.items() if why is not None]
-    done = 0
-    with progress(f"building {spec.name}") as tell:
+    names, done = ranged.names, 0
+    with progress(f"building {ranged.spec.name}") as tell:
 
         def count(_: IntervalBuild) -> None:
             nonlocal done
@@ -135,7 +161,14 @@ def _build_range(
             tell(len(names), done)
 
         tell(len(names), 0)
-        results, is_ended = build_each(spec.name, names, options, jobs=jobs, on_end=count)
+        results, is_ended = build_each(
+            ranged.spec.name,
+            names,
+            lambda name: [*options, *ranged.training_option(name)],
+            jobs=jobs,
+            on_end=count,
+        )
+    settle(ranged.spec, ranged.env, ranged.training, results)
     _print_results(results, as_json=as_json)
     failed = [each.interval for each in results if each.status != 0]
     if failed:
@@ -247,7 +280,7 @@ class CatchUp(StrEnum):
     ALL = "all"
 
 
-def train(
+def train(  # noqa: PLR0913 - options of a command
     name: Name,
     *,
     interval: Intervals = None,
@@ -255,7 +288,21 @@ def train(
         CatchUp | None,
         typer.Option(
             help="Train on every published interval that no training has seen; all: also on"
-            " intervals from before the data set had a training."
+            " intervals from before the data set had a training, and on declined ones."
+        ),
+    ] = None,
+    launcher: Annotated[
+        LauncherKind | None,
+        typer.Option(help="Where the training runs, in the place of train.launcher."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what would be made, as YAML.")
+    ] = False,
+    again: Annotated[
+        str | None,
+        typer.Option(
+            help="Start a job on a cluster that has failed again, for this reason; each reason"
+            " starts it once."
         ),
     ] = None,
     as_json: Json = False,
@@ -266,14 +313,22 @@ def train(
     2: wrong usage or settings.
     """
     if catch_up is not None:
+        if launcher is not None or dry_run or again is not None:
+            raise ConfigError(
+                "expected no --launcher, --dry-run or --again beside --catch-up; leave it out"
+            )
         _catch_up(name, interval, older=catch_up is CatchUp.ALL, as_json=as_json)
         return
     spec, env, asked = _open(name, interval)
+    spec = with_launcher(spec, launcher)
     chosen = intervals_in(spec.schedule_model(), parse_range(asked))
+    if dry_run:
+        print_rendered(spec, env, chosen, as_json=as_json)
+        return
     reports = []
     for each in chosen:
         with error_console().status(f"{spec.name}/{each.name}: train"):
-            reports.append(run_train(spec, env, each))
+            reports.append(run_train(spec, env, each, again=again))
         if not as_json:
             print_mapping(reports[-1])
     if as_json:
@@ -296,14 +351,26 @@ def _catch_up(name: str, interval: str | None, *, older: bool, as_json: bool) ->
     if as_json:
         print_json(reports)
     elif not reports:
-        print_message("every published interval has been trained on")
+        print_message("no published interval waits for a training")
     else:
         print_rows(_TRAINED, [_trained_row(report) for report in reports])
+    _tell_declined(spec, env)
     if missing := [report["interval"] for report in reports if report["verdict"] == "incomplete"]:
         raise WindowIncompleteError(
             f"{len(missing)} intervals of {spec.name} wait for others of their window:"
             f" {', '.join(missing)}; they were not trained; build the intervals that their"
             " notes name, and run this command again"
+        )
+
+
+def _tell_declined(spec: DatasetSpec, env: Environment) -> None:
+    """Name the versions that stay untrained because their builds wanted no training."""
+    declined = TrainingMarks(DatasetFolder(Path(env.root), spec.name)).declined()
+    if declined:
+        first, last = declined[0].version.interval, declined[-1].version.interval
+        print_message(
+            f"{len(declined)} published intervals were declined, {first} to {last}"
+            f" ({declined[-1].why}); --catch-up all trains on them, too"
         )
 
 

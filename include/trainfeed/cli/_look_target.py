@@ -14,7 +14,7 @@ from trainfeed.dataset.layout import is_generation, is_name, parse_generation
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
 from trainfeed.intervals import parse_range
-from trainfeed.specification import SPEC_FILE, did_you_mean
+from trainfeed.specification import RESERVED_NAMES, SPEC_FILE, did_you_mean
 from trainfeed.storage.posix import map_errors
 
 __all__ = [
@@ -120,6 +120,11 @@ def known_folder(name: str) -> DatasetFolder:
         NotFoundError: The data set is unknown; the message has the nearest name.
     """
     env = readable_environment()
+    if name in RESERVED_NAMES and name not in data_sets_of(Path(env.root)):
+        raise NotFoundError(
+            f"expected a data set, got {name!r}, which is no name of one; for models: trainfeed"
+            " models ls"
+        )
     folder = DatasetFolder(Path(env.root), name)
     if not folder.path.is_dir():
         _require_known(env, name)

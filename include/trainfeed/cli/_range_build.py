@@ -63,7 +63,7 @@ class IntervalBuild:
 def build_each(
     name: str,
     intervals: Sequence[str],
-    options: Sequence[str],
+    options: Callable[[str], Sequence[str]],
     *,
     jobs: int,
     on_end: Callable[[IntervalBuild], object],
@@ -73,7 +73,7 @@ def build_each(
     Args:
         name: The data set.
         intervals: Names of its intervals.
-        options: Further options of each command.
+        options: Function from an interval to further options of its command.
         jobs: Number of builds at once, at least 1.
         on_end: Called with each result, in the order in which builds end.
 
@@ -84,7 +84,7 @@ def build_each(
     running = _Running()
     is_ended = False
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(_build, running, name, each, options) for each in intervals]
+        futures = [pool.submit(_build, running, name, each, options(each)) for each in intervals]
         try:
             for result in _in_order_of_their_end(futures):
                 found[result.interval] = result

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     )
     from trainfeed.dataset.schedules import read_schedule, record_schedule
     from trainfeed.dataset.skips import Skip, lift_skip, read_skip, write_skip
-    from trainfeed.dataset.trainings import TrainingMarks, Untrained
+    from trainfeed.dataset.trainings import Declined, TrainingMarks, Untrained
     from trainfeed.dataset.version import Version
 
 __all__ = [
     "Coverage",
     "DatasetFolder",
+    "Declined",
     "Leaf",
     "Ledger",
     "Manifest",
@@ -56,6 +57,7 @@ __all__ = [
 _HOMES: Final = {
     "Coverage": ".coverage",
     "DatasetFolder": ".layout",
+    "Declined": ".trainings",
     "Leaf": ".ledger",
     "Ledger": ".ledger",
     "Manifest": ".manifest",

@@ -17,6 +17,7 @@
       _staging/tmp/                        unfinished files of single attempts
       training/<interval>/<job>/           one folder per training job
       training/_marks/                     which versions a training has seen
+    <root>/models/                         models of all data sets; see trainfeed.models
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ __all__ = [
     "CURRENT_BYTES",
     "MANIFEST",
     "MANIFEST_DIGEST",
+    "MODELS",
     "SKIPPED",
     "DatasetFolder",
     "check_name",
@@ -49,6 +51,8 @@ MANIFEST: Final = "MANIFEST.json"
 MANIFEST_DIGEST: Final = "MANIFEST.sha256"
 CURRENT: Final = "CURRENT"
 SKIPPED: Final = "SKIPPED.json"
+# Of the publication root; no data set may have that name.
+MODELS: Final = "models"
 # Room for a generation and a newline; a longer file is no valid pointer.
 CURRENT_BYTES: Final = 64
 

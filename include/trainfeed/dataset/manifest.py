@@ -6,8 +6,6 @@ the same bytes. ``MANIFEST.sha256`` holds its digest.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -16,17 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainfeed.dataset import canonical
 from trainfeed.dataset._place import require_folder, require_place
-from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
-from trainfeed.errors import ChecksumError, FormatError, NotFoundError
-from trainfeed.paths import FilePath, read_plain
+from trainfeed.dataset.layout import MANIFEST
+from trainfeed.dataset.manifest_file import read_manifest_file
+from trainfeed.errors import FormatError
+from trainfeed.paths import FilePath
 
 __all__ = ["FORMAT", "FileEntry", "Manifest", "ShardEntry", "SplitEntry", "content_digest"]
 
 FORMAT: Final = 1
-
-_SHA256: Final = re.compile(rb"[0-9a-f]{64}")
-# 64 digits and a newline, with room for blanks that an editor adds.
-_DIGEST_BYTES: Final = 256
 
 _FileName = Annotated[
     str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,199}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")
@@ -172,27 +167,10 @@ class Manifest(_ManifestModel):
         """
         folder = Path(folder)
         require_folder(folder)
-        path = folder / MANIFEST
-        try:
-            data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
-            promised = _read_digest(folder / MANIFEST_DIGEST)
-        except NotFoundError as error:
-            raise NotFoundError(f"{folder} is not a version: {error}") from error
-        actual = hashlib.sha256(data).hexdigest()
-        if actual != promised:
-            raise ChecksumError(
-                f"expected a manifest with SHA-256 {promised}, got {actual}", path=str(path)
-            )
-        manifest = cls.from_bytes(data, path=str(path))
+        data, actual = read_manifest_file(folder, what="version")
+        manifest = cls.from_bytes(data, path=str(folder / MANIFEST))
         require_place(folder, manifest.dataset, manifest.interval.start, manifest.generation)
         return manifest, actual
-
-
-def _read_digest(path: Path) -> str:
-    digest = read_plain(path, follow=False, max_bytes=_DIGEST_BYTES).strip()
-    if not _SHA256.fullmatch(digest):
-        raise FormatError(f"expected 64 hex digits, got {digest[:80]!r}", path=str(path))
-    return digest.decode()
 
 
 def content_digest(

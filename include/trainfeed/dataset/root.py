@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import canonical
-from trainfeed.dataset.layout import is_name
+from trainfeed.dataset.layout import MODELS, is_name
 from trainfeed.errors import FormatError, NotFoundError, RootError
 from trainfeed.paths import FilePath, open_plain
 from trainfeed.storage import posix
@@ -31,6 +31,7 @@ from trainfeed.storage import posix
 __all__ = [
     "ROOT_MARKER",
     "RootMark",
+    "account_name",
     "data_sets_of",
     "init_root",
     "published_root",
@@ -81,7 +82,9 @@ def init_root(root: FilePath) -> tuple[RootMark, bool]:
     if (known := _read(root)) is not None:
         return known, False
     posix.probe(root)
-    mark = RootMark(str(uuid.uuid4()), datetime.now(UTC).isoformat(timespec="seconds"), _account())
+    mark = RootMark(
+        str(uuid.uuid4()), datetime.now(UTC).isoformat(timespec="seconds"), account_name()
+    )
     path = root / ROOT_MARKER
     # Of two calls at once, one writes the marker, and both return its content.
     is_new = posix.create_exclusive(path, canonical.dumps({"format": _FORMAT, **asdict(mark)}))
@@ -164,7 +167,7 @@ def _has_versions(path: Path) -> bool:
     try:
         return (path / "versions").exists()
     except PermissionError:
-        return True
+        return path.name != MODELS
 
 
 def _read(root: Path) -> RootMark | None:
@@ -222,7 +225,8 @@ def _not_a_root(root: Path, setting: str) -> RootError:
     )
 
 
-def _account() -> str:
+def account_name() -> str:
+    """Name of the account that this process runs as, or its number."""
     number = os.geteuid()
     try:
         return pwd.getpwuid(number).pw_name

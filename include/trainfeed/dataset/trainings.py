@@ -7,6 +7,7 @@ in ``<root>/<data set>/training/_marks``, each complete or absent::
     since.json                     versions from before the data set had a training
     <interval>.<gNNNN>.seen        a training of the interval has started with this version
     <interval>.<gNNNN>.announced   an event was sent for the version: when, and by which run
+    <interval>.<gNNNN>.declined    the build wanted no training of it: when, why, and which run
 
 A mark is only a hint that saves runs: a job is named after its content, and a finished job is
 adopted, so a missing mark costs one more event and nothing else.
@@ -17,36 +18,42 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.dataset import canonical
-from trainfeed.dataset.layout import DatasetFolder, generation_name
+from trainfeed.dataset._launched_jobs import was_launched
+from trainfeed.dataset._mark_files import (
+    ANNOUNCED,
+    DECLINED,
+    SEEN,
+    MarkFiles,
+    Untrained,
+    mark_time,
+)
+from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import listed, make_folders, read_plain
+from trainfeed.paths import read_plain
 from trainfeed.storage import posix
 
-__all__ = ["ANNOUNCED_FOR", "TrainingMarks", "Untrained"]
+__all__ = ["ANNOUNCED_FOR", "Declined", "TrainingMarks", "Untrained"]
 
 # How long an event may take to start its training; after that it counts as lost.
 ANNOUNCED_FOR: Final = timedelta(hours=1)
 
 _SINCE: Final = "since.json"
-_SEEN: Final = "seen"
-_ANNOUNCED: Final = "announced"
 
 
-@dataclass(frozen=True, order=True)
-class Untrained:
-    """A published version that no training has seen.
+@dataclass(frozen=True)
+class Declined:
+    """A published version whose build wanted no training of it.
 
     Attributes:
-        interval: Name of the interval.
-        generation: Number of the generation.
+        version: The version.
+        why: The reason, for people; empty when the mark is damaged.
     """
 
-    interval: str
-    generation: int
+    version: Untrained
+    why: str
 
 
 class TrainingMarks:
@@ -59,6 +66,7 @@ class TrainingMarks:
     def __init__(self, folder: DatasetFolder) -> None:
         self._folder = folder
         self._home = folder.training_marks
+        self._files = MarkFiles(self._home)
 
     def begin(self, interval: str) -> None:
         """Record, once, the versions from before the data set had a training.
@@ -77,7 +85,7 @@ class TrainingMarks:
             return
         older = {each.interval: each.generation for each in self._published()}
         older.pop(interval, None)
-        self._make_home()
+        self._files.make_home()
         posix.create_exclusive(self._home / _SINCE, canonical.dumps({"versions": older}))
 
     def end(self) -> None:
@@ -97,35 +105,89 @@ class TrainingMarks:
         if generation is None:
             return
         version = Untrained(interval, generation)
-        # First this mark, then the removal of the other: after a kill in between there are both,
+        # First this mark, then the removal of the others: after a kill in between there are all,
         # and ``seen`` has precedence.
-        seen = self._mark(version, _SEEN)
-        if not seen.exists():
-            self._make_home()
-            posix.create_exclusive(seen, b"")
-        with posix.map_errors(seen):
-            self._mark(version, _ANNOUNCED).unlink(missing_ok=True)
+        self._files.touch(version, SEEN)
+        self._files.drop(version, ANNOUNCED, DECLINED)
 
-    def announce(self, versions: Iterable[Untrained], by: str) -> None:
-        """Record that an event is sent for ``versions``.
+    def announce(self, versions: Iterable[Untrained], by: str, *, is_heard: bool = True) -> None:
+        """Record that an event is sent for ``versions``; none of them is declined any more.
 
         Args:
             versions: The versions of the event.
             by: Name of the sender; another attempt of the same sender may send it again.
+            is_heard: False if the scheduler drops the event, which is then not on its way.
 
         Raises:
             StorageError: The publication root refused or failed.
         """
-        self._make_home()
+        heard = {} if is_heard else {"heard": False}
         for version in versions:
-            value = {"at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "by": by}
-            posix.replace_file(self._mark(version, _ANNOUNCED), canonical.dumps(value))
+            self._files.write(version, ANNOUNCED, by, **heard)
+            self._files.drop(version, DECLINED)
+
+    def decline(self, version: Untrained, why: str, by: str) -> None:
+        """Write down that the build of ``version`` wants no training of it.
+
+        Call it before the version is published: no other run may find it untrained meanwhile.
+
+        Args:
+            version: The version, published or not.
+            why: The reason, for people.
+            by: The run that builds it.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        self._files.write(version, DECLINED, by, why=why)
+        self._files.drop(version, ANNOUNCED)
+
+    def accept(self, version: Untrained) -> None:
+        """Take back ``decline``: the version counts as untrained again, if no training saw it.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        self._files.drop(version, DECLINED)
+
+    def declined(self) -> list[Declined]:
+        """Return the published versions that are declined, and that no training has seen.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        marks = self._files.names()
+        return [
+            Declined(version, str(self._files.read(version, DECLINED).get("why", "")))
+            for version in self._published()
+            if self._files.path(version, DECLINED).name in marks
+            and self._files.path(version, SEEN).name not in marks
+        ]
+
+    def asked_since(self, time: datetime, *, after: str) -> str | None:
+        """Return the last interval after ``after`` whose training was asked for since ``time``.
+
+        Args:
+            time: An aware time.
+            after: Name of an interval.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        found = [
+            version.interval
+            for version in self._published()
+            if version.interval > after
+            and self._files.modified_s(version, SEEN, ANNOUNCED) >= time.timestamp()
+        ]
+        return max(found, default=None)
 
     def untrained(self, *, older: bool = False) -> list[Untrained]:
         """Return the newest version of every published interval that no training has seen.
 
         Args:
-            older: Whether to include versions from before the data set had a training.
+            older: Whether to include versions from before the data set had a training, and
+                declined ones.
 
         Returns:
             The versions in order of intervals. A version for which a job was launched counts as
@@ -135,14 +197,15 @@ class TrainingMarks:
             FormatError: The file ``since.json`` is damaged.
             StorageError: The publication root refused or failed.
         """
-        marks = self._marks()
+        marks = self._files.names()
         before = {} if older else self._older()
         return [
             version
             for version in self._published()
-            if self._mark(version, _SEEN).name not in marks
+            if self._files.path(version, SEEN).name not in marks
+            and (older or self._files.path(version, DECLINED).name not in marks)
             and before.get(version.interval) != version.generation
-            and not self._was_launched(version)
+            and not was_launched(self._folder, version.interval, version.generation)
         ]
 
     def lost(self, versions: Collection[Untrained], by: str) -> list[Untrained]:
@@ -153,25 +216,19 @@ class TrainingMarks:
             by: Name of the sender. Its own announcements are returned, because an earlier attempt
                 may have died before it sent the event.
         """
-        marks = self._marks()
+        marks = self._files.names()
         return [
             version
             for version in versions
-            if self._mark(version, _ANNOUNCED).name not in marks
+            if self._files.path(version, ANNOUNCED).name not in marks
             or not self._is_on_its_way(version, by)
         ]
 
     def _is_on_its_way(self, version: Untrained, by: str) -> bool:
-        try:
-            value = canonical.loads(
-                read_plain(
-                    self._mark(version, _ANNOUNCED), follow=False, max_bytes=canonical.MAX_BYTES
-                )
-            )
-            at = datetime.strptime(value["at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-        except (FormatError, NotFoundError, KeyError, TypeError, ValueError):
-            return False
-        return value.get("by") != by and datetime.now(UTC) - at < ANNOUNCED_FOR
+        value = self._files.read(version, ANNOUNCED)
+        is_others = value.get("by") != by and value.get("heard") is not False
+        at = mark_time(value)
+        return is_others and at is not None and datetime.now(UTC) - at < ANNOUNCED_FOR
 
     def _published(self) -> Iterator[Untrained]:
         for interval in self._folder.intervals():
@@ -195,35 +252,3 @@ class TrainingMarks:
             )
         versions: dict[str, int] = value["versions"]
         return versions
-
-    def _was_launched(self, version: Untrained) -> bool:
-        """Return whether a job was made for the version, perhaps before there were marks."""
-        home = self._folder.training(version.interval, "job").parent
-        jobs = [job / "job.json" for job in listed(home)]
-        return any(
-            read.get("interval") == version.interval
-            and read.get("generation") == generation_name(version.generation)
-            for path in jobs
-            for read in _versions_of(path)
-        )
-
-    def _marks(self) -> set[str]:
-        with posix.map_errors(self._home):
-            return {path.name for path in self._home.iterdir()} if self._home.is_dir() else set()
-
-    def _mark(self, version: Untrained, kind: str) -> Path:
-        return self._home / f"{version.interval}.{generation_name(version.generation)}.{kind}"
-
-    def _make_home(self) -> None:
-        with posix.map_errors(self._home):
-            make_folders(self._home)
-
-
-def _versions_of(path: Path) -> list[dict[str, Any]]:
-    try:
-        value = canonical.loads(
-            read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES), path=str(path)
-        )
-        return [read for read in value["versions"] if isinstance(read, dict)]
-    except (FormatError, NotFoundError, KeyError, TypeError):
-        return []  # no rank could read this job either, so nothing was trained

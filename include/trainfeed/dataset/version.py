@@ -12,21 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trainfeed.dataset import canonical
-from trainfeed.dataset._intact import Problem, compare_file, list_files, read_arrow
+from trainfeed.dataset._intact import Problem, read_arrow
 from trainfeed.dataset.chunks import Chunk, chunk_of
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
 from trainfeed.dataset.manifest import Manifest, SplitEntry
+from trainfeed.dataset.manifest_file import folder_problems
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
     FormatError,
     NotFoundError,
-    StorageError,
     UnsupportedCodecError,
 )
 from trainfeed.paths import FilePath, read_plain
 from trainfeed.samples import Schema
-from trainfeed.storage.posix import map_errors
 
 __all__ = [
     "BUILT",
@@ -204,21 +203,9 @@ class Version:
 
     def problems(self) -> Iterator[Problem]:
         """Yield all problems, of which ``verify`` raises the first."""
-        expected = self.manifest.file_digests()
-        try:
-            with map_errors(self.path):
-                present = set(list_files(self.path))
-        except StorageError as error:
-            yield error
-            return
         # A manifest cannot have its own digest, and BUILT.json differs between two attempts.
         own = {MANIFEST, MANIFEST_DIGEST, BUILT}
-        for name in sorted(expected.keys() - present):
-            yield FormatError(f"file {name!r} of the manifest is missing", path=str(self.path))
-        for name in sorted(present - expected.keys() - own):
-            yield FormatError(f"file {name!r} is not in the manifest", path=str(self.path))
-        for name in sorted(expected.keys() & present):
-            yield from compare_file(self.path / name, *expected[name])
+        yield from folder_problems(self.path, self.manifest.file_digests(), own)
 
     def _split(self, split: str) -> SplitEntry:
         try:

@@ -42,6 +42,7 @@
     │   └── WorkerDiedError         RETRY  a worker process was killed, stopped, or has exited
     └── LaunchError                 RETRY  the launcher refused or failed an operation
         ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
+        ├── JobConflictError        FAIL   another job has the name on the cluster
         ├── JobRejectedError        FAIL   the job specification is invalid
         ├── JobFailedError          FAIL   the job ran and failed by its own code
         └── JobKilledError          RETRY  a rank was killed, or met an error that may pass
@@ -93,6 +94,7 @@ from trainfeed.errors._sources_errors import (
     TopicNotFoundError,
 )
 from trainfeed.errors._training_errors import (
+    JobConflictError,
     JobFailedError,
     JobKilledError,
     JobRejectedError,
@@ -119,6 +121,7 @@ __all__ = [
     "FormatError",
     "GateError",
     "IngestError",
+    "JobConflictError",
     "JobFailedError",
     "JobKilledError",
     "JobRejectedError",

@@ -66,8 +66,8 @@ class GateError(TrainFeedError):
     ``report`` is small JSON for pages: counts, reasons with examples, gates; None when no gate of
     the spec is concerned.
 
-    Cause: A count, a ratio or a range of `quality` does not hold, a metric is below `train.min`, or
-        records were lost or doubled on the way.
+    Cause: A count, a ratio or a range of `quality` does not hold, a metric is below `train.min` or
+        does not pass the gate of `train.model`, or records were lost or doubled on the way.
     Remedy: Look at the reasons in the message and at `trainfeed quarantine show NAME/INTERVAL`; fix
         the source, the function or the gate, then build again.
     See docs/reference/errors.md#gateerror

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainfeed.errors._root import Outcome, TrainFeedError
 
 __all__ = [
+    "JobConflictError",
     "JobFailedError",
     "JobKilledError",
     "JobRejectedError",
@@ -108,6 +109,19 @@ class JobRejectedError(LaunchError):
     Cause: `train.entry` names no function, or a setting of the training is invalid.
     Remedy: Correct `train` in dataset.yaml or the module that it names; nothing was run.
     See docs/reference/errors.md#jobrejectederror
+    """
+
+    outcome = Outcome.FAIL
+
+
+class JobConflictError(LaunchError):
+    """Another job has the name of this one on the cluster.
+
+    Cause: An object of the job's name is there that was made by something else, or for a job of
+        another identity.
+    Remedy: Look at the object that the message names, and delete it if nothing needs it; then train
+        again. The object was left as it is.
+    See docs/reference/errors.md#jobconflicterror
     """
 
     outcome = Outcome.FAIL

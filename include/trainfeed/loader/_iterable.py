@@ -15,7 +15,7 @@ from trainfeed.loader._options import LoaderOptions
 from trainfeed.loader.columns import FreshMemory
 from trainfeed.loader.order import Tail, Weight
 from trainfeed.loader.sources import content_of, stack
-from trainfeed.loader.state import Batch, LoaderState, LoaderStats, Weights
+from trainfeed.loader.state import Batch, LoaderState, LoaderStats, Stretches, Weights
 from trainfeed.readers import ReaderLike, open_reader
 
 __all__ = ["IterableSet"]
@@ -72,9 +72,18 @@ class IterableSet:
         """Empty: an iterable is one set, not a mixture."""
         return ()
 
-    def num_batches(self) -> int:
+    def num_batches(self, _state: LoaderState, /) -> int:
         """Refuse: the length of an iterable is known only at its end."""
         raise TypeError("an iterable has no length; count its batches")
+
+    def skipping(self, state: LoaderState, stretches: Stretches, /) -> LoaderState:
+        """Refuse stretches: where the epochs of an iterable end is not known beforehand."""
+        if stretches or state.skips:
+            raise ConfigError(
+                "expected no skip beside an iterable, which is read from its start; leave samples"
+                " out where it is made, or give an object with __len__ and __getitem__"
+            )
+        return state
 
     def restart(self, state: LoaderState) -> None:
         """Do nothing: a pass starts from the first sample anyway."""

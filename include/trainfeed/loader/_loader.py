@@ -22,7 +22,9 @@ from trainfeed.loader.state import (
     LoaderReport,
     LoaderState,
     LoaderStats,
+    Skip,
     Standing,
+    stretches_of,
 )
 from trainfeed.whole_numbers import whole
 
@@ -79,6 +81,10 @@ class DataLoader:
             each with a warning in the log. Their samples are missing from the batches; the
             positions of all other samples, and states, do not change. With 0 the first damaged
             chunk is an error.
+        skip: ``{"from": a, "to": b}``, or a list of such stretches: samples a to b - 1 are left
+            out, counted over all ranks from the start of epoch 0 on (``epoch * num_samples +
+            position`` of a state). ``tail`` decides about the samples before a stretch as at the
+            end of an epoch. A state contains the stretches and sets its own.
         on_report: Function that gets a ``LoaderReport`` after every pass, and every 10 s during
             one.
 
@@ -108,6 +114,7 @@ class DataLoader:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         read_deadline_s: float = DEFAULT_READ_DEADLINE_S,
         max_skipped_chunks: int = 0,
+        skip: Skip | None = None,
         on_report: Callable[[LoaderReport], None] | None = None,
         **foreign: object,
     ) -> None:
@@ -130,12 +137,13 @@ class DataLoader:
             timeout_s=timeout_s,
             read_deadline_s=read_deadline_s,
             max_skipped_chunks=max_skipped_chunks,
+            skips=stretches_of(skip),
             on_report=on_report,
         )
         self.dataset = dataset
         self._stats = LoaderStats()
         sets = open_sets(dataset, options, self._stats)
-        self._next = LoaderState(
+        first = LoaderState(
             digest=sets.digest,
             seed=options.seed,
             epoch=0,
@@ -144,12 +152,11 @@ class DataLoader:
             window=options.window_bytes if options.shuffle else 0,
             weights=sets.weights,
         )
-        self._standing: Standing = self._next
         self._runner: Runner = (
-            SetsRunner(sets, options, self._stats, self._next)
-            if isinstance(sets, OpenedSets)
-            else sets
+            SetsRunner(sets, options, self._stats, first) if isinstance(sets, OpenedSets) else sets
         )
+        self._next = self._runner.skipping(first, options.skips)
+        self._standing: Standing = self._next
 
     @property
     def tail(self) -> Tail:
@@ -175,8 +182,8 @@ class DataLoader:
         return self._run()
 
     def __len__(self) -> int:
-        """Return how many batches a whole epoch has."""
-        return self._runner.num_batches()
+        """Return how many batches the whole epoch has in which the loader stands."""
+        return self._runner.num_batches(self._standing.state())
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the last batch that was handed over.
@@ -194,10 +201,12 @@ class DataLoader:
 
         Raises:
             ConfigError: The value is not a state, or belongs to another data set, seed or kind of
-                order, or has another number of lanes than this loader was given.
+                order, or has another number of lanes than this loader was given;
+                or samples that this loader was told to skip lie before the state.
         """
         loaded = LoaderState.from_json(state)
         self._check(loaded)
+        loaded = self._runner.skipping(loaded, self._options.skips)
         self._runner.restart(loaded)
         self._standing = self._next = loaded
 

@@ -13,7 +13,7 @@ from trainfeed.errors import ConfigError
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S
 from trainfeed.loader.order import DEFAULT_WINDOW_BYTES, RankShare, Tail, lanes_for
 from trainfeed.loader.sources import Verify
-from trainfeed.loader.state import LARGEST, LARGEST_SEED, MOST_LANES, LoaderReport
+from trainfeed.loader.state import LARGEST, LARGEST_SEED, MOST_LANES, LoaderReport, Stretches
 from trainfeed.whole_numbers import whole
 
 __all__ = ["DEFAULT_TIMEOUT_S", "LoaderOptions", "enum_of", "refuse_names"]
@@ -51,7 +51,7 @@ _REMEDIES: Final = {
 
 @dataclass(frozen=True)
 class LoaderOptions:
-    """See ``DataLoader``; the names are the same.
+    """See ``DataLoader``; the names are the same, but for ``skips``, which are those of ``skip``.
 
     Raises:
         ConfigError: A setting is out of range, or two contradict each other.
@@ -73,6 +73,7 @@ class LoaderOptions:
     timeout_s: float = DEFAULT_TIMEOUT_S
     read_deadline_s: float = DEFAULT_READ_DEADLINE_S
     max_skipped_chunks: int = 0
+    skips: Stretches = ()
     on_report: Callable[[LoaderReport], None] | None = None
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -13,7 +14,15 @@ from trainfeed.errors import ConfigError
 from trainfeed.loader._open import OpenedSets
 from trainfeed.loader._options import LoaderOptions
 from trainfeed.loader.order import BatchCut, Task, Weight
-from trainfeed.loader.state import Batch, LoaderState, LoaderStats
+from trainfeed.loader.state import (
+    Batch,
+    LoaderState,
+    LoaderStats,
+    Stretches,
+    check_ahead,
+    kept_parts,
+    merged,
+)
 from trainfeed.loader.windows import (
     Engine,
     Feed,
@@ -34,8 +43,15 @@ _LOG: Final = logging.getLogger(__name__)
 class Runner(Protocol):
     """Makes the passes of a loader."""
 
-    def num_batches(self) -> int:
-        """Return how many batches a whole epoch has."""
+    def num_batches(self, state: LoaderState, /) -> int:
+        """Return how many batches the whole epoch of a state has."""
+
+    def skipping(self, state: LoaderState, stretches: Stretches, /) -> LoaderState:
+        """Return a state that leaves out stretches, too.
+
+        Raises:
+            ConfigError: Samples of them lie before the state, or nothing can be left out.
+        """
 
     def restart(self, state: LoaderState) -> None:
         """Prepare for passes in the order of a state.
@@ -84,9 +100,15 @@ class SetsRunner:
         self._order = _order_of(state)
         self._engine = sets.engine(state, stats)
 
-    def num_batches(self) -> int:
-        """Return how many batches a whole epoch has."""
-        return self._cut(0).num_batches
+    def num_batches(self, state: LoaderState) -> int:
+        """Return how many batches the whole epoch of a state has."""
+        return sum(cut.num_batches for cut in self._cuts(replace(state, position=0)))
+
+    def skipping(self, state: LoaderState, stretches: Stretches) -> LoaderState:
+        """Return a state that leaves out stretches, too; see ``Runner``."""
+        place = state.epoch * self._engine.total + state.position
+        check_ahead(stretches, state.skips, place)
+        return replace(state, skips=merged([*state.skips, *stretches]))
 
     def restart(self, state: LoaderState) -> None:
         """Prepare for passes in the order of a state; see ``Runner``."""
@@ -114,17 +136,25 @@ class SetsRunner:
 
     def run(self, start: LoaderState) -> Iterator[Batch]:
         """Yield the batches from a state on; see ``Runner``."""
-        engine, cut = self._engine_of(start), self._cut(start.position)
+        engine = self._engine_of(start)
+        cuts = [cut for cut in self._cuts(start) if cut.num_batches]
+        starts = [replace(start, position=cut.start) for cut in cuts]
+        afters = [*starts[1:], replace(start, epoch=start.epoch + 1, position=0)]
+        for cut, state, after in zip(cuts, starts, afters, strict=False):
+            yield from self._run(engine, cut, state, after)
+
+    def _run(
+        self, engine: Engine, cut: BatchCut, start: LoaderState, after: LoaderState
+    ) -> Iterator[Batch]:
         a_pass = Pass(
             cut=cut,
             state=start,
+            after=after,
             sample_bytes=engine.sample_bytes,
             pad=lambda positions: engine.pad(positions, start),
             copy=self._options.copy,
             stats=self._stats,
         )
-        if not cut.num_batches:
-            return
         with self._tasks(engine, cut, start) as tasks, self._feed(engine, cut, tasks) as feed:
             yield from a_pass.batches(engine.reader(cut, start, feed))
 
@@ -139,9 +169,18 @@ class SetsRunner:
         self._end_workers()
         self._sets.close()
 
-    def _cut(self, start: int) -> BatchCut:
-        options = self._options
-        return BatchCut(self._engine.total, start, options.share, options.batch_size, options.tail)
+    def _cuts(self, start: LoaderState) -> list[BatchCut]:
+        """Return how the rest of an epoch is cut: in one, or around the stretches left out."""
+        options, total = self._options, self._engine.total
+        share, size, tail = options.share, options.batch_size, options.tail
+        if not start.skips:
+            return [BatchCut(total, start.position, share, size, tail)]
+        kept = tuple(kept_parts(start.skips, start.epoch * total, total))
+        return [
+            BatchCut(stop, max(first, start.position), share, size, tail, kept)
+            for first, stop in kept
+            if start.position < stop
+        ]
 
     def _engine_of(self, start: LoaderState) -> Engine:
         """Return the engine for a state; one with another order may have been restored since."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from trainfeed import faults
 from trainfeed.dataset.manifest import ShardEntry
+from trainfeed.dataset.staging import StagedFile
 from trainfeed.paths import make_folders
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import ConvertReport, PublishedBefore
@@ -32,7 +33,7 @@ from trainfeed.pipeline.sorting import (
     TrailerWriter,
     first_shards,
 )
-from trainfeed.pipeline.stage import Stage, StagedFile, run_stage, unit_of
+from trainfeed.pipeline.stage import Stage, run_stage, unit_of
 from trainfeed.pipeline.version import ShardPart, ShardWriter
 from trainfeed.specification import DatasetSpec
 
@@ -159,7 +160,7 @@ def _write_samples(
     positions: TrailerWriter,
 ) -> ShardPart:
     name = stage.plan.shard_name(shard)
-    with StagedFile(stage.folder, stage.plan.plan_id, name, mode=0o444) as file:
+    with StagedFile(stage.staged, name, mode=0o444) as file:
         writer = ShardWriter(stage, file)
         for block in blocks:
             writer.write(block[RECORD])

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
+from trainfeed.dataset.layout import parse_generation
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._parallel import at_once, in_worker, run_units, share_of
 from trainfeed.pipeline._plan_report import MAPPED_STAGES, PlanReport, SkipReport
@@ -34,10 +37,12 @@ class BuildRequest:
     Attributes:
         rebuild: The reason for building a published interval again, or None.
         allow_gap: The reason for accepting that retention deleted records, or None.
+        untrained: The reason why no training of the interval is wanted, or None.
     """
 
     rebuild: str | None = None
     allow_gap: str | None = None
+    untrained: str | None = None
 
 
 @dataclass(frozen=True)
@@ -119,11 +124,24 @@ def build(
         return SkippedBuild(planned)
     is_identical = planned.verdict == "identical"
     begun = Build(spec, env, planned.ref)
+    _mark_training(begun, planned.generation, request.untrained)
     seconds = {"plan": planned.seconds}
     with nullcontext() if is_identical else build_attempt(begun, "build"):
         published, reads = _run(begun, planned, on_stage, seconds)
     verdict = "identical" if is_identical else published.verdict
     return BuildReport(published, verdict, reads, seconds, planned.note)
+
+
+def _mark_training(build: Build, generation: str, why_none: str | None) -> None:
+    """Write down, before the version is there, whether a training of it is wanted."""
+    if build.spec.train is None:
+        return
+    marks = TrainingMarks(DatasetFolder(Path(build.env.root), build.ref.dataset))
+    version = Untrained(build.ref.interval, parse_generation(generation))
+    if why_none is None:
+        marks.accept(version)
+    else:
+        marks.decline(version, why_none, "trainfeed build")
 
 
 def _run(

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Final
 
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Version, lift_skip
 from trainfeed.dataset.layout import CURRENT, CURRENT_BYTES, parse_generation
+from trainfeed.dataset.staging import commit_folder, confirm_folder, seal_folder
 from trainfeed.errors import (
-    CommitUnknownError,
     ConfigError,
     ConflictError,
     FormatError,
@@ -23,7 +22,7 @@ from trainfeed.errors import (
     StorageError,
     TrainFeedError,
 )
-from trainfeed.paths import read_plain, walk
+from trainfeed.paths import read_plain
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import PublishReport, StageReport, VersionSummary
 from trainfeed.pipeline.stage import Stage, run_stage
@@ -33,8 +32,6 @@ from trainfeed.storage import posix
 __all__ = ["publish", "summary"]
 
 logger = logging.getLogger(__name__)
-
-_FOLDER_MODE: Final = 0o755
 
 
 def publish(build: Build) -> PublishReport:
@@ -56,7 +53,7 @@ def publish(build: Build) -> PublishReport:
     # After the rename, two steps can fail the task: the confirmation, and the comparison, which
     # therefore comes behind pointer and skip mark. The clean-up is last, because it removes the
     # files that the comparison needs.
-    _confirm(stage)
+    confirm_folder(stage.version_path, stage.folder.staging)
     _point(version)
     _lift(stage)
     if done.verdict == "published":
@@ -96,55 +93,27 @@ def summary(version: Version) -> VersionSummary:
 
 
 def _publish(stage: Stage) -> StageReport:
-    staged = stage.folder.staged(stage.plan.plan_id)
     assemble(stage)
     faults.point("publish.after_manifest")
-    _seal(staged)
-    Version.open(staged).verify()
+    seal_folder(stage.staged)
+    Version.open(stage.staged).verify()
     faults.point("publish.after_verify")
-    return StageReport(stage="publish", verdict=_commit(stage, staged))
+    return StageReport(stage="publish", verdict=_commit(stage))
 
 
-def _seal(staged: Path) -> None:
-    """Make names as durable as contents: sync every folder, inner ones first."""
-    folders = [path for path in walk(staged) if path.is_dir()]
-    for folder in [*sorted(folders, reverse=True), staged]:
-        # Readers run under other accounts, so the mode must not depend on the umask.
-        folder.chmod(_FOLDER_MODE)
-        posix.sync_dir(folder)
-
-
-def _commit(stage: Stage, staged: Path) -> str:
+def _commit(stage: Stage) -> str:
     """Rename the staged version; return the verdict: ``published`` when another run was faster."""
     target = stage.version_path
-    # The folder of the interval must be durable before a version is renamed into it.
-    posix.make_public_dir(target.parent)
-    posix.sync_dir(target.parent.parent)
     faults.point("publish.before_rename")
-    try:
-        posix.rename_directory(staged, target)
-    except ConflictError as error:
-        if stage.published() is None:
-            raise ConflictError(
-                f"{target} exists but holds no manifest; nothing was changed; look into it, move it"
-                " away, and retry"
-            ) from error
-        return "published"
-    faults.point("publish.after_rename")
-    return "built"
-
-
-def _confirm(stage: Stage) -> None:
-    """Make the commit durable. Every run does so: an attempt killed after the rename did not."""
-    try:
-        posix.sync_dir(stage.version_path.parent)
-        posix.sync_dir(stage.folder.staging)
-    except (StorageError, OSError) as error:
-        raise CommitUnknownError(
-            f"{stage.version_path} was renamed into place, but the file system did not confirm it:"
-            f" {error}; nothing was deleted; run the task again: it first looks whether the"
-            " version is there"
-        ) from error
+    if commit_folder(stage.staged, target):
+        faults.point("publish.after_rename")
+        return "built"
+    if stage.published() is None:
+        raise ConflictError(
+            f"{target} exists but holds no manifest; nothing was changed; look into it, move it"
+            " away, and retry"
+        )
+    return "published"
 
 
 def _require_equal(stage: Stage, version: Version) -> None:
@@ -207,6 +176,6 @@ def _clean(stage: Stage) -> None:
     """Remove the work files, and the staging folder of a slower run of the same plan."""
     try:
         stage.spill.delete(recursive=True)
-        posix.remove_tree(stage.folder.staged(stage.plan.plan_id))
+        posix.remove_tree(stage.staged)
     except (TrainFeedError, OSError) as error:
         logger.warning("work files of plan %s stay behind: %s", stage.plan.plan_id, error)

@@ -87,34 +87,44 @@ TRAIN: Final = '''\
 
 import numpy as np
 
+EPOCHS, BATCH_SIZE, RATE = 60, 32, 0.5
+
 
 def main(job):
     """Train on the versions of the job's window; return metrics by name.
 
-    `job.open(split)` gives the samples, `job.output` is a folder for the model; `job.seed`,
-    `job.rank` and `job.world_size` are the seed, the rank and the number of ranks.
+    `job.loader(split, batch_size=…)` gives batches, field → array, an epoch per `for`; every rank
+    gets its share. `job.output` is a folder for the model, `job.seed` is the seed. A training that
+    was killed goes on at its last checkpoint: `job.save` makes one, `job.restore` gives it back.
     """
-    features, labels = load(job.open("train"))
-    weights, bias = np.zeros(features.shape[1]), 0.0
-    for _ in range(2000):
-        errors = 1 / (1 + np.exp(-(features @ weights + bias))) - labels
-        weights -= 0.5 * errors @ features / len(labels)
-        bias -= 0.5 * errors.mean()
-    np.savez(job.output / "model.npz", weights=weights, bias=bias)
+    model, step = np.zeros(4), 0  # three weights and a bias
+    with job.loader("train", batch_size=BATCH_SIZE) as batches:
+        if (saved := job.restore()) is not None:
+            model, step = np.load(saved.path / "model.npy", allow_pickle=False), saved.step
+        for _ in range(batches.due.epoch, EPOCHS):
+            for batch in batches:
+                chances = 1 / (1 + np.exp(-logits(model, batch)))
+                errors = (chances - batch["label"]) / len(chances)
+                model -= RATE * np.append(errors @ batch["features"], errors.sum())
+                step += 1
+                job.log_metrics(step, error=np.abs(errors).sum())
+            job.progress(batches.due.epoch, EPOCHS)
+            if batches.due.epoch % 10 == 0:
+                job.save(step, lambda folder: np.save(folder / "model.npy", model))
+    np.save(job.output / "model.npy", model)
 
-    features, labels = load(job.open("eval"))
-    right = (features @ weights + bias > 0) == (labels == 1)
+    right, labels = [], []
+    with job.loader("eval", batch_size=1024, shuffle=False) as batches:
+        for batch in batches:
+            right += list((logits(model, batch) > 0) == (batch["label"] == 1))
+            labels += list(batch["label"])
     return {
-        "accuracy": right.mean() if len(labels) else 0.0,
-        "base": max(labels.mean(), 1 - labels.mean()) if len(labels) else 0.0,
+        "accuracy": np.mean(right) if labels else 0.0,
+        "base": max(np.mean(labels), 1 - np.mean(labels)) if labels else 0.0,
     }
 
 
-def load(data):
-    """Return features and labels of a split, shapes (n, 3) and (n,)."""
-    blocks = list(data.iter_arrays())
-    if not blocks:
-        return np.zeros((0, 3)), np.zeros(0)
-    features, labels = ([block[name] for block in blocks] for name in ("features", "label"))
-    return np.concatenate(features), np.concatenate(labels)
+def logits(model, batch):
+    """Return the log-odds of a batch, shape (n,)."""
+    return batch["features"] @ model[:3] + model[3]
 '''

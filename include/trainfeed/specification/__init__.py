@@ -11,7 +11,6 @@ from trainfeed.specification._dataset_part import (
     RangeCheck,
     ResourceSpec,
     RetentionSpec,
-    TrainSpec,
 )
 from trainfeed.specification._json_schema import json_schema, json_schema_text
 from trainfeed.specification._load import (
@@ -24,6 +23,7 @@ from trainfeed.specification._load import (
 )
 from trainfeed.specification._logs import LogsSourceSpec, expand_path, logs_root
 from trainfeed.specification._model import DatasetSpec, fingerprint_fields
+from trainfeed.specification._model_part import MetricGate, ModelSpec
 from trainfeed.specification._problems import did_you_mean, nearest
 from trainfeed.specification._source_kind import (
     LateRule,
@@ -37,25 +37,35 @@ from trainfeed.specification._source_part import (
     SourceSpec,
     SplitSpec,
 )
-from trainfeed.specification._spec_values import check_dataset_name, check_name
+from trainfeed.specification._spec_values import RESERVED_NAMES, check_dataset_name, check_name
 from trainfeed.specification._topics import (
     RECORDED,
     KafkaSourceSpec,
     KafkaTopics,
     RecordedSourceSpec,
 )
+from trainfeed.specification._train_part import (
+    GpuSpec,
+    TolerationSpec,
+    TrainSpec,
+    train_contradictions,
+)
 
 __all__ = [
     "RECORDED",
+    "RESERVED_NAMES",
     "SPEC_FILE",
     "CountCheck",
     "DatasetSpec",
     "FieldSpec",
+    "GpuSpec",
     "KafkaSourceSpec",
     "KafkaTopics",
     "LateRule",
     "LogsSourceSpec",
     "Measure",
+    "MetricGate",
+    "ModelSpec",
     "NullRatioCheck",
     "OutputSpec",
     "PreprocessSpec",
@@ -68,6 +78,7 @@ __all__ = [
     "SourceKind",
     "SourceSpec",
     "SplitSpec",
+    "TolerationSpec",
     "TopicPart",
     "TrainSpec",
     "check_dataset_name",
@@ -84,4 +95,5 @@ __all__ = [
     "read_module",
     "spec_folders",
     "spec_or_error",
+    "train_contradictions",
 ]

@@ -13,6 +13,7 @@ from trainfeed.specification._model import DatasetSpec
 from trainfeed.specification._problems import Place, did_you_mean
 from trainfeed.specification._source_part import FieldSpec
 from trainfeed.specification._spec_values import MILLIONTHS, RESERVED_NAMES, check_name
+from trainfeed.specification._train_part import train_contradictions
 
 __all__ = ["Contradiction", "contradictions"]
 
@@ -34,6 +35,7 @@ def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
     yield from _ticks(spec)
     yield from _source(spec)
     yield from _modules(spec)
+    yield from _training(spec)
     yield from _split_names(spec.split.millionths)
     yield from _shares(spec.split.millionths)
     yield from _split_by(spec)
@@ -73,14 +75,23 @@ def _source(spec: DatasetSpec) -> Iterator[Contradiction]:
 
 def _modules(spec: DatasetSpec) -> Iterator[Contradiction]:
     entries: dict[Place, str] = {("preprocess", "function"): spec.preprocess.module}
-    if spec.train is not None:
+    if spec.train is not None and spec.train.module is not None:
         entries["train", "entry"] = spec.train.module
+    model = None if spec.train is None else spec.train.model
+    if model is not None and model.evaluate is not None:
+        entries["train", "model", "evaluate"] = model.evaluate.partition(":")[0]
     for place, module in entries.items():
         if not (spec.folder / f"{module}.py").is_file():
             there = sorted(path.stem for path in spec.folder.glob("*.py"))
             hint = did_you_mean(module, there) if there else "add it"
             text = f"expected the file {module}.py beside the specification, got none; {hint}"
             yield Contradiction(place, text)
+
+
+def _training(spec: DatasetSpec) -> Iterator[Contradiction]:
+    if spec.train is not None:
+        for name, text in train_contradictions(spec.train):
+            yield Contradiction(("train", name) if name else ("train",), text)
 
 
 def _split_names(names: Mapping[str, int]) -> Iterator[Contradiction]:

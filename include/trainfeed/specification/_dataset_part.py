@@ -10,9 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from trainfeed.paths import MAX_SHARDS
 from trainfeed.specification._spec_values import (
     Duration,
-    EntryPoint,
     FieldName,
-    Name,
     Number,
     Part,
     Size,
@@ -29,7 +27,6 @@ __all__ = [
     "RangeCheck",
     "ResourceSpec",
     "RetentionSpec",
-    "TrainSpec",
 ]
 
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
@@ -167,45 +164,6 @@ class RangeCheck(_Check):
 QualityCheck: TypeAlias = Annotated[
     QuarantineRatioCheck | CountCheck | NullRatioCheck | RangeCheck, Field(discriminator="check")
 ]
-
-
-class TrainSpec(Part):
-    """The training that follows a version.
-
-    Attributes:
-        entry: ``module:name`` of a function in the data set's folder.
-        window: Number of intervals that a training reads: the published one and those before it.
-        launcher: Where a training runs: ``local``, processes of this machine; there is no other.
-        ranks: Number of its processes.
-        metric: The metric that ``min`` bounds.
-        min: The least value of ``metric`` with which the training counts as successful.
-        wait: How long a training waits until every interval of the window is published.
-    """
-
-    entry: EntryPoint
-    window: Annotated[int, Field(ge=1, le=10_000)] = 1
-    launcher: Literal["local"] = "local"
-    ranks: Annotated[int, Field(ge=1, le=1024)] = 1
-    metric: Name | None = None
-    min: Number | None = None
-    wait: Duration = timedelta(days=1)
-
-    @property
-    def module(self) -> str:
-        """Name of the module, without ``.py``."""
-        return self.entry.partition(":")[0]
-
-    @property
-    def function_name(self) -> str:
-        """Name of the function in its module."""
-        return self.entry.partition(":")[2]
-
-    @field_validator("min")
-    @classmethod
-    def _has_a_metric(cls, least: float | None, info: ValidationInfo) -> float | None:
-        if least is not None and info.data.get("metric", "") is None:
-            raise WrongValueError("a metric beside min", "say which metric this bounds")
-        return least
 
 
 class RetentionSpec(Part):

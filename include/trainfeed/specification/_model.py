@@ -15,10 +15,10 @@ from trainfeed.specification._dataset_part import (
     QualityCheck,
     ResourceSpec,
     RetentionSpec,
-    TrainSpec,
 )
 from trainfeed.specification._source_part import FieldSpec, PreprocessSpec, SourceSpec, SplitSpec
 from trainfeed.specification._spec_values import FieldName, Name, Part, RelativeFile, UtcTime
+from trainfeed.specification._train_part import TrainSpec
 
 __all__ = ["DatasetSpec", "fingerprint_fields"]
 

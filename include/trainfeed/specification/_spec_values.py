@@ -37,11 +37,13 @@ __all__ = [
     "WrongValueError",
     "check_dataset_name",
     "check_name",
+    "matching",
+    "pattern_schema",
 ]
 
 MILLIONTHS: Final = 1_000_000
-# Airflow refuses assets with these names.
-RESERVED_NAMES: Final = frozenset({"context", "self"})
+# Airflow refuses assets of the first two names; the publication root has its models in ``models``.
+RESERVED_NAMES: Final = frozenset({"context", "self", "models"})
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAME_RULE = "lower-case letters, digits and _, a letter first, at most 63 characters"
 _FIELD = re.compile(r"(?=.{1,128}$)[a-z][a-z0-9_]*([./-][a-z0-9_]+)*")
@@ -106,13 +108,16 @@ def check_dataset_name(text: str) -> str:
     return text
 
 
-def _schema(pattern: re.Pattern[str], *examples: str) -> WithJsonSchema:
+def pattern_schema(pattern: re.Pattern[str], *examples: str) -> WithJsonSchema:
+    """Say in the JSON Schema that the whole of a text matches a pattern."""
     # A pattern of JSON Schema may match anywhere in a text; ours must match all of it.
     text = {"type": "string", "pattern": f"^({pattern.pattern})$", "examples": list(examples)}
     return WithJsonSchema(text if examples else {k: text[k] for k in ("type", "pattern")})
 
 
-def _matching(pattern: re.Pattern[str], expected: str) -> AfterValidator:
+def matching(pattern: re.Pattern[str], expected: str) -> AfterValidator:
+    """Refuse a text that does not match a pattern as a whole; ``expected`` says what one would."""
+
     def check(text: str) -> str:
         if pattern.fullmatch(text) is None:
             raise WrongValueError(expected)
@@ -179,20 +184,22 @@ def _relative_file(text: str) -> str:
     return text
 
 
-Name = Annotated[str, _matching(_NAME, f"a name ({_NAME_RULE})"), _schema(_NAME)]
+Name = Annotated[str, matching(_NAME, f"a name ({_NAME_RULE})"), pattern_schema(_NAME)]
 
 
 FieldName = Annotated[
     str,
-    _matching(_FIELD, f"a field name ({_FIELD_RULE})"),
-    _schema(_FIELD, "label", "image/encoded"),
+    matching(_FIELD, f"a field name ({_FIELD_RULE})"),
+    pattern_schema(_FIELD, "label", "image/encoded"),
 ]
 
 
 Text = Annotated[str, Field(min_length=1)]
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration), _schema(_DURATION, "30m", "2h", "1d")]
+Duration = Annotated[
+    timedelta, BeforeValidator(_duration), pattern_schema(_DURATION, "30m", "2h", "1d")
+]
 
 
 Size = Annotated[
@@ -232,20 +239,20 @@ RelativeFile = Annotated[str, AfterValidator(_relative_file)]
 
 EntryPoint = Annotated[
     str,
-    _matching(_ENTRY_POINT, "'module:name', a module of the data set's folder and a function"),
-    _schema(_ENTRY_POINT, "preprocess:make_sample"),
+    matching(_ENTRY_POINT, "'module:name', a module of the data set's folder and a function"),
+    pattern_schema(_ENTRY_POINT, "preprocess:make_sample"),
 ]
 
 
 Topic = Annotated[
     str,
-    _matching(_TOPIC, "a topic name (letters, digits, '.', '_' and '-')"),
-    _schema(_TOPIC),
+    matching(_TOPIC, "a topic name (letters, digits, '.', '_' and '-')"),
+    pattern_schema(_TOPIC),
 ]
 
 
 Connection = Annotated[
     str,
-    _matching(_CONNECTION, "a connection id (letters, digits, '.', '_' and '-')"),
-    _schema(_CONNECTION),
+    matching(_CONNECTION, "a connection id (letters, digits, '.', '_' and '-')"),
+    pattern_schema(_CONNECTION),
 ]

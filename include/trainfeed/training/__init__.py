@@ -16,16 +16,18 @@ if TYPE_CHECKING:
     from trainfeed.errors import ConfigError
     from trainfeed.loader import DataLoader
     from trainfeed.readers import DatasetReader
-    from trainfeed.training._job import TrainingJob
+    from trainfeed.training._checkpoint_file import Checkpoint
+    from trainfeed.training._training_job import TrainingJob
 
-__all__ = ["ConfigError", "DataLoader", "DatasetReader", "TrainingJob"]
+__all__ = ["Checkpoint", "ConfigError", "DataLoader", "DatasetReader", "TrainingJob"]
 
 # A rank imports this package before it is tied to its launcher: nothing slow may come first.
 _HOMES: Final = {
+    "Checkpoint": "._checkpoint_file",
     "ConfigError": "trainfeed.errors",
     "DataLoader": "trainfeed.loader",
     "DatasetReader": "trainfeed.readers",
-    "TrainingJob": "._job",
+    "TrainingJob": "._training_job",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

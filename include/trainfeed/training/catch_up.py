@@ -24,7 +24,7 @@ def missed(spec: DatasetSpec, marks: TrainingMarks, *, older: bool) -> list[Untr
     Args:
         spec: The data set; what is no tick of its schedule any more cannot be trained on.
         marks: Those of the data set.
-        older: Also versions from before the data set had a training.
+        older: Also versions from before the data set had a training, and declined ones.
     """
     return [each for each in marks.untrained(older=older) if _is_tick(spec, each.interval)]
 
@@ -35,7 +35,7 @@ def train_missed(spec: DatasetSpec, env: Environment, *, older: bool) -> Iterato
     Args:
         spec: The data set.
         env: Where things are.
-        older: Also versions from before the data set had a training.
+        older: Also versions from before the data set had a training, and declined ones.
 
     Yields:
         Per interval ``interval`` and ``verdict``: what ``train`` reports, or ``incomplete`` with

@@ -1,53 +1,83 @@
 """Launch the training of an interval: never twice at once, and not again once it has a result.
 
 A job's name is a function of what it reads and how, so a repeated event, a retry, or a second run
-of one interval finds the job of the first. The process that launches holds a lock on the job's
-folder; it is gone with the process, and the next one either finds a result or runs the job itself,
-as its own job file says: what a failed job was to read may be gone by then.
+of one interval finds the job of the first. A process that runs a local job holds a lock on the
+job's folder; it is gone with the process, and the next one either finds a result or runs the job
+itself, as its own job file says: what a failed job was to read may be gone by then. A job on a
+cluster outlives its launch: ``launch`` makes or adopts it, ``look`` says where it stands, and
+``collect`` turns its end into a report or an error.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.config import Environment
-from trainfeed.dataset import (
-    Coverage,
-    DatasetFolder,
-    TrainingMarks,
-    canonical,
-    cover_named,
-    require_root,
-)
-from trainfeed.errors import ConfigError, GateError, WindowIncompleteError
+from trainfeed.dataset import DatasetFolder, TrainingMarks, require_root
+from trainfeed.errors import ConfigError, GateError, JobFailedError, JobRejectedError
 from trainfeed.intervals import Interval
+from trainfeed.jobs import (
+    JobLook,
+    JobPlacement,
+    JobRecord,
+    JobRoots,
+    JobSpec,
+    LocalLauncher,
+    describe,
+)
+from trainfeed.jobs.kubernetes import KubernetesLauncher
 from trainfeed.paths import make_folders
 from trainfeed.specification import DatasetSpec, TrainSpec, nearest
 from trainfeed.storage import posix
-from trainfeed.training._job import JOB_FILE, JobSpec, JobVersion, describe
-from trainfeed.training._local_job import read_metrics, run_local
-from trainfeed.usercode import require_current_names, training_digest
+from trainfeed.training._cluster_job import claim_attempt, require_success, settle
+from trainfeed.training._window_job import require_training, window_job
+from trainfeed.usercode import require_current_names
 
-__all__ = ["train"]
+__all__ = ["Launched", "adopted", "collect", "launch", "look", "render", "train", "wait_for"]
 
 logger = logging.getLogger(__name__)
 
-_RESULT: Final = "result.json"
 # How long a second run waits for the first one's job; the scheduler's own limit ends it earlier.
 _LOCK_TIMEOUT_S: Final = 7 * 24 * 3600.0
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 15.0
 
 
-def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Launched:
+    """A job, and what makes or finds it.
+
+    Attributes:
+        job: The job; on a cluster, that of the newest attempt.
+        record: Its folder.
+        launcher: Where it runs.
+        verdict: ``ran`` when this launch has started it, or ``adopted``.
+    """
+
+    job: JobSpec
+    record: JobRecord
+    launcher: LocalLauncher | KubernetesLauncher
+    verdict: str
+
+
+def train(
+    spec: DatasetSpec, env: Environment, interval: Interval, *, again: str | None = None
+) -> dict[str, Any]:
     """Train on the window of intervals that ends with ``interval``, or adopt the finished job.
 
     Args:
         spec: The data set.
         env: Where things are.
         interval: A tick of its schedule.
+        again: Reason to start a job on a cluster again that has failed; each reason starts one
+            attempt. A local job that has failed runs again without one.
 
     Returns:
         ``job``, ``verdict`` (ran or adopted), ``metrics``, ``intervals``, ``versions``, ``folder``,
@@ -61,96 +91,171 @@ def train(spec: DatasetSpec, env: Environment, interval: Interval) -> dict[str, 
         ConfigError: The data set has no training, or its code imports names that have moved.
         RootError: Nobody has made the publication root.
         StorageError: A version or the job's folder cannot be read or written.
+        JobConflictError: Another job has the name on the cluster.
+        JobRejectedError: The installation or the cluster refuses the job.
+        LaunchError: The cluster does not answer.
     """
     started = time.perf_counter()
-    training = _require_training(spec)
+    launched = launch(spec, env, interval, again=again)
+    wait_for(launched)
+    return collect(spec, launched, seconds=time.perf_counter() - started)
+
+
+def launch(
+    spec: DatasetSpec, env: Environment, interval: Interval, *, again: str | None = None
+) -> Launched:
+    """Start the job of an interval, or adopt it; a local job has ended when this returns.
+
+    Raises:
+        TrainFeedError: As ``train`` does, but for the gate.
+    """
     folder = DatasetFolder(Path(env.root), spec.name)
     require_root(folder.root, env.root_setting)
-    job = _job(spec, training, interval, _window(spec, training, folder, interval))
+    job = window_job(spec, env, folder, interval)
     TrainingMarks(folder).see(interval.name)
-    home = folder.training(interval.name, job.name)
-    with posix.map_errors(home):
-        make_folders(home)
-    with posix.file_lock(home / ".lock", timeout_s=_LOCK_TIMEOUT_S):
-        verdict = "adopted" if (home / _RESULT).exists() else "ran"
-        if verdict == "ran":
-            require_current_names(spec.folder)
-            posix.replace_file(home / JOB_FILE, job.to_bytes())
-            faults.point("train.after_create")
-            metrics = run_local(job, home)
-            faults.point("train.before_result")
-            posix.replace_file(home / _RESULT, canonical.dumps(metrics))
-        metrics = read_metrics(home / _RESULT)
-    _gate(training, job, metrics)
-    seconds = round(time.perf_counter() - started, 3)
-    logger.info("train %s: %s in %.1f s, %s", job.name, verdict, seconds, metrics)
+    record = JobRecord(folder.training(interval.name, job.name))
+    with posix.map_errors(record.home):
+        make_folders(record.home)
+    if job.placement is None:
+        if again is not None:
+            raise ConfigError(
+                "expected no reason to start again beside launcher local, got one; nothing was"
+                " started; leave it out: a local job that has failed runs again by itself"
+            )
+        with posix.file_lock(record.home / ".lock", timeout_s=_LOCK_TIMEOUT_S):
+            return _run(job, record, _local(spec, folder), spec.folder)
+    return _start(job, record, _on_cluster(spec, env, job.placement, folder), spec.folder, again)
+
+
+def adopted(spec: DatasetSpec, env: Environment, home: Path, *, verdict: str) -> Launched:
+    """Return the job of a folder, which was launched before.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        home: The job's folder.
+        verdict: What its launch has said.
+
+    Raises:
+        JobRejectedError: The folder has no job on a cluster.
+        ConfigError: Its cluster has no settings.
+    """
+    record = JobRecord(home)
+    attempt = record.newest_attempt()
+    if attempt is None or attempt.job.placement is None:
+        raise JobRejectedError(f"expected a job on a cluster in {home}, found none; train again")
+    folder = DatasetFolder(Path(env.root), spec.name)
+    launcher = _on_cluster(spec, env, attempt.job.placement, folder)
+    return Launched(attempt.job, record, launcher, verdict)
+
+
+def look(launched: Launched) -> JobLook:
+    """Say where a job stands; the end of one on a cluster is written down.
+
+    Raises:
+        LaunchError: The cluster does not answer.
+    """
+    if isinstance(launched.launcher, LocalLauncher):
+        return launched.launcher.look(launched.record)
+    return settle(launched.record, launched.launcher)
+
+
+def wait_for(launched: Launched, pause: Callable[[float], object] | None = None) -> JobLook:
+    """Wait until a job has ended, and tell of every change of its state."""
+    wait = threading.Event().wait if pause is None else pause
+    told, pause_s = None, _FIRST_PAUSE_S
+    while (now := look(launched)).state.is_live:
+        if (now.state, now.reason) != told:
+            logger.info("job %s is %s %s", launched.job.name, now.state, now.reason)
+            told, pause_s = (now.state, now.reason), _FIRST_PAUSE_S
+        wait(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    return now
+
+
+def collect(spec: DatasetSpec, launched: Launched, *, seconds: float) -> dict[str, Any]:
+    """Return the report of a job that has ended, as ``train`` does.
+
+    Args:
+        spec: The data set.
+        launched: The job.
+        seconds: How long it was worked and waited for.
+
+    Raises:
+        JobFailedError: It failed, was cancelled, or is gone without a result.
+        JobKilledError: It was ended from outside.
+        JobRejectedError: A rank refused it.
+        GateError: Its metric is below the spec's ``train.min``.
+    """
+    job, record = launched.job, launched.record
+    if isinstance(launched.launcher, KubernetesLauncher):
+        require_success(record, launched.launcher)
+    result = record.result()
+    if result is None:
+        raise JobFailedError(
+            f"job {job.name}: its result in {record.home} is gone; train again"
+            " (in Airflow: clear the task)"
+        )
+    result.verify(record.home)
+    metrics = dict(result.metrics)
+    _gate(require_training(spec), job, metrics)
+    logger.info("train %s: %s in %.1f s, %s", job.name, launched.verdict, seconds, metrics)
     return {
         **describe(job),
-        "verdict": verdict,
+        "verdict": launched.verdict,
         "metrics": metrics,
-        "folder": str(home),
-        "seconds": seconds,
+        "folder": str(record.home),
+        "seconds": round(seconds, 3),
     }
 
 
-def _require_training(spec: DatasetSpec) -> TrainSpec:
-    if spec.train is None:
-        raise ConfigError(f"data set {spec.name!r} has no training; add 'train' to dataset.yaml")
-    return spec.train
+def render(spec: DatasetSpec, env: Environment, interval: Interval) -> list[dict[str, Any]]:
+    """Return what a launch would make on the cluster, and make nothing.
+
+    Raises:
+        TrainFeedError: As ``launch`` does, as far as it looks without making anything.
+    """
+    folder = DatasetFolder(Path(env.root), spec.name)
+    require_root(folder.root, env.root_setting)
+    job = window_job(spec, env, folder, interval)
+    home = folder.training(interval.name, job.name)
+    if job.placement is None:
+        return list(_local(spec, folder).render(job, home))
+    return list(_on_cluster(spec, env, job.placement, folder).render(job, home))
 
 
-def _window(
-    spec: DatasetSpec, training: TrainSpec, folder: DatasetFolder, interval: Interval
-) -> Coverage:
-    names = [i.name for i in spec.schedule_model().previous(interval, training.window)]
-    # As writers see it: a version may be published and CURRENT not say so yet.
-    found = cover_named(folder, names, generation_of=folder.current_generation)
-    if found.missing:
-        commands = [f"trainfeed build {spec.name} --interval {name}" for name in found.missing]
-        error = WindowIncompleteError(
-            f"training of {spec.name}/{interval.name} reads {len(names)} intervals, not published"
-            f" yet: {', '.join(found.missing)}; nothing was started; build them, or wait:"
-            f" {', '.join(commands)}"
-        )
-        error.missing = found.missing
-        raise error
-    if not found.versions:
-        found.require("fail")
-    return found
+def _local(spec: DatasetSpec, folder: DatasetFolder) -> LocalLauncher:
+    return LocalLauncher(JobRoots(folder.root, spec.folder))
 
 
-def _job(spec: DatasetSpec, training: TrainSpec, interval: Interval, window: Coverage) -> JobSpec:
-    module = spec.folder / f"{training.entry.partition(':')[0]}.py"
-    if not module.is_file():
-        raise ConfigError(f"expected a module {module}, found none; train.entry names it")
-    code = training_digest(spec.folder)
-    identity = {
-        "dataset": spec.name,
-        "interval": interval.name,
-        "contents": [version.manifest.content_digest for version in window.versions],
-        "configuration": [training.entry, code, spec.seed, training.ranks],
-    }
-    return JobSpec(
-        name=f"{spec.name}-{interval.name}-{canonical.sha256_of(identity)[:12]}".lower(),
-        dataset=spec.name,
-        interval=interval.name,
-        folder=str(spec.folder),
-        entry=training.entry,
-        code=code,
-        seed=spec.seed,
-        ranks=training.ranks,
-        versions=[
-            JobVersion(
-                interval=version.path.parent.name,
-                generation=version.path.name,
-                path=str(version.path),
-                content_digest=version.manifest.content_digest,
-                manifest_sha256=version.manifest_sha256,
-            )
-            for version in window.versions
-        ],
-        skipped=[skip.interval for skip in window.skipped],
-    )
+def _on_cluster(
+    spec: DatasetSpec, env: Environment, placement: JobPlacement, folder: DatasetFolder
+) -> KubernetesLauncher:
+    return KubernetesLauncher.of(placement, JobRoots(folder.root, spec.folder), env.clusters)
+
+
+def _run(job: JobSpec, record: JobRecord, launcher: LocalLauncher, code: Path) -> Launched:
+    """Run a local job that has no result; the lock of its folder is held."""
+    verdict = "adopted"
+    if record.result() is None:
+        verdict = "ran"
+        require_current_names(code)
+        record.write(job)
+        faults.point("train.after_create")
+        launcher.start(job, record.home)
+        faults.point("train.after_ranks")
+    return Launched(job, record, launcher, verdict)
+
+
+def _start(
+    job: JobSpec, record: JobRecord, launcher: KubernetesLauncher, code: Path, again: str | None
+) -> Launched:
+    require_current_names(code)
+    attempt, is_new = claim_attempt(job, record, launcher, again)
+    now = launcher.start(attempt.job, record.home)
+    verdict = "ran" if is_new else "adopted"
+    logger.info("job %s on %s: %s, %s", job.name, launcher.connection, verdict, now.state)
+    return Launched(attempt.job, record, launcher, verdict)
 
 
 def _gate(training: TrainSpec, job: JobSpec, metrics: dict[str, Any]) -> None:

@@ -2,6 +2,9 @@
 
 Ends with its launcher: a launcher that is killed leaves no trainer behind. Imports take long
 enough for a launcher to die meanwhile, so all but the lightest wait until the rank is tied to it.
+
+Without arguments, as the pods of a cluster start it, the environment says which rank of which job
+this is; the process then is what launches the rank.
 """
 
 from __future__ import annotations
@@ -13,28 +16,25 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from trainfeed.errors import JobRejectedError, Outcome, TrainFeedError
+from trainfeed.jobs import REJECTED, RETRYABLE
 from trainfeed.paths import make_folders
-from trainfeed.process_ties import tie_to_parent
+from trainfeed.process_ties import start_ticks, tie_to_parent
 
 if TYPE_CHECKING:
-    from trainfeed.training._job import JobSpec, TrainingJob
+    from trainfeed.jobs import JobSpec
+    from trainfeed.training._training_job import TrainingJob
 
-__all__ = ["METRICS_FILE", "REJECTED", "RETRYABLE", "run"]
-
-# Exit status of a rank that refuses its job; the last line of its log says why.
-REJECTED: Final = 78
-# Of one that met what another try may not meet: a file system that was away, a killed worker.
-RETRYABLE: Final = 75
-METRICS_FILE: Final = "metrics.json"
+__all__ = ["run"]
 
 
 def run(home: str | os.PathLike[str], rank: int) -> None:
-    """Run one rank; rank 0 leaves the metrics in the job's folder.
+    """Run one rank; rank 0 leaves the result in the job's folder.
 
     Args:
         home: The job's folder.
@@ -44,38 +44,63 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
         JobRejectedError: The code is not the launched one, the entry is missing, or it returned
             no metrics.
     """
-    from trainfeed.dataset import canonical
-    from trainfeed.storage import posix
-    from trainfeed.training._job import JOB_FILE, JobSpec, TrainingJob
+    from trainfeed.jobs import JobRecord, JobResult, JobRoots
+    from trainfeed.training._training_job import TrainingJob
 
-    home = Path(home)
-    spec = JobSpec.read(home / JOB_FILE)
-    _require_code(spec)
-    output = home / "output"
-    make_folders(output)
-    metrics = _load(spec)(TrainingJob(spec, rank, spec.ranks, output))
+    record = JobRecord(Path(home))
+    spec, roots = record.job(), JobRoots.from_environ()
+    folder = roots.folder(spec)
+    _require_code(spec, folder)
+    make_folders(record.output)
+    _name(spec, rank)
+    job = TrainingJob(spec, rank, spec.ranks, record.output, roots)
+    metrics = _load(spec, folder)(job)
+    job.close()
     if rank == 0:
-        posix.replace_file(home / METRICS_FILE, canonical.dumps(_checked(spec, metrics)))
+        checked, again = _checked(spec, metrics), job.recomputed
+        recomputed = asdict(again) if again.steps else {}
+        result = JobResult.of_output(spec.name, spec.identity, checked, record.output, recomputed)
+        result.write(record.home)
 
 
-def _require_code(spec: JobSpec) -> None:
+def _name(spec: JobSpec, rank: int) -> None:
+    """Set the variables by which frameworks, and PaddleCloud's programs, find their rank."""
+    from trainfeed.config import name_rank, rank_variables
+
+    own, ranks = str(rank), str(spec.ranks)
+    name_rank(
+        {
+            # All local ranks are on one machine; a cluster says otherwise.
+            "LOCAL_RANK": own,
+            "PADDLE_JOB_NAME": spec.name,
+            **rank_variables(("LOCAL_RANK", "PADDLE_JOB_NAME")),
+            "RANK": own,
+            "WORLD_SIZE": ranks,
+            "PADDLE_TRAINER_ID": own,
+            "PADDLE_TRAINERS_NUM": ranks,
+            "PADDLE_TRAINERS": ranks,
+        }
+    )
+
+
+def _require_code(spec: JobSpec, folder: Path) -> None:
     from trainfeed.usercode import training_digest
 
-    actual = training_digest(Path(spec.folder))
+    actual = training_digest(folder)
     if actual != spec.code:
         raise JobRejectedError(
-            f"expected code with SHA-256 {spec.code} in {spec.folder}, got {actual}: it changed"
+            f"expected code with SHA-256 {spec.code} in {folder}, got {actual}: it changed"
             " after the launch; nothing was run; train again (in Airflow: clear the task)"
         )
 
 
-def _load(spec: JobSpec) -> Callable[[TrainingJob], Any]:
+def _load(spec: JobSpec, folder: Path) -> Callable[[TrainingJob], Any]:
     from trainfeed.specification import did_you_mean
 
-    module_name, _, name = spec.entry.partition(":")
+    module_name, _, name = (spec.entry or "").partition(":")
     # A package of its own, so that the entry may say 'from . import features'.
     package = ModuleType(f"trainfeed_training_{spec.dataset}")
-    package.__path__ = [spec.folder]
+    package.__path__ = [str(folder)]
     sys.modules[package.__name__] = package
     module = importlib.import_module(f"{package.__name__}.{module_name}")
     function = getattr(module, name, None)
@@ -110,16 +135,35 @@ def _end_with(launcher: int) -> None:
         sys.exit(f"the launcher {launcher} is gone")
 
 
-if __name__ == "__main__":
-    _end_with(int(sys.argv[3]))
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+def _meet(home: str, launcher: int) -> None:
+    """Name a file in which ranks of one launch find each other; a later launch has another one."""
+    from trainfeed.config import RENDEZVOUS, name_rank
+
+    name_rank({RENDEZVOUS: f"file://{home}/.ranks-{launcher}-{start_ticks(launcher)}"})
+
+
+def _main(arguments: list[str]) -> int:
+    """Return the exit status of a rank."""
     try:
-        run(Path(sys.argv[1]), int(sys.argv[2]))
+        if not arguments:
+            from trainfeed.training._cluster_rank import cluster_rank, run_kept
+
+            return run_kept(cluster_rank())
+        home, rank, launcher = arguments
+        _end_with(int(launcher))
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+        _meet(home, int(launcher))
+        run(Path(home), int(rank))
     except JobRejectedError as error:
         sys.stderr.write(f"{error}\n")
-        sys.exit(REJECTED)
+        return REJECTED
     except TrainFeedError as error:
         if error.outcome is not Outcome.RETRY:
             raise
         traceback.print_exc()
-        sys.exit(RETRYABLE)
+        return RETRYABLE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

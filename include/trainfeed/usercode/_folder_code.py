@@ -116,7 +116,8 @@ def _version(name: str) -> str:
 
 
 def _modules(spec: DatasetSpec) -> list[Path]:
-    training = spec.folder / f"{spec.train.entry.partition(':')[0]}.py" if spec.train else None
+    module = spec.train.module if spec.train else None
+    training = spec.folder / f"{module}.py" if module else None
     return sorted(
         path
         # Hidden files cannot be imported; editors and notebooks keep them beside the code.

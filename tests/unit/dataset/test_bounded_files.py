@@ -22,7 +22,7 @@ READERS = {
         "load_plan(folder, PlanRef('a', '2013-01-01', '0123456789abcdef-g0001'))",
     ),
     "a job": ("job.json", "JobSpec.read(path)"),
-    "the metrics of a job": ("result.json", "read_metrics(path)"),
+    "the result of a job": ("result.json", "JobResult.read(path)"),
     "a skipped interval": ("a/plans/2013-01-01/SKIPPED.json", "read_skip(folder, '2013-01-01')"),
     "a schedule": ("a/SCHEDULE.json", "read_schedule(folder)"),
     "the mark of a root": ("TRAINFEED.json", "require_root(path.parent, 'TRAINFEED_ROOT')"),
@@ -33,6 +33,8 @@ READERS = {
     "the account of records": ("x.records.json", "load_schema(path)"),
     "a recorded topic": ("TOPIC.json", "RecordedTopic(Location.parse(str(path.parent))).identity"),
     "connections": ("connections.json", "read_connections(path)"),
+    "clusters": ("clusters.yaml", "read_clusters(path)"),
+    "an attempt at a job": ("attempts/0001.json", "JobRecord(path.parents[1]).attempt(1)"),
     "a landing file": ("a.arrow", "LandingFile.open(Location.parse(str(path)))"),
     "a work file": ("a.arrow", "ArrowWithTrailer(Location.parse(str(path)))"),
     "the list of base64 files": ("list", "process_base64(path.parent, 'list', 1)"),
@@ -40,6 +42,7 @@ READERS = {
 PROGRAM = """
 import json, os, resource, sys
 from pathlib import Path
+from trainfeed._clusters_file import read_clusters
 from trainfeed._connections_file import read_connections
 from trainfeed.pipeline.boundaries._boundary_file import read_boundary
 from trainfeed.pipeline.plans._plan_file import load_plan
@@ -48,11 +51,10 @@ from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.conversion import ShardManifest, load_schema, process_base64
 from trainfeed.dataset import DatasetFolder, read_schedule, read_skip, require_root
 from trainfeed.errors import TrainFeedError
+from trainfeed.jobs import JobRecord, JobResult, JobSpec
 from trainfeed.sources import LandingFile, RecordedTopic
 from trainfeed.specification import load_spec, read_module
 from trainfeed.storage import Location
-from trainfeed.training._job import JobSpec
-from trainfeed.training._local_job import read_metrics
 
 base, size, readers = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
 for number, (kind, (name, call)) in enumerate(readers.items()):

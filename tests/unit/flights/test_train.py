@@ -1,11 +1,9 @@
 """The model: training on made-up samples, and scores."""
 
-from dataclasses import dataclass
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from tests.unit.training.points import Rows, job_over
 from trainfeed.errors import ConfigError
 from trainfeed.samples import Schema
 
@@ -24,35 +22,6 @@ SCHEMA = Schema.from_json(
 )
 
 
-@dataclass
-class Samples:
-    """A data set in memory, two chunks of it."""
-
-    columns: dict
-    split: str = "train"
-    version: str = "2013-01-01/g0001"
-    schema: Schema = SCHEMA
-
-    @property
-    def num_samples(self):
-        return len(self.columns["label"])
-
-    def iter_arrays(self):
-        for rows in np.array_split(np.arange(self.num_samples), 2):
-            yield {name: column[rows] for name, column in self.columns.items()}
-
-
-@dataclass
-class Job:
-    output: Path
-    splits: dict
-    seed: int = 7
-    world_size: int = 1
-
-    def open(self, split):
-        return Samples(self.splits[split], split)
-
-
 def made_up(n, *, seed):
     """Samples whose label hangs on one category and one value."""
     rng = np.random.default_rng(seed)
@@ -64,12 +33,23 @@ def made_up(n, *, seed):
 
 
 @pytest.fixture
-def job(tmp_path):
-    return Job(tmp_path, {"train": made_up(1500, seed=1), "eval": made_up(400, seed=2)})
+def columns():
+    return {"train": made_up(1500, seed=1), "eval": made_up(400, seed=2)}
+
+
+@pytest.fixture
+def job(tmp_path, columns):
+    """Make the context of a process of a job."""
+
+    def make(home="one", **fields):
+        splits = {name: Rows(each, name, schema=SCHEMA) for name, each in columns.items()}
+        return job_over(tmp_path / home, splits, **fields)
+
+    return make
 
 
 def test_it_beats_the_base_rate(train, job):
-    metrics = train.main(job)
+    metrics = train.main(job())
     assert metrics["auc"] > 0.8 > metrics["auc_base"] == 0.5
     assert metrics["log_loss"] < metrics["log_loss_base"] - 0.1
     assert (metrics["train_samples"], metrics["eval_samples"]) == (1500, 400)
@@ -77,39 +57,37 @@ def test_it_beats_the_base_rate(train, job):
 
 def test_one_seed_gives_one_model_and_another_seed_another(train, job):
     models = []
-    for seed in (7, 7, 8):
-        job.seed = seed
-        train.main(job)
-        models.append((job.output / "model.npz").read_bytes())
+    for number, seed in enumerate((7, 7, 8)):
+        run = job(f"{number}", seed=seed)
+        train.main(run)
+        models.append((run.output / "model.npz").read_bytes())
     assert models[0] == models[1] != models[2]
 
 
-def test_the_stored_model_is_the_one_that_was_scored(train, job):
-    metrics = train.main(job)
-    with np.load(job.output / "model.npz", allow_pickle=False) as stored:
-        model = train.Model(stored["weights"], stored["slopes"], float(stored["bias"]))
-    columns = job.splits["eval"]
-    assert train.auc(columns["label"], model.probabilities(columns)) == metrics["auc"]
+def test_the_stored_model_is_the_one_that_was_scored(train, job, columns):
+    run = job()
+    metrics = train.main(run)
+    model, samples = train.Model.read(run.output), columns["eval"]
+    assert train.auc(samples["label"], model.probabilities(samples)) == metrics["auc"]
 
 
 def test_it_refuses_more_than_one_rank(train, job):
-    job.world_size = 2
     with pytest.raises(ConfigError, match="expected one rank, got 2"):
-        train.main(job)
+        train.main(job(ranks=2))
 
 
 @pytest.mark.parametrize("split", ["train", "eval"])
-def test_a_split_without_samples_is_named(train, job, split):
-    job.splits[split] = {name: column[:0] for name, column in job.splits[split].items()}
+def test_a_split_without_samples_is_named(train, job, columns, split):
+    columns[split] = {name: column[:0] for name, column in columns[split].items()}
     with pytest.raises(ConfigError, match=f"split '{split}' of 2013-01-01/g0001"):
-        train.main(job)
+        train.main(job())
 
 
 @pytest.mark.parametrize("label", [0, 1])
-def test_a_window_of_one_class_gives_finite_metrics(train, job, label):
-    for columns in job.splits.values():
-        columns["label"][:] = label
-    metrics = train.main(job)
+def test_a_window_of_one_class_gives_finite_metrics(train, job, columns, label):
+    for each in columns.values():
+        each["label"][:] = label
+    metrics = train.main(job())
     assert metrics["auc"] == 0.5
     assert np.isfinite(list(metrics.values())).all()
 

@@ -73,11 +73,16 @@ def clicks(tmp_path, monkeypatch, connections):
 
 
 class TaskInstance:
-    """Keeps the XComs that a task pushes, and says which DAGs are paused."""
+    """Keeps the XComs that a task pushes, and says which DAGs are paused and which runs active."""
 
     def __init__(self):
         self.xcoms = {}
         self.paused = False
+        self.active = []
+
+    def get_dr_count(self, dag_id, logical_dates=None, states=None):
+        assert (dag_id, states) == ("build.clicks", ["queued", "running"])
+        return sum(logical_dates is None or date in logical_dates for date in self.active)
 
     def get_dag(self, dag_id):
         if isinstance(self.paused, Exception):

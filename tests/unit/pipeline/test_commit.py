@@ -68,11 +68,11 @@ def test_whoever_finds_the_version_there_confirms_it_before_the_pointer_moves(pr
     ref = run_until(project, check)
     folder = project.folder
 
-    def killed(_):
+    def killed(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("trainfeed.pipeline.publish._confirm", killed)
+        patch.setattr("trainfeed.pipeline.publish.confirm_folder", killed)
         with pytest.raises(KeyboardInterrupt):
             publish(where(project, ref))
     sync, synced = posix.sync_dir, []

@@ -148,13 +148,13 @@ def test_other_content_that_appears_just_before_the_rename_is_loud(project, monk
     from tests.unit.pipeline.test_concurrent import fake_version
     from trainfeed.pipeline import publish as module
 
-    verify = module._seal
+    verify = module.seal_folder
 
     def sealed(staged):
         verify(staged)
         fake_version(project, manifest)
 
-    monkeypatch.setattr(module, "_seal", sealed)
+    monkeypatch.setattr(module, "seal_folder", sealed)
     with pytest.raises(NonDeterminismError, match="pure function"):
         publish(where)
 
@@ -396,12 +396,12 @@ def test_a_full_disk_is_a_typed_error_and_leaves_nothing(project, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    from trainfeed.pipeline.stage._staging import StagedFile
+    from trainfeed.dataset.staging import StagedFile
 
     project.folder.staged("p").mkdir(parents=True)
     with (
         pytest.raises(QuotaExceededError),
-        StagedFile(project.folder, "p", "x", mode=0o444) as file,
+        StagedFile(project.folder.staged("p"), "x", mode=0o444) as file,
     ):
         file.write(b"x" * 100)
     assert list((project.folder.staging / "tmp").iterdir()) == []

@@ -117,9 +117,9 @@ def test_shards_in_tfrecord_are_written_anew_too(project, point):
 
 
 def test_every_point_of_the_stages_is_killed_at():
-    source = "".join(
-        path.read_text() for path in (ROOT / "include/trainfeed/pipeline").rglob("*.py")
-    )
+    package = ROOT / "include/trainfeed"
+    paths = [*(package / "pipeline").rglob("*.py"), package / "dataset/staging.py"]
+    source = "".join(path.read_text() for path in paths)
     named = set(re.findall(r'faults\.point\("([^"]+)"\)', source))
     started = {f"{stage}.start" for stage in re.findall(r'run_stage\(\s*"(\w+)"', source)}
     assert named | started == {*POINTS, *EXTERNAL_POINTS, *PRUNE_POINTS}

@@ -25,8 +25,8 @@ from trainfeed.errors import (
     NotFoundError,
     WindowIncompleteError,
 )
+from trainfeed.jobs import JobRoots, JobSpec
 from trainfeed.training import TrainingJob, runtime
-from trainfeed.training._job import JobSpec
 from trainfeed.training.launch import train
 from trainfeed.usercode import training_digest
 
@@ -48,6 +48,10 @@ def trained(project):
     (project.env.datasets / "clicks" / "train.py").write_text(CODE)
     project.edit("seed: 7", 'seed: 7\ntrain: {entry: "train:main", window: 2}')
     return project
+
+
+def roots(project):
+    return JobRoots(Path(project.env.root), project.env.datasets / "clicks")
 
 
 def run(project, name="2024-03-01"):
@@ -123,12 +127,14 @@ def test_two_launches_at_once_run_one_job(trained):
     assert verdicts == ["adopted", "ran"]
 
 
-@pytest.mark.parametrize("point", ["train.after_create", "train.before_result"])
-def test_a_killed_launch_is_taken_up_by_the_next(trained, point):
+@pytest.mark.parametrize(
+    ("point", "verdict"), [("train.after_create", "ran"), ("train.after_ranks", "adopted")]
+)
+def test_a_killed_launch_is_taken_up_by_the_next(trained, point, verdict):
     trained.build()
     assert command(trained, point).returncode == -9
     report = run(trained)
-    assert report["verdict"] == "ran"
+    assert report["verdict"] == verdict
     assert run(trained)["verdict"] == "adopted"
 
 
@@ -186,7 +192,7 @@ def test_a_version_that_changed_after_the_launch_is_not_read(trained):
     trained.build()
     spec = JobSpec.read(Path(run(trained)["folder"]) / "job.json")
     changed = spec.versions[0].model_copy(update={"manifest_sha256": "0" * 64})
-    job = TrainingJob(spec.model_copy(update={"versions": [changed]}), 0, 1, Path())
+    job = TrainingJob(spec.model_copy(update={"versions": [changed]}), 0, 1, Path(), roots(trained))
     with pytest.raises(ChecksumError, match="expected the version with manifest 000"):
         job.open("train")
 
@@ -280,7 +286,8 @@ def test_where_one_file_ends_and_the_next_begins_is_part_of_the_code(tmp_path):
     assert len(digests) == 3
 
 
-def test_code_that_changed_after_the_launch_is_not_run(trained):
+def test_code_that_changed_after_the_launch_is_not_run(trained, monkeypatch):
+    monkeypatch.setenv("TRAINFEED_JOB_CODE", str(trained.env.datasets / "clicks"))
     trained.build()
     home = Path(run(trained)["folder"])
     (trained.env.datasets / "clicks" / "features.py").write_text("width = 1")

@@ -77,11 +77,12 @@ class BatchCut:
     """How the positions from ``start`` to the end of an epoch are cut for one rank.
 
     Attributes:
-        total: Samples of the epoch.
+        total: Samples of the epoch; or the position where a stretch begins that is left out.
         start: First position.
         share: Rank and world size.
         batch_size: Rows per batch.
         tail: Treatment of the last samples if they do not fill a global batch.
+        kept: Positions of the epoch, half-open ranges, that are not left out; empty for all.
     """
 
     total: int
@@ -89,6 +90,7 @@ class BatchCut:
     share: RankShare
     batch_size: int
     tail: Tail
+    kept: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -126,11 +128,24 @@ class BatchCut:
         if self.tail not in (Tail.PAD, Tail.REPEAT) or not self.total:
             return np.zeros(0, np.int64)
         end = self.start + self.num_batches * self.global_batch
-        return self.share.positions(self.total, end) % self.total
+        places = self.share.positions(self.total, end)
+        if not self.kept:
+            return places % self.total
+        return _among(self.kept, places - self.total)
 
     def position_after(self, num_batches: int) -> int:
         """Return the position of the next global batch after ``num_batches`` of them."""
         return min(self.total, self.start + num_batches * self.global_batch)
+
+
+def _among(kept: tuple[tuple[int, int], ...], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions of samples that are numbered without those that are left out."""
+    starts, stops = np.array(kept, np.int64).T
+    before = np.cumsum(stops - starts) - (stops - starts)
+    numbers = places % int((stops - starts).sum())
+    part = np.searchsorted(before, numbers, side="right") - 1
+    found: NDArray[np.int64] = starts[part] + numbers - before[part]
+    return found
 
 
 @dataclass(frozen=True)

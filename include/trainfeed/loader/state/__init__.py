@@ -3,6 +3,14 @@
 from trainfeed.loader.state._loaded_batch import Batch, Standing
 from trainfeed.loader.state._state import LARGEST, LARGEST_SEED, MOST_LANES, LoaderState, Weights
 from trainfeed.loader.state._stats import LoaderReport, LoaderStats
+from trainfeed.loader.state._stretches import (
+    Skip,
+    Stretches,
+    check_ahead,
+    kept_parts,
+    merged,
+    stretches_of,
+)
 
 __all__ = [
     "LARGEST",
@@ -12,6 +20,12 @@ __all__ = [
     "LoaderReport",
     "LoaderState",
     "LoaderStats",
+    "Skip",
     "Standing",
+    "Stretches",
     "Weights",
+    "check_ahead",
+    "kept_parts",
+    "merged",
+    "stretches_of",
 ]

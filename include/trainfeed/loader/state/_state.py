@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from trainfeed.errors import ConfigError
+from trainfeed.loader.state._stretches import Stretches, merged
 from trainfeed.whole_numbers import whole
 
 __all__ = ["LARGEST", "LARGEST_SEED", "MOST_LANES", "LoaderState", "Weights"]
@@ -38,6 +39,8 @@ class LoaderState:
         window: Bytes of one window of every lane together; 0 in natural order.
         weights: For a mixture the weights and the positions from which they apply, as ``(position,
             (numerator, …))``; otherwise empty.
+        skips: Stretches of the run that are left out, as ``(from, to)``: samples of all ranks from
+            the start of epoch 0 on; usually empty.
     """
 
     digest: str
@@ -47,6 +50,7 @@ class LoaderState:
     lanes: int
     window: int
     weights: Weights = ()
+    skips: Stretches = ()
 
     def state(self) -> LoaderState:
         """Return this object, so that a state can stand in for ``Standing``."""
@@ -65,6 +69,8 @@ class LoaderState:
         }
         if self.weights:
             state["weights"] = [[position, list(shares)] for position, shares in self.weights]
+        if self.skips:
+            state["skips"] = [list(stretch) for stretch in self.skips]
         return state
 
     @classmethod
@@ -82,7 +88,7 @@ class LoaderState:
                 " read it with the version of trainfeed that wrote it"
             )
         names = {"version", "digest", *_NUMBERS}
-        if not names <= value.keys() <= names | {"weights"}:
+        if not names <= value.keys() <= names | {"weights", "skips"}:
             raise ConfigError(
                 f"expected a loader's state with {sorted(names)}, got {sorted(map(str, value))}"
             )
@@ -90,7 +96,12 @@ class LoaderState:
         if not isinstance(digest, str):
             raise ConfigError(f"expected the digest of a state as text, got {digest!r}")
         numbers = {name: _number(name, value[name]) for name in _NUMBERS}
-        return cls(digest=digest, **numbers, weights=_weights(value.get("weights", [])))
+        return cls(
+            digest=digest,
+            **numbers,
+            weights=_weights(value.get("weights", [])),
+            skips=_skips(value.get("skips", [])),
+        )
 
 
 def _number(name: str, value: object) -> int:
@@ -108,3 +119,11 @@ def _weights(value: object) -> Weights:
         shares = tuple(_number("weight", share) for share in entry[1])
         entries.append((_number("position", entry[0]), shares))
     return tuple(entries)
+
+
+def _skips(value: object) -> Stretches:
+    if not isinstance(value, list) or any(
+        not isinstance(entry, list) or len(entry) != 2 for entry in value
+    ):
+        raise ConfigError(f"expected skips of a state as a list of [from, to], got {value!r}")
+    return merged(value)

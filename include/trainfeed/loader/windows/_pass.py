@@ -46,11 +46,12 @@ class RunReader(Protocol):
 
 @dataclass(frozen=True)
 class Pass:
-    """The batches of one rank from a position to the end of an epoch.
+    """The batches of one rank from a position to the end of an epoch, or to a stretch left out.
 
     Attributes:
         cut: Which positions make up which batch.
         state: State of the loader at the start.
+        after: State of the loader after the last batch.
         sample_bytes: Average bytes of a sample.
         pad: Reads samples at any positions of the epoch, to fill the last batch.
         copy: Whether batches get memory of their own.
@@ -59,6 +60,7 @@ class Pass:
 
     cut: BatchCut
     state: LoaderState
+    after: LoaderState
     sample_bytes: float
     pad: Callable[[NDArray[np.int64]], Columns]
     copy: bool
@@ -99,9 +101,9 @@ class Pass:
             first, step = last, min(2 * step, self._batches_per_block(fetched.columns))
 
     def state_after(self, num_batches: int) -> LoaderState:
-        """Return the state after ``num_batches``; after the last batch the next epoch starts."""
+        """Return the state after ``num_batches``; after the last batch, the state that follows."""
         if num_batches >= self.cut.num_batches:
-            return replace(self.state, epoch=self.state.epoch + 1, position=0)
+            return self.after
         return replace(self.state, position=self.cut.position_after(num_batches))
 
     def _cut(self, fetched: Fetched, first: int, last: int) -> Iterator[Batch]:

@@ -6,10 +6,9 @@ quarantine itself keeps the raw bytes, and only the account that builds may read
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from trainfeed.printable_text import printable
+from trainfeed.printable_text import printable, without_secrets
 
 __all__ = ["MOST_CHARS", "excerpt", "plain"]
 
@@ -18,22 +17,11 @@ MOST_CHARS: Final = 160
 # So many times the shown characters are searched: a secret that begins in the shown part may end
 # behind it.
 _LOOKED_AT: Final = 4
-_HIDDEN: Final = "***"
-_SECRET: Final = re.compile(
-    r"""(?ix)
-    ( [\w.-]* (?: passw(?:or)?d | passphrase | secret | api[_-]?key | private[_-]?key
-                | access[_-]?key | credential | authorization | token(?!s|i[sz]) ) [\w.-]*
-      \\?["']? \s* [:=] \s* )
-    ( \\?"(?:[^"\\]|\\[^"])*(?:\\?"|$) | '[^']*(?:'|$) | (?:(?:bearer|basic)\s+)? [^\s,;&"'}\]]+ )
-    """
-)
-_USER_OF_URL: Final = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s/@:]*):[^\s/@]+@")
 
 
 def plain(text: str, most_chars: int = MOST_CHARS) -> str:
     """Return text as one printable line, cut, with secrets replaced by ``***``."""
-    head = text[: _LOOKED_AT * most_chars]
-    head = _SECRET.sub(rf"\1{_HIDDEN}", _USER_OF_URL.sub(rf"\1:{_HIDDEN}@", head))
+    head = without_secrets(text[: _LOOKED_AT * most_chars])
     shown = printable(head)
     if len(shown) <= most_chars and len(head) <= len(text) <= _LOOKED_AT * most_chars:
         return shown

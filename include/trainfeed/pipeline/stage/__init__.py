@@ -3,13 +3,11 @@
 from trainfeed.pipeline.stage._opened_stage import Stage, kept
 from trainfeed.pipeline.stage._run_stage import run_stage, unit_of
 from trainfeed.pipeline.stage._space import Experience, Space, landed_bytes, require_space, space
-from trainfeed.pipeline.stage._staging import StagedFile
 
 __all__ = [
     "Experience",
     "Space",
     "Stage",
-    "StagedFile",
     "kept",
     "landed_bytes",
     "require_space",

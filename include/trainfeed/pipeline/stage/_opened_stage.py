@@ -55,6 +55,11 @@ class Stage:
         return self.folder.version(self.plan.interval["name"], self.plan.generation)
 
     @property
+    def staged(self) -> Path:
+        """Where the version grows until then."""
+        return self.folder.staged(self.plan.plan_id)
+
+    @property
     def landing(self) -> Location:
         """The landing area, shared by all data sets."""
         return Location.parse(self.env.landing)

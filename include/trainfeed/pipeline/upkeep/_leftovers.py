@@ -9,9 +9,9 @@ makes them again.
 place                            removed files
 ================================ ================================================================
 ``<root>/<data set>/_staging``   unfinished files of one attempt; folders of plans that were
-                                 never published
+                                 never published; in ``<root>/models`` those of models
 ``plans``, ``boundaries``,       temporary files: of all that is written there, only these can be
-``training``; landing area       incomplete
+``training``, aliases; landing   incomplete
 ``<work>/spill``                 folders of plans that were never published
 ``<work>/attempts``              marks of attempts that were killed
 ``_trash``                       the rest of a sweep that was killed
@@ -35,7 +35,7 @@ from trainfeed import faults
 from trainfeed.attempts import ATTEMPTS
 from trainfeed.config import Environment
 from trainfeed.dataset import require_root
-from trainfeed.dataset.layout import is_name
+from trainfeed.dataset.layout import MODELS, is_name
 from trainfeed.errors import NotFoundError
 from trainfeed.paths import is_unfinished
 from trainfeed.storage import FileInfo, Location
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 OLD: Final = timedelta(days=3)
 
 _UUID: Final = "[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}"
-_ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-g[0-9]{{4,}}|\.probe-{_UUID}")
+_ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-[gv][0-9]{{4,}}|\.probe-{_UUID}")
 _MARK: Final = re.compile(r"[0-9a-f]{16}-g[0-9]{4,}\.[a-z0-9-]+\.json")
 _TRASHED: Final = re.compile(_UUID)
 TRASH: Final = "_trash"
@@ -146,6 +146,8 @@ def _leftovers(env: Environment) -> Iterator[_Leftover]:
                 yield from _files(dataset / folder, depth)
             yield from _folders(dataset / "_staging", _ABANDONED, dataset / TRASH)
             yield from _folders(dataset / TRASH, _TRASHED)
+    for model in _listed(models := root / MODELS):
+        yield from _files(models / model.name / "aliases", 1)
     work = Location.parse(env.work)
     yield from _folders(work / "spill", _ABANDONED, work / TRASH)
     yield from _files(work / ATTEMPTS, 0, _is_mark)

@@ -17,14 +17,15 @@ from typing import Final
 import pyarrow as pa
 
 from trainfeed.dataset import Manifest, canonical, content_digest
-from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.dataset.manifest import FORMAT, FileEntry, ShardEntry, SplitEntry
+from trainfeed.dataset.manifest_file import write_manifest_file
+from trainfeed.dataset.staging import StagedFile
 from trainfeed.dataset.version import BUILT, CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
 from trainfeed.errors import GateError
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.plans import Plan, PlannedShard
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
-from trainfeed.pipeline.stage import Stage, StagedFile
+from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version._shard_writer import ShardPart
 from trainfeed.pipeline.version._verdict import Verdict
 
@@ -51,8 +52,7 @@ def assemble(stage: Stage) -> None:
     if stage.spec.output.positions:
         files.append(_write_arrow(stage, POSITIONS, POSITIONS_SCHEMA, _positions(stage)))
     manifest = _manifest(stage.plan, stage, verdict, files).to_bytes()
-    entry = _write_bytes(stage, MANIFEST, manifest)
-    _write_bytes(stage, MANIFEST_DIGEST, f"{entry.sha256}\n".encode())
+    write_manifest_file(stage.staged, manifest)
     _write_bytes(stage, BUILT, json.dumps(_built(stage), indent=2).encode())
 
 
@@ -81,7 +81,7 @@ def _verdict(stage: Stage) -> Verdict:
 
 
 def _write_bytes(stage: Stage, name: str, data: bytes) -> FileEntry:
-    with StagedFile(stage.folder, stage.plan.plan_id, name, mode=0o444) as file:
+    with StagedFile(stage.staged, name, mode=0o444) as file:
         file.write(data)
     return FileEntry(name=name, bytes=file.num_bytes, sha256=file.sha256)
 
@@ -91,7 +91,7 @@ def _write_arrow(
 ) -> FileEntry:
     mode = 0o600 if name == _QUARANTINE else 0o444
     with (
-        StagedFile(stage.folder, stage.plan.plan_id, name, mode=mode) as file,
+        StagedFile(stage.staged, name, mode=mode) as file,
         pa.ipc.new_file(pa.PythonFile(file, mode="w"), schema, options=_OPTIONS) as writer,
     ):
         for table in tables:

@@ -17,10 +17,11 @@ from pydantic import ValidationError
 
 from trainfeed.dataset.chunks import Chunk
 from trainfeed.dataset.manifest import ShardEntry
+from trainfeed.dataset.staging import StagedFile
 from trainfeed.errors import FormatError
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.sorting import RecordColumn
-from trainfeed.pipeline.stage import Stage, StagedFile
+from trainfeed.pipeline.stage import Stage
 from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.samples import Schema, Statistics, TypedCodec, frame_records
 from trainfeed.specification import OutputSpec

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError, LaunchError
-from trainfeed.training._job import JobSpec
-from trainfeed.training.runtime import REJECTED, RETRYABLE
+from trainfeed.jobs._job_spec import JobSpec
+from trainfeed.jobs._rank_status import REJECTED, RETRYABLE
 
 __all__ = ["Ended", "ended_error"]
 

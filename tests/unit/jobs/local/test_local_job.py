@@ -6,61 +6,53 @@ import signal
 import pytest
 
 from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError, Outcome
-from trainfeed.training import _local_job as _local
-from trainfeed.training._ended import Ended, ended_error
-from trainfeed.training._job import JobSpec
-from trainfeed.training.runtime import REJECTED, RETRYABLE
+from trainfeed.jobs import REJECTED, RETRYABLE, JobRoots, JobSpec, LocalLauncher
+from trainfeed.jobs._rank_process import RankProcess
+from trainfeed.jobs.local import Ended, _local_job, ended_error
+from trainfeed.process_ties import has_ended
 
 
-class Rank:
-    def __init__(self):
-        self.ended = False
+def shells(*scripts):
+    """Return what starts a shell in the place of each rank."""
 
-    def terminate(self):
-        self.ended = True
+    def start(job, record, rank, roots):
+        return RankProcess(
+            ["/bin/sh", "-c", scripts[rank]],
+            home=record.home,
+            rank=rank,
+            environment={},
+            log=record.log(rank),
+        )
 
-    def wait(self, timeout=None):
-        assert self.ended, timeout
-
-
-class Ending(Rank):
-    """A rank that ends at once."""
-
-    def __init__(self, status):
-        super().__init__()
-        self.status = status
-
-    def wait(self, timeout=None):  # noqa: ARG002 - as processes have it
-        return self.status
-
-    def poll(self):
-        return self.status
+    return start
 
 
 def test_ranks_that_were_started_before_one_could_not_be_are_ended(tmp_path, monkeypatch):
     started = []
 
-    def scarce(*_):
+    def scarce(*arguments):
         if len(started) == 2:
             raise OSError(errno.EAGAIN, "no more processes")
-        started.append(Rank())
+        started.append(shells(*["sleep 600"] * 3)(*arguments))
         return started[-1]
 
-    monkeypatch.setattr(_local, "_start", scarce)
-    job = JobSpec.model_construct(name="job", ranks=3)
+    monkeypatch.setattr(_local_job, "_start", scarce)
+    job = JobSpec.model_construct(name="job", environment={}, ranks=3)
     with pytest.raises(OSError, match="no more processes"):
-        _local.run_local(job, tmp_path)
-    assert [rank.ended for rank in started] == [True, True]
+        LAUNCHER.start(job, tmp_path)
+    assert len(started) == 2
+    assert all(has_ended(rank.pid) for rank in started)
 
 
 def test_a_rank_that_ends_like_one_that_refuses_its_job_and_says_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(_local, "_start", lambda *_: Ending(REJECTED))
-    job = JobSpec.model_construct(name="job", ranks=1)
+    monkeypatch.setattr(_local_job, "_start", shells(f"exit {REJECTED}"))
+    job = JobSpec.model_construct(name="job", environment={}, ranks=1)
     with pytest.raises(JobRejectedError, match=r"job job, rank 0: \(the log is empty"):
-        _local.run_local(job, tmp_path)
+        LAUNCHER.start(job, tmp_path)
 
 
-JOB = JobSpec.model_construct(name="clicks-1", entry="train:main", ranks=1)
+LAUNCHER = LocalLauncher(JobRoots(None, None))
+JOB = JobSpec.model_construct(name="clicks-1", entry="train:main", environment={}, ranks=1)
 
 
 @pytest.fixture
@@ -122,7 +114,18 @@ def test_a_rank_that_met_what_may_pass_is_tried_again(error_of):
 
 
 def test_when_others_fail_because_a_rank_was_killed_that_one_is_told(tmp_path, monkeypatch):
-    statuses = iter([1, -9])
-    monkeypatch.setattr(_local, "_start", lambda *_: Ending(next(statuses)))
+    # Rank 0 fails when rank 1 is gone, and both have ended when the launcher looks.
+    killed = "kill -9 $$"
+    failing = f"until [ -e {tmp_path}/gone ]; do sleep 0.01; done; exit 1"
+    monkeypatch.setattr(_local_job, "_start", shells(failing, killed))
+    real = _local_job.wait_for_end
+
+    def late(ranks, timeout_s=None):
+        real(ranks[-1:], timeout_s)
+        (tmp_path / "gone").touch()
+        real(ranks[:1], timeout_s)
+        return ranks[:1]
+
+    monkeypatch.setattr(_local_job, "wait_for_end", late)
     with pytest.raises(JobKilledError, match="rank 1 was ended by signal 9"):
-        _local.run_local(JobSpec.model_construct(name="job", entry="train:main", ranks=2), tmp_path)
+        LAUNCHER.start(JOB.model_copy(update={"ranks": 2}), tmp_path)

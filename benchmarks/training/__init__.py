@@ -1,0 +1,1 @@
+"""What a training job costs beside its training."""

@@ -1,0 +1,116 @@
+"""``trainfeed jobs``: the jobs of trainings, wherever they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from trainfeed.cli._look_target import readable_environment
+from trainfeed.cli._printing import (
+    print_json,
+    print_mapping,
+    print_message,
+    print_rows,
+    printable_lines,
+)
+from trainfeed.config import environment_from_environ
+from trainfeed.dataset import require_root
+from trainfeed.jobs import JobLook
+from trainfeed.specification import check_name
+from trainfeed.training.kept_jobs import KeptJob, find_job, kept_jobs, told
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="List the jobs of trainings, show one, read its logs, and cancel it.",
+    epilog="Example: trainfeed jobs ls flights",
+    no_args_is_help=True,
+)
+JobName = Annotated[str, typer.Argument(help="Name of a job, as 'jobs ls' and 'train' print it.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_COLUMNS: Final = ("job", "state", "launcher", "ranks", "attempt", "reason")
+_RANKS: Final = ("rank", "state", "reason")
+
+
+@app.command("ls", epilog="Example: trainfeed jobs ls flights")
+def list_jobs(
+    name: Annotated[str | None, typer.Argument(help="A data set; all of them by default.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """List the jobs of a data set, or of all, and where they stand."""
+    env = readable_environment()
+    jobs = kept_jobs(Path(env.root), None if name is None else check_name(name))
+    rows = [_row(job, told(job, env.clusters)) for job in jobs]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_rows(_COLUMNS, [[row[column] for column in _COLUMNS] for row in rows])
+    else:
+        print_message("no training has been launched yet")
+
+
+@app.command("show", epilog="Example: trainfeed jobs show flights-2013-01-03-0123456789ab")
+def show(name: JobName, *, as_json: Json = False) -> None:
+    """Show what a job reads and runs, where it stands, and what it has made."""
+    env = readable_environment()
+    job = find_job(Path(env.root), name)
+    now, result = told(job, env.clusters), job.record.result()
+    shown = {
+        **_row(job, now),
+        "identity": job.job.identity,
+        "image": job.job.image,
+        "image_proven": job.job.is_proven,
+        "runs": job.job.entry or job.job.command,
+        "versions": [f"{each.interval}/{each.generation}" for each in job.job.versions],
+        "metrics": None if result is None else dict(result.metrics),
+        "folder": str(job.record.home),
+    }
+    ranks = [{"rank": r.rank, "state": r.state.value, "reason": r.reason} for r in now.ranks]
+    if as_json:
+        print_json({**shown, "ranks_seen": ranks})
+        return
+    print_mapping(shown)
+    if ranks:
+        print_rows(_RANKS, [[rank[column] for column in _RANKS] for rank in ranks])
+
+
+@app.command("logs", epilog="Example: trainfeed jobs logs flights-2013-01-03-0123456789ab --rank 1")
+def logs(
+    name: JobName,
+    *,
+    rank: Annotated[int, typer.Option(min=0, help="Of which rank.")] = 0,
+    max_bytes: Annotated[
+        int, typer.Option("--bytes", min=1, max=16 << 20, help="How much of its end.")
+    ] = 64 << 10,
+) -> None:
+    """Print the end of a rank's log; passwords and tokens are replaced."""
+    env = readable_environment()
+    found = find_job(Path(env.root), name).log(env.clusters, rank=rank, max_bytes=max_bytes)
+    typer.echo(printable_lines(found))
+
+
+@app.command("cancel", epilog="Example: trainfeed jobs cancel flights-2013-01-03-0123456789ab")
+def cancel(name: JobName, *, as_json: Json = False) -> None:
+    """End a job on a cluster; one that has ended stays as it is."""
+    env = environment_from_environ()
+    require_root(Path(env.root), env.root_setting)
+    job = find_job(Path(env.root), name)
+    now = job.cancel(env.clusters)
+    report = {"job": job.job.name, "state": now.state.value, "reason": now.reason}
+    print_json(report) if as_json else print_mapping(report)
+
+
+def _row(job: KeptJob, now: JobLook) -> dict[str, Any]:
+    place = job.job.placement
+    return {
+        "job": job.job.name,
+        "state": now.state.value,
+        "launcher": "local" if place is None else place.launcher,
+        "ranks": job.job.ranks,
+        "attempt": job.job.attempt,
+        "reason": now.reason,
+    }

@@ -1,0 +1,37 @@
+"""Whether a job was launched for a version: also one from before there were marks of trainings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from trainfeed.dataset import canonical
+from trainfeed.dataset.layout import DatasetFolder, generation_name
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import listed, read_plain
+
+__all__ = ["was_launched"]
+
+
+def was_launched(folder: DatasetFolder, interval: str, generation: int) -> bool:
+    """Return whether a job file of the interval names that generation of it.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    home = folder.training(interval, "job").parent
+    return any(
+        read.get("interval") == interval and read.get("generation") == generation_name(generation)
+        for job in listed(home)
+        for read in _versions_of(job / "job.json")
+    )
+
+
+def _versions_of(path: Path) -> list[dict[str, Any]]:
+    try:
+        value = canonical.loads(
+            read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES), path=str(path)
+        )
+        return [read for read in value["versions"] if isinstance(read, dict)]
+    except (FormatError, NotFoundError, KeyError, TypeError):
+        return []  # no rank could read this job either, so nothing was trained

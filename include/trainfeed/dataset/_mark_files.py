@@ -1,0 +1,109 @@
+"""The files of ``training/_marks``: what a version is marked with, each file whole or absent."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.dataset import canonical
+from trainfeed.dataset.layout import generation_name
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import make_folders, read_plain
+from trainfeed.storage import posix
+
+__all__ = ["ANNOUNCED", "DECLINED", "SEEN", "MarkFiles", "Untrained", "mark_time"]
+
+SEEN: Final = "seen"
+ANNOUNCED: Final = "announced"
+DECLINED: Final = "declined"
+
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(frozen=True, order=True)
+class Untrained:
+    """A published version that no training has seen.
+
+    Attributes:
+        interval: Name of the interval.
+        generation: Number of the generation.
+    """
+
+    interval: str
+    generation: int
+
+
+class MarkFiles:
+    """The marks of one data set as files.
+
+    Args:
+        home: Their folder; it is made by the first mark.
+
+    Raises:
+        StorageError: By every method: the publication root refused or failed.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def path(self, version: Untrained, kind: str) -> Path:
+        """The file of one mark of one version."""
+        return self._home / f"{version.interval}.{generation_name(version.generation)}.{kind}"
+
+    def names(self) -> set[str]:
+        """Names of all marks, listed once."""
+        with posix.map_errors(self._home):
+            return {path.name for path in self._home.iterdir()} if self._home.is_dir() else set()
+
+    def touch(self, version: Untrained, kind: str) -> None:
+        """Make a mark that says nothing, unless it is there."""
+        path = self.path(version, kind)
+        if not path.exists():
+            self.make_home()
+            posix.create_exclusive(path, b"")
+
+    def write(self, version: Untrained, kind: str, by: str, **more: object) -> None:
+        """Make or replace a mark: when, by which run, and ``more``."""
+        self.make_home()
+        value = {"at": f"{datetime.now(UTC):{_TIME}}", "by": by, **more}
+        posix.replace_file(self.path(version, kind), canonical.dumps(value))
+
+    def read(self, version: Untrained, kind: str) -> dict[str, Any]:
+        """Return what a mark says; nothing when it is missing or damaged: a mark is a hint."""
+        path = self.path(version, kind)
+        try:
+            value = canonical.loads(
+                read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES), path=str(path)
+            )
+        except (FormatError, NotFoundError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def drop(self, version: Untrained, *kinds: str) -> None:
+        """Remove marks; fine where there is none."""
+        for path in (self.path(version, kind) for kind in kinds):
+            with posix.map_errors(path):
+                path.unlink(missing_ok=True)
+
+    def modified_s(self, version: Untrained, *kinds: str) -> float:
+        """When the first mark that is there was made, in seconds since 1970; 0 without any."""
+        for path in (self.path(version, kind) for kind in kinds):
+            with posix.map_errors(path), suppress(FileNotFoundError):
+                return path.stat().st_mtime
+        return 0.0
+
+    def make_home(self) -> None:
+        """Make the folder of the marks."""
+        with posix.map_errors(self._home):
+            make_folders(self._home)
+
+
+def mark_time(value: dict[str, Any]) -> datetime | None:
+    """Return when a mark says that it was made, as an aware time; None when it says none."""
+    try:
+        return datetime.strptime(value["at"], _TIME).replace(tzinfo=UTC)
+    except (KeyError, TypeError, ValueError):
+        return None

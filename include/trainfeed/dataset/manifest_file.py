@@ -1,0 +1,98 @@
+"""The two manifest files of a published folder, and what they promise: for versions and models.
+
+``MANIFEST.json`` is canonical JSON; ``MANIFEST.sha256`` holds its digest, so no changed byte of it
+is believed, and it holds the digests of all other files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from trainfeed.dataset import canonical
+from trainfeed.dataset._intact import Problem, compare_file, list_files
+from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.dataset.staging import StagedFile
+from trainfeed.errors import ChecksumError, FormatError, NotFoundError, StorageError
+from trainfeed.paths import read_plain
+from trainfeed.storage.posix import map_errors
+
+__all__ = ["folder_problems", "read_manifest_file", "write_manifest_file"]
+
+_SHA256: Final = re.compile(rb"[0-9a-f]{64}")
+# 64 digits and a newline, with room for the blanks of an editor.
+_DIGEST_BYTES: Final = 256
+_MODE: Final = 0o444
+
+
+def write_manifest_file(staged: Path, manifest: bytes) -> None:
+    """Write both files into a staged folder.
+
+    Raises:
+        StorageError: The file system refused or failed.
+    """
+    with StagedFile(staged, MANIFEST, mode=_MODE) as file:
+        file.write(manifest)
+    with StagedFile(staged, MANIFEST_DIGEST, mode=_MODE) as digest:
+        digest.write(f"{file.sha256}\n".encode())
+
+
+def read_manifest_file(folder: Path, *, what: str) -> tuple[bytes, str]:
+    """Return the manifest of a published folder and its SHA-256 in hex, which was verified.
+
+    Args:
+        folder: What was published.
+        what: What it should be, for messages: a version, a model.
+
+    Raises:
+        NotFoundError: There is none.
+        ChecksumError: The manifest is not the one that was published.
+        FormatError: Its digest is none.
+        StorageError: The file system refused or failed.
+    """
+    path = folder / MANIFEST
+    try:
+        data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
+        promised = _read_digest(folder / MANIFEST_DIGEST)
+    except NotFoundError as error:
+        raise NotFoundError(f"{folder} is not a {what}: {error}") from error
+    actual = hashlib.sha256(data).hexdigest()
+    if actual != promised:
+        raise ChecksumError(
+            f"expected a manifest with SHA-256 {promised}, got {actual}", path=str(path)
+        )
+    return data, actual
+
+
+def folder_problems(
+    folder: Path, expected: Mapping[str, tuple[int, str]], own: Collection[str]
+) -> Iterator[Problem]:
+    """Yield every difference between a published folder and its manifest.
+
+    Args:
+        folder: What was published.
+        expected: Name of each file → (bytes, SHA-256).
+        own: Files that no manifest lists.
+    """
+    try:
+        with map_errors(folder):
+            present = set(list_files(folder))
+    except StorageError as error:
+        yield error
+        return
+    for name in sorted(expected.keys() - present):
+        yield FormatError(f"file {name!r} of the manifest is missing", path=str(folder))
+    for name in sorted(present - expected.keys() - set(own)):
+        yield FormatError(f"file {name!r} is not in the manifest", path=str(folder))
+    for name in sorted(expected.keys() & present):
+        yield from compare_file(folder / name, *expected[name])
+
+
+def _read_digest(path: Path) -> str:
+    digest = read_plain(path, follow=False, max_bytes=_DIGEST_BYTES).strip()
+    if not _SHA256.fullmatch(digest):
+        raise FormatError(f"expected 64 hex digits, got {digest[:80]!r}", path=str(path))
+    return digest.decode()

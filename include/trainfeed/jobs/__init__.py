@@ -1,0 +1,93 @@
+"""What a training job is, where it is kept, and where it runs; no Airflow, no data loader.
+
+A launcher starts the ranks of a job and says what became of them. What a job is does not depend on
+its launcher: its name and identity, its folder, and the result that proves that it succeeded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.jobs._job_files import (
+        ResultFile,
+        digested,
+        digested_below,
+        files_from_json,
+        files_to_json,
+    )
+    from trainfeed.jobs._job_look import JobLook, RankLook
+    from trainfeed.jobs._job_placement import JobPlacement
+    from trainfeed.jobs._job_record import JobAttempt, JobRecord
+    from trainfeed.jobs._job_result import RESULT_FILE, JobResult
+    from trainfeed.jobs._job_roots import JobRoots
+    from trainfeed.jobs._job_spec import JOB_FILE, JobSpec, JobVersion, describe
+    from trainfeed.jobs._job_state import JobState
+    from trainfeed.jobs._launcher import Launcher
+    from trainfeed.jobs._rank_process import RankProcess, wait_for_end
+    from trainfeed.jobs._rank_status import REJECTED, RETRYABLE
+    from trainfeed.jobs.kubernetes import ClusterSettings, KubernetesLauncher
+    from trainfeed.jobs.local import LocalLauncher
+
+__all__ = [
+    "JOB_FILE",
+    "REJECTED",
+    "RESULT_FILE",
+    "RETRYABLE",
+    "ClusterSettings",
+    "JobAttempt",
+    "JobLook",
+    "JobPlacement",
+    "JobRecord",
+    "JobResult",
+    "JobRoots",
+    "JobSpec",
+    "JobState",
+    "JobVersion",
+    "KubernetesLauncher",
+    "Launcher",
+    "LocalLauncher",
+    "RankLook",
+    "RankProcess",
+    "ResultFile",
+    "describe",
+    "digested",
+    "digested_below",
+    "files_from_json",
+    "files_to_json",
+    "wait_for_end",
+]
+
+# A rank imports names of this room before it is tied to its launcher: nothing slow may come first.
+_HOMES: Final = {
+    "JOB_FILE": "._job_spec",
+    "REJECTED": "._rank_status",
+    "RESULT_FILE": "._job_result",
+    "RETRYABLE": "._rank_status",
+    "ClusterSettings": ".kubernetes",
+    "JobAttempt": "._job_record",
+    "JobLook": "._job_look",
+    "JobPlacement": "._job_placement",
+    "JobRecord": "._job_record",
+    "JobResult": "._job_result",
+    "JobRoots": "._job_roots",
+    "JobSpec": "._job_spec",
+    "JobState": "._job_state",
+    "JobVersion": "._job_spec",
+    "KubernetesLauncher": ".kubernetes",
+    "Launcher": "._launcher",
+    "LocalLauncher": ".local",
+    "RankLook": "._job_look",
+    "RankProcess": "._rank_process",
+    "ResultFile": "._job_files",
+    "describe": "._job_spec",
+    "digested": "._job_files",
+    "digested_below": "._job_files",
+    "files_from_json": "._job_files",
+    "files_to_json": "._job_files",
+    "wait_for_end": "._rank_process",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -1,0 +1,62 @@
+"""The log of a rank: its beginning and its end, whatever the rank writes in between."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from trainfeed.paths import os_errors
+
+__all__ = ["BoundedLog"]
+
+MAX_BYTES: Final = 16 << 20
+# How much of the beginning, and of the end, is left when the log becomes too large.
+_HEAD_BYTES: Final = 256 << 10
+_TAIL_BYTES: Final = 8 << 20
+_OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class BoundedLog:
+    """A file that takes any number of bytes and never has more than 16 MiB.
+
+    Args:
+        path: The file; what it held is gone.
+
+    Raises:
+        StorageError: It cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with os_errors(path):
+            self._descriptor = os.open(path, _OPEN, 0o644)
+        self._size = 0
+        self._num_left_out = 0
+
+    def write(self, data: bytes) -> None:
+        """Append bytes; those in the middle of the file give way when it becomes too large.
+
+        Raises:
+            StorageError: The file system refused.
+        """
+        with os_errors(self._path):
+            if self._size + len(data) > MAX_BYTES:
+                self._shorten()
+            os.pwrite(self._descriptor, data, self._size)
+        self._size += len(data)
+
+    def close(self) -> None:
+        """Close the file; safe to call twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _shorten(self) -> None:
+        tail = os.pread(self._descriptor, _TAIL_BYTES, self._size - _TAIL_BYTES)
+        self._num_left_out += self._size - _HEAD_BYTES - len(tail)
+        note = f"\n… {self._num_left_out} bytes of this log were left out here …\n".encode()
+        start = _HEAD_BYTES + len(note)
+        os.pwrite(self._descriptor, note + tail, _HEAD_BYTES)
+        self._size = start + len(tail)
+        os.ftruncate(self._descriptor, self._size)

@@ -1,0 +1,83 @@
+"""Files that a job has written, each with the digest that proves that it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from trainfeed.paths import open_plain, os_errors, walk
+
+__all__ = ["ResultFile", "digested", "digested_below", "files_from_json", "files_to_json"]
+
+_CHUNK_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """A file of a job.
+
+    Attributes:
+        size: In bytes.
+        sha256: In hex.
+    """
+
+    size: int
+    sha256: str
+
+
+def digested(path: Path) -> ResultFile:
+    """Read a file and return its size and digest.
+
+    Raises:
+        NotFoundError: There is no such file.
+        StorageError: It cannot be read, or is no plain file.
+    """
+    digest, size = hashlib.sha256(), 0
+    with os_errors(path), open_plain(path, follow=False) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
+    return ResultFile(size, digest.hexdigest())
+
+
+def digested_below(folder: Path) -> dict[str, ResultFile]:
+    """Return the plain files of a folder and of those inside it, by relative POSIX path.
+
+    Raises:
+        StorageError: A file cannot be read.
+    """
+    with os_errors(folder):
+        paths = [path for path in walk(folder) if path.is_file() and not path.is_symlink()]
+    return {path.relative_to(folder).as_posix(): digested(path) for path in sorted(paths)}
+
+
+def files_to_json(files: Mapping[str, ResultFile]) -> dict[str, Any]:
+    """Return files as JSON values."""
+    return {name: asdict(file) for name, file in files.items()}
+
+
+def files_from_json(value: Any) -> dict[str, ResultFile]:
+    """Read what ``files_to_json`` gives.
+
+    Raises:
+        AttributeError, KeyError, TypeError, ValueError: It is something else, or names a path that
+            leads out of the folder.
+    """
+    return {_inside(name): _file(each) for name, each in value.items()}
+
+
+def _file(value: Any) -> ResultFile:
+    size, sha256 = value["size"], value["sha256"]
+    if type(size) is not int or size < 0 or not isinstance(sha256, str):
+        raise ValueError
+    return ResultFile(size, sha256)
+
+
+def _inside(name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts:
+        raise ValueError
+    return name

@@ -1,0 +1,201 @@
+"""The folder of a job: its job file, its attempts, its result.
+
+::
+
+    <root>/<dataset>/training/<interval>/<job>/
+      job.json                     the job, as its ranks read it: that of the newest attempt
+      attempts/NNNN.json           an attempt of a cluster's job, written before anything is made
+      attempts/NNNN.created.json   the cluster has it
+      attempts/NNNN.cancelled.json somebody or something ended it on purpose
+      attempts/NNNN.ended.json     what became of it, for good
+      attempts/NNNN.result.json    the result of an attempt that did not succeed all the same
+      output/                      models, and whatever else should stay
+      rank-N.log                   logs of ranks
+      result.json                  written last, by rank 0
+
+Files of attempts are written exclusively: of any number of launches one makes the attempt, and the
+others adopt it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.dataset import canonical
+from trainfeed.errors import FormatError, JobRejectedError, NotFoundError
+from trainfeed.jobs._job_look import JobLook
+from trainfeed.jobs._job_result import OUTPUT_FOLDER, RESULT_FILE, JobResult
+from trainfeed.jobs._job_spec import JOB_FILE, JobSpec
+from trainfeed.jobs._job_state import JobState
+from trainfeed.paths import listed, make_folders, open_plain, read_plain
+from trainfeed.storage import posix
+
+__all__ = ["JobAttempt", "JobRecord"]
+
+_ATTEMPT: Final = re.compile(r"([0-9]{4,})\.json")
+_MAX_NOTE_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class JobAttempt:
+    """One try of a job on a cluster.
+
+    Attributes:
+        number: From 1.
+        job: What it runs.
+        why: Reason of an attempt behind a failed one, by which a repeated request finds it.
+        is_created: Whether the cluster is known to have it.
+        is_cancelled: Whether it was ended on purpose.
+        ended: What became of it; None while that is not known for good.
+    """
+
+    number: int
+    job: JobSpec
+    why: str | None = None
+    is_created: bool = False
+    is_cancelled: bool = False
+    ended: JobLook | None = None
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """What is kept of a job.
+
+    Attributes:
+        home: The job's folder.
+    """
+
+    home: Path
+
+    @property
+    def output(self) -> Path:
+        """The folder of its models."""
+        return self.home / OUTPUT_FOLDER
+
+    def job(self) -> JobSpec:
+        """Return the job.
+
+        Raises:
+            JobRejectedError: There is none, or the file is none.
+        """
+        return JobSpec.read(self.home / JOB_FILE)
+
+    def write(self, job: JobSpec) -> None:
+        """Make ``job`` the one that ranks read."""
+        posix.replace_file(self.home / JOB_FILE, job.to_bytes())
+
+    def result(self) -> JobResult | None:
+        """Return the result, or None while there is none.
+
+        Raises:
+            FormatError: The file is no result.
+        """
+        try:
+            return JobResult.read(self.home / RESULT_FILE)
+        except NotFoundError:
+            return None
+
+    def log(self, rank: int) -> Path:
+        """Return the file of a rank's own log."""
+        return self.home / f"rank-{rank}.log"
+
+    def end_of_log(self, rank: int, *, max_bytes: int) -> str | None:
+        """Return the end of a rank's own log, or None when it wrote none."""
+        path = self.log(rank)
+        try:
+            with posix.map_errors(path), open_plain(path, follow=False) as file:
+                file.seek(max(0, path.stat().st_size - max_bytes))
+                return file.read(max_bytes).decode(errors="replace")
+        except NotFoundError:
+            return None
+
+    def discard_result(self) -> None:
+        """Remove the result of a try that did not end well."""
+        (self.home / RESULT_FILE).unlink(missing_ok=True)
+
+    def newest_attempt(self) -> JobAttempt | None:
+        """Return the newest attempt, or None: a local job has none.
+
+        Raises:
+            JobRejectedError: A file of it is damaged.
+        """
+        numbers = self._numbers()
+        return self.attempt(numbers[-1]) if numbers else None
+
+    def attempt(self, number: int) -> JobAttempt:
+        """Return an attempt.
+
+        Raises:
+            JobRejectedError: A file of it is damaged, or it is not there.
+        """
+        told, ended = self._note(number, ""), self._note(number, ".ended")
+        try:
+            return JobAttempt(
+                number,
+                JobSpec.model_validate(told["job"]),
+                told.get("why"),
+                is_created=self._note(number, ".created") is not None,
+                is_cancelled=self._note(number, ".cancelled") is not None,
+                ended=None if ended is None else JobLook.from_json(ended),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise JobRejectedError(
+                f"attempt {number} in {self.home / 'attempts'} is damaged: {error}; nothing was"
+                " started; remove the job's folder, and train again"
+            ) from error
+
+    def has_reason(self, why: str) -> bool:
+        """Whether an attempt was made for this reason already."""
+        return any(self.attempt(number).why == why for number in self._numbers())
+
+    def claim(self, job: JobSpec, why: str | None) -> bool:
+        """Make the attempt ``job.attempt``; False when another launch has made it."""
+        value: dict[str, Any] = {"job": canonical.loads(job.to_bytes())}
+        return self._write(job.attempt, "", {**value, **({"why": why} if why else {})})
+
+    def mark_created(self, number: int, uid: str) -> None:
+        """Write down that the cluster has the attempt."""
+        self._write(number, ".created", {"uid": uid})
+
+    def mark_cancelled(self, number: int) -> None:
+        """Write down that the attempt is ended on purpose, before it is."""
+        self._write(number, ".cancelled", {})
+
+    def end(self, number: int, look: JobLook) -> None:
+        """Write down what became of an attempt, for good; what it left makes room for the next."""
+        if not self._write(number, ".ended", look.to_json()):
+            return
+        result = self.home / RESULT_FILE
+        if look.state is not JobState.SUCCEEDED and result.is_file():
+            with posix.map_errors(result):
+                result.rename(self._path(number, ".result"))
+
+    def _numbers(self) -> list[int]:
+        folder = self.home / "attempts"
+        names = [path.name for path in listed(folder)] if folder.is_dir() else []
+        return sorted(int(match[1]) for match in map(_ATTEMPT.fullmatch, names) if match)
+
+    def _path(self, number: int, kind: str) -> Path:
+        return self.home / "attempts" / f"{number:04d}{kind}.json"
+
+    def _note(self, number: int, kind: str) -> Any:
+        path = self._path(number, kind)
+        try:
+            return canonical.loads(
+                read_plain(path, follow=False, max_bytes=_MAX_NOTE_BYTES), path=str(path)
+            )
+        except NotFoundError:
+            return None
+        except FormatError as error:
+            raise JobRejectedError(
+                f"{error}; nothing was started; remove the job's folder, and train again"
+            ) from error
+
+    def _write(self, number: int, kind: str, value: dict[str, Any]) -> bool:
+        path = self._path(number, kind)
+        with posix.map_errors(path):
+            make_folders(path.parent)
+        return posix.create_exclusive(path, canonical.dumps(value))

@@ -1,0 +1,146 @@
+"""The result of a job: what proves that it succeeded, whatever its launcher says.
+
+Rank 0 writes the file at its end, exclusively: of two processes that run one rank, the first has
+written it. The file lists the model's files with their digests, so a model that was not written
+whole, or was changed afterwards, is no success. The results of before are the metrics alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from trainfeed.dataset import canonical
+from trainfeed.errors import ChecksumError, FormatError
+from trainfeed.jobs._job_files import (
+    ResultFile,
+    digested,
+    digested_below,
+    files_from_json,
+    files_to_json,
+)
+from trainfeed.paths import read_plain
+from trainfeed.storage import posix
+
+__all__ = ["OUTPUT_FOLDER", "RESULT_FILE", "JobResult"]
+
+RESULT_FILE: Final = "result.json"
+OUTPUT_FOLDER: Final = "output"
+_MAX_BYTES: Final = 16 << 20
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What a job has made.
+
+    Attributes:
+        metrics: Name to number, as the entry returned them.
+        files: Those of the output folder, by relative POSIX path; empty in results of before.
+        job: Name of the job; None in results of before.
+        identity: Of the job; None in results of before.
+        recomputed: Where tries of the job were killed: ``steps`` and ``samples`` that were computed
+            once more because they came after the last checkpoint; else empty.
+    """
+
+    metrics: Mapping[str, Any]
+    files: Mapping[str, ResultFile] = field(default_factory=dict)
+    job: str | None = None
+    identity: str | None = None
+    recomputed: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> JobResult:
+        """Read a result file, of today or of before.
+
+        Raises:
+            NotFoundError: There is no such file.
+            FormatError: It is no result, or larger than one is.
+        """
+        data = read_plain(path, follow=False, max_bytes=_MAX_BYTES)
+        found = canonical.loads(data, path=str(path))
+        if isinstance(found, dict) and not isinstance(found.get("metrics"), dict):
+            return cls(found)  # of before: name to number
+        try:
+            return cls(
+                metrics=found["metrics"],
+                files=files_from_json(found["files"]),
+                job=_text(found["job"]),
+                identity=_text(found["identity"]),
+                recomputed=_counts(found.get("recomputed", {})),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise FormatError(
+                "expected the result of a training, with metrics and files, got something else;"
+                " remove the file and train again (in Airflow: clear the task)",
+                path=str(path),
+            ) from error
+
+    @classmethod
+    def of_output(
+        cls,
+        job: str,
+        identity: str,
+        metrics: Mapping[str, Any],
+        output: Path,
+        recomputed: Mapping[str, int] = MappingProxyType({}),
+    ) -> JobResult:
+        """Return the result of a job whose files are all written.
+
+        Args:
+            job: Its name.
+            identity: Its identity.
+            metrics: Name to number.
+            output: Its output folder.
+            recomputed: See the attribute.
+
+        Raises:
+            StorageError: A file cannot be read.
+        """
+        return cls(metrics, digested_below(output), job, identity, recomputed)
+
+    def write(self, home: Path) -> bool:
+        """Write the file of a job's folder, durably, unless it is there.
+
+        Returns:
+            True if this call made the file.
+        """
+        value = {
+            "metrics": dict(self.metrics),
+            "files": files_to_json(self.files),
+            "job": self.job,
+            "identity": self.identity,
+            **({"recomputed": dict(self.recomputed)} if self.recomputed else {}),
+        }
+        return posix.create_exclusive(home / RESULT_FILE, canonical.dumps(value))
+
+    def verify(self, home: Path) -> None:
+        """Compare the files of a job's folder with those that are listed.
+
+        Raises:
+            ChecksumError: A file is not the one that was written.
+            NotFoundError: A file is gone.
+        """
+        for name, expected in self.files.items():
+            path = home / OUTPUT_FOLDER / name
+            if (got := digested(path)) != expected:
+                raise ChecksumError(
+                    f"expected {expected.size} bytes with SHA-256 {expected.sha256}, got"
+                    f" {got.size} with {got.sha256}: the file was changed after rank 0 had ended;"
+                    " nothing was removed; let rank 0 write the files of output, and train again",
+                    path=str(path),
+                )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _counts(value: Any) -> dict[str, int]:
+    if any(type(number) is not int for number in value.values()):
+        raise TypeError
+    return dict(value)

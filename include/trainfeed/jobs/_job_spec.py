@@ -1,0 +1,142 @@
+"""What a training job is, on disk: complete, so that its file is enough to run it.
+
+Name and identity are functions of what the job reads and how: contents, code, entry, seed, ranks,
+image, command, environment. What a job is given to run with (memory, queue, limits) is not in them.
+What was added later enters the hash only where it is set, so the jobs of before keep their names.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import Field, ValidationError
+
+from trainfeed.dataset import canonical
+from trainfeed.errors import FormatError, JobRejectedError, NotFoundError
+from trainfeed.jobs._job_placement import JobModel, JobPlacement
+from trainfeed.paths import read_plain
+
+__all__ = ["JOB_FILE", "JobSpec", "JobVersion", "describe"]
+
+JOB_FILE: Final = "job.json"
+# Fields that came after the first job files.
+_LATER: Final = ("skipped", "image", "command", "environment", "placement", "attempt")
+
+
+class JobVersion(JobModel):
+    """One version that a job reads; its digest is compared before the first batch.
+
+    Attributes:
+        interval: Name of its interval.
+        generation: Name of its folder, such as ``g0001``.
+        path: Its folder, relative to the publication root; absolute in files of before.
+        content_digest: Of its manifest.
+        manifest_sha256: SHA-256 of its manifest in hex.
+    """
+
+    interval: str
+    generation: str
+    path: str
+    content_digest: str
+    manifest_sha256: str
+
+
+class JobSpec(JobModel):
+    """A training job, complete: this file is enough to run it.
+
+    Attributes:
+        name: Function of data set, interval and identity; equal jobs share it.
+        dataset: Name of the data set.
+        interval: Name of the last interval of the window.
+        folder: The folder with the module of ``entry``, relative to the folder of the data set's
+            code; absolute in files of before.
+        entry: ``module:name`` of the function that trains; None when ``command`` does.
+        code: Digest of the folder's Python files; a rank runs no other code.
+        seed: The data set's.
+        ranks: Number of processes.
+        versions: In order of their intervals.
+        skipped: Names of the intervals of the window that were decided to be left out.
+        image: Container image of the ranks, on a cluster.
+        command: What a rank runs in the place of trainfeed's runtime.
+        environment: Variables of the ranks, beside those that the launcher sets.
+        placement: Where and with what the ranks run; None on this machine.
+        attempt: Number of this try of the job, from 1.
+    """
+
+    name: str
+    dataset: str
+    interval: str
+    folder: str
+    entry: str | None
+    code: str
+    seed: int
+    ranks: Annotated[int, Field(ge=1)]
+    versions: list[JobVersion]
+    skipped: list[str] = Field(default_factory=list)
+    image: str | None = None
+    command: list[str] | None = None
+    environment: dict[str, str] = Field(default_factory=dict)
+    placement: JobPlacement | None = None
+    attempt: Annotated[int, Field(ge=1)] = 1
+
+    @classmethod
+    def named(cls, **fields: Any) -> JobSpec:
+        """Return a job with the name that its other fields give it."""
+        job = cls(name="", **fields)
+        name = f"{job.dataset}-{job.interval}-{job.identity[:12]}".lower()
+        return job.model_copy(update={"name": name})
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the image, if there is one, is named by its digest."""
+        return self.image is None or "@sha256:" in self.image
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 in hex of what decides the result of the job."""
+        # One image has many names, and one digest.
+        image = (self.image or "").rpartition("@")[2]
+        later = {"image": image, "command": self.command, "environment": self.environment}
+        return canonical.sha256_of(
+            {
+                "dataset": self.dataset,
+                "interval": self.interval,
+                "contents": [version.content_digest for version in self.versions],
+                "configuration": [self.entry, self.code, self.seed, self.ranks],
+                **{name: value for name, value in later.items() if value},
+            }
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> JobSpec:
+        """Read a job file.
+
+        Raises:
+            JobRejectedError: It is not a job specification.
+        """
+        try:
+            data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
+            return cls.model_validate(canonical.loads(data, path=str(path)))
+        except (FormatError, NotFoundError, ValidationError) as error:
+            raise JobRejectedError(f"{path} is not a job specification: {error}") from error
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical JSON."""
+        # Left out where nothing is set, as from files of before.
+        unset = {name for name in _LATER if getattr(self, name) == _default(name)}
+        return canonical.dumps(self.model_dump(exclude=unset))
+
+
+def _default(name: str) -> Any:
+    return JobSpec.model_fields[name].get_default(call_default_factory=True)
+
+
+def describe(spec: JobSpec) -> dict[str, Any]:
+    """Return the job's name and what it reads, as reports have it."""
+    return {
+        "job": spec.name,
+        "intervals": [version.interval for version in spec.versions],
+        "versions": [f"{version.interval}/{version.generation}" for version in spec.versions],
+        **({"skipped": spec.skipped} if spec.skipped else {}),
+    }

@@ -1,0 +1,200 @@
+"""Calls of an API server: repeated while that may help, and one clear error when it does not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, Protocol, TypeVar
+
+from trainfeed.errors import ConfigError, JobRejectedError, LaunchError
+
+__all__ = ["ApiCalls", "ApiError", "ClusterApi", "ConflictingNameError"]
+
+logger = logging.getLogger(__name__)
+ResultT = TypeVar("ResultT")
+
+# Half a minute in all: an API server that is replaced is back by then.
+_PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+_LONGEST_PAUSE_S: Final = 30.0
+_MOST_CHARS: Final = 2000
+# What is read of a log to find its end, and how many lines are asked for until they fit.
+_LOG_BYTES: Final = 1 << 20
+_LOG_LINES: Final = (1000, 30, 1)
+_PASSING: Final = frozenset({408, 410, 429, 500, 502, 503, 504})
+
+
+class ApiError(Exception):
+    """What an API server, or the way to it, has answered.
+
+    Attributes:
+        status: Of the answer; None when there was none.
+        retry_after_s: How long the server asks to wait.
+    """
+
+    def __init__(
+        self, message: str, *, status: int | None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+class ConflictingNameError(Exception):
+    """The name of an object is taken."""
+
+
+class ClusterApi(Protocol):
+    """An API server, as plain requests; all raise ``ApiError``."""
+
+    def request(
+        self, method: str, path: str, *, body: Any = None, query: Mapping[str, str] | None = None
+    ) -> Any:
+        """Send a request and return the JSON of the answer."""
+
+    def text(self, path: str, query: Mapping[str, str], max_bytes: int) -> str:
+        """Return the text of an answer, at most ``max_bytes`` of it."""
+
+
+@dataclass(frozen=True)
+class ApiCalls:
+    """Requests for one namespace.
+
+    Attributes:
+        api: The server.
+        connection: Id of its connection, for messages.
+        namespace: Where the objects are.
+        pause: Waits for a number of seconds.
+    """
+
+    api: ClusterApi
+    connection: str
+    namespace: str
+    pause: Callable[[float], object]
+
+    def create(self, collection: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """Make an object.
+
+        Raises:
+            ConflictingNameError: The name is taken.
+            JobRejectedError: The server refuses the object.
+            LaunchError: The server does not answer, or cannot.
+        """
+        what = f"create {manifest['kind']} {manifest['metadata']['name']}"
+
+        def call() -> dict[str, Any]:
+            query = {"fieldValidation": "Strict"}
+            found: dict[str, Any] = self.api.request(
+                "POST", self._path(collection), body=manifest, query=query
+            )
+            return found
+
+        try:
+            return self._repeated(what, call)
+        except ApiError as error:
+            if error.status == HTTPStatus.CONFLICT:
+                raise ConflictingNameError(str(error)) from error
+            raise self._refused(what, error) from error
+
+    def get(self, collection: str, name: str) -> dict[str, Any] | None:
+        """Return an object, or None when there is none."""
+        what = f"read {collection.rpartition('/')[2]} {name}"
+
+        def call() -> dict[str, Any]:
+            found: dict[str, Any] = self.api.request("GET", f"{self._path(collection)}/{name}")
+            return found
+
+        try:
+            return self._repeated(what, call)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise self._refused(what, error) from error
+
+    def delete(self, collection: str, name: str) -> None:
+        """Remove an object and what belongs to it; fine if it is gone."""
+        what = f"delete {collection.rpartition('/')[2]} {name}"
+        body = {"propagationPolicy": "Background"}
+        try:
+            self._repeated(
+                what,
+                lambda: self.api.request("DELETE", f"{self._path(collection)}/{name}", body=body),
+            )
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise self._refused(what, error) from error
+
+    def pods(self, label: str, value: str) -> list[dict[str, Any]]:
+        """Return the pods with a label."""
+        what, query = f"list pods of {value}", {"labelSelector": f"{label}={value}"}
+
+        def call() -> list[dict[str, Any]]:
+            found = self.api.request("GET", self._path("/api/v1/pods"), query=query)
+            return list(found.get("items") or [])
+
+        try:
+            return self._repeated(what, call)
+        except ApiError as error:
+            raise self._refused(what, error) from error
+
+    def pod_log(self, pod: str, *, max_bytes: int) -> str:
+        """Return the end of a pod's log, or why there is none: a log is no reason to fail.
+
+        The server counts ``limitBytes`` from the first of the last lines: of lines that are longer
+        than that, fewer are asked for.
+        """
+        path, text = f"{self._path('/api/v1/pods')}/{pod}/log", ""
+        most = max(max_bytes, _LOG_BYTES)
+        try:
+            for lines in _LOG_LINES:
+                query = {"tailLines": str(lines), "limitBytes": str(most)}
+                text = self.api.text(path, query, most)
+                if len(text.encode()) < most:
+                    break
+        except ApiError as error:
+            return f"(the log of pod {pod} is not to be had: {_shortened(error)})"
+        return text.encode()[-max_bytes:].decode(errors="replace")
+
+    def _path(self, collection: str) -> str:
+        group, _, plural = collection.rpartition("/")
+        return f"{group}/namespaces/{self.namespace}/{plural}"
+
+    def _repeated(self, what: str, call: Callable[[], ResultT]) -> ResultT:
+        for pause_s in _PAUSES_S:
+            try:
+                return call()
+            except ApiError as error:
+                if error.status is not None and error.status not in _PASSING:
+                    raise
+                wait_s = min(max(pause_s, error.retry_after_s or 0.0), _LONGEST_PAUSE_S)
+                logger.warning("cannot %s: %s; again in %.1f s", what, _shortened(error), wait_s)
+            self.pause(wait_s)
+        return call()
+
+    def _refused(self, what: str, error: ApiError) -> Exception:
+        said = f"cluster {self.connection!r}, namespace {self.namespace!r}: cannot {what}"
+        answer = f"{error.status}: {_shortened(error)}" if error.status else _shortened(error)
+        if error.status is None or error.status in _PASSING:
+            return LaunchError(
+                f"{said}: {answer}; what was made is kept and found again; run the training again"
+                " (a scheduler does by itself)"
+            )
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            return ConfigError(f"{said}: {answer}; correct the credentials of the connection")
+        remedy = _REMEDIES.get(error.status, "correct what the answer names")
+        return JobRejectedError(f"{said}: {answer}; nothing further was made; {remedy}")
+
+
+_REMEDIES: Final = {
+    403: "give the account the role of docs/operations/kubernetes.md, or raise the quota, whichever"
+    " the answer names",
+    404: "make the namespace, or install what runs jobs of this kind",
+    422: "correct 'train' of dataset.yaml at the field that the answer names",
+    400: "correct 'train' of dataset.yaml at the field that the answer names",
+}
+
+
+def _shortened(error: ApiError) -> str:
+    text = str(error)
+    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"

@@ -1,0 +1,153 @@
+"""What an installation says of one cluster: how to reach it, and what jobs may use there.
+
+Data sets name images and volumes; only the installation says which of them exist. A volume of the
+host is mounted only when it is written here: no data set can ask for a path of a machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trainfeed.errors import ConfigError, JobRejectedError
+
+__all__ = ["ClusterSettings", "ClusterVolume", "MountedRoot"]
+
+_PATH: Final = r"^(/[A-Za-z0-9._ -]+)+$"
+_NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+Path = Annotated[str, Field(pattern=_PATH)]
+Name = Annotated[str, Field(pattern=_NAME)]
+_EXAMPLE: Final = (
+    "{namespace: training, root: {path: /pfs/dataset, claim: cephfs},"
+    " images: [registry/trainers/*]}"
+)
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class MountedRoot(_Settings):
+    """Where ranks find the publication root.
+
+    Attributes:
+        path: The path in a pod.
+        claim: Name of the volume claim that holds it.
+        host_path: Path of the machines that holds it. With neither, the pods have it already.
+    """
+
+    path: Path
+    claim: Name | None = None
+    host_path: Path | None = None
+
+
+class ClusterVolume(MountedRoot):
+    """A volume that jobs may ask for by its name.
+
+    Attributes:
+        read_only: Whether ranks may only read it.
+    """
+
+    read_only: bool = False
+
+
+class ClusterSettings(_Settings):
+    """One cluster.
+
+    Attributes:
+        kubeconfig: File with address and credentials; without it those of the pod that asks.
+        context: Context of that file.
+        namespace: Where the jobs are made.
+        root: Where ranks find the publication root.
+        image: Image of jobs that name none; trainfeed is installed in it.
+        images: Patterns (``*``, ``?``) of the images that data sets may name, without tag and
+            digest.
+        volumes: By name, the volumes that data sets may ask for.
+        service_account: Of the pods; they get no token of it.
+        runtime: Name of the ClusterTrainingRuntime of TrainJobs.
+        keep_hours: Hours after which the cluster removes a job that has ended.
+    """
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespace: Name = "default"
+    root: MountedRoot
+    image: str | None = None
+    images: list[str] = Field(default_factory=list)
+    volumes: dict[str, ClusterVolume] = Field(default_factory=dict)
+    service_account: Name | None = None
+    runtime: Name = "torch-distributed"
+    keep_hours: Annotated[int, Field(ge=1)] = 7 * 24
+
+    @classmethod
+    def of(cls, clusters: Mapping[str, Mapping[str, Any]], connection: str) -> ClusterSettings:
+        """Return the settings of a connection.
+
+        Raises:
+            ConfigError: There are none, or a setting is not what it must be.
+        """
+        if connection not in clusters:
+            raise ConfigError(
+                f"expected settings of the cluster {connection!r}, got none; known here:"
+                f" {', '.join(sorted(clusters)) or 'no cluster'}; add them to the file of"
+                f" TRAINFEED_CLUSTERS, in Airflow as extras of a connection: {_EXAMPLE}"
+            )
+        try:
+            return cls.model_validate(clusters[connection])
+        except ValidationError as error:
+            raise ConfigError(
+                f"settings of the cluster {connection!r}: {_problems(error)}; nothing was started;"
+                f" correct them, such as {_EXAMPLE}"
+            ) from error
+
+    def image_of(self, asked: str | None) -> str:
+        """Return the image of a job that names ``asked``.
+
+        Raises:
+            JobRejectedError: The installation does not allow it, or has no default.
+        """
+        if asked is None:
+            if self.image is None:
+                raise JobRejectedError(
+                    "expected train.image, got none, and the cluster's settings have no image;"
+                    " nothing was started; add one of both"
+                )
+            return self.image
+        name = _without_tag(asked)
+        if asked != self.image and not any(fnmatchcase(name, pattern) for pattern in self.images):
+            raise JobRejectedError(
+                f"expected an image that the installation allows"
+                f" ({', '.join(self.images) or 'it allows none'}), got {asked!r}; nothing was"
+                " started; change train.image, or add it to the cluster's settings"
+            )
+        return asked
+
+    def volume(self, name: str) -> ClusterVolume:
+        """Return the volume that a job asks for.
+
+        Raises:
+            JobRejectedError: The installation does not allow it.
+        """
+        if name not in self.volumes:
+            raise JobRejectedError(
+                f"expected a volume that the installation allows"
+                f" ({', '.join(sorted(self.volumes)) or 'it allows none'}), got {name!r}; nothing"
+                " was started; change train.volumes, or add it to the cluster's settings"
+            )
+        return self.volumes[name]
+
+
+def _without_tag(image: str) -> str:
+    name = image.partition("@")[0]
+    head, slash, tail = name.rpartition("/")
+    return head + slash + tail.partition(":")[0]
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, detail['loc']))}: {detail['msg'].lower()}"
+        for detail in error.errors(include_url=False, include_input=False)[:5]
+    )

@@ -1,0 +1,99 @@
+"""The code of a data set, on its way to the pods: a ConfigMap, or a copy beside the versions.
+
+Either way a rank compares the digest of what it finds with the one in the job file. A ConfigMap
+holds what is small and lies in one folder; everything else is copied once per digest, and is made
+visible by one rename.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from trainfeed.errors import CodeChangedError, ConflictError
+from trainfeed.paths import make_folders, walk
+from trainfeed.specification import read_module
+from trainfeed.storage import posix
+from trainfeed.usercode import training_digest
+
+__all__ = ["JobCode"]
+
+_MOST_BYTES: Final = 900 << 10
+
+
+@dataclass(frozen=True)
+class JobCode:
+    """The Python files of a data set's folder.
+
+    Attributes:
+        files: Source by relative POSIX path.
+        digest: Of the folder, as the job file has it.
+    """
+
+    files: Mapping[str, bytes]
+    digest: str
+
+    @classmethod
+    def read(cls, folder: Path, digest: str) -> JobCode:
+        """Read the files of a folder.
+
+        Raises:
+            CodeChangedError: They are not those of the job.
+            StorageError: A file cannot be read.
+        """
+        with posix.map_errors(folder):
+            found = [path for path in walk(folder, hidden=False) if path.suffix == ".py"]
+            paths = [path for path in found if path.is_file()]
+        files = {path.relative_to(folder).as_posix(): read_module(path) for path in sorted(paths)}
+        if (actual := training_digest(folder)) != digest:
+            raise CodeChangedError(
+                f"expected code with SHA-256 {digest} in {folder}, got {actual}: it changed during"
+                " the launch; nothing was started; train again"
+            )
+        return cls(files, digest)
+
+    def as_texts(self) -> dict[str, str] | None:
+        """Return the files as a ConfigMap holds them; None when it cannot."""
+        if any("/" in name for name in self.files):
+            return None
+        if sum(map(len, self.files.values())) > _MOST_BYTES:
+            return None
+        try:
+            return {name: data.decode() for name, data in self.files.items()}
+        except UnicodeDecodeError:
+            return None
+
+    def folder(self, dataset: str) -> str:
+        """Return the folder of the copy, relative to the publication root."""
+        return f"{dataset}/code/training-{self.digest}"
+
+    def copy_to(self, root: Path, dataset: str) -> str:
+        """Copy the files below the publication root, once.
+
+        Returns:
+            The folder, relative to ``root``.
+
+        Raises:
+            StorageError: The root refused or failed.
+        """
+        relative = self.folder(dataset)
+        target = root / relative
+        with posix.map_errors(target):
+            if target.is_dir():
+                return relative
+            draft = target.with_name(f"{target.name}.{uuid4().hex}.tmp")
+            try:
+                for name, data in self.files.items():
+                    make_folders((draft / name).parent)
+                    posix.create_exclusive(draft / name, data, is_public=True)
+                posix.rename_directory(draft, target)
+            except ConflictError:
+                pass  # another launch was faster, with the same files
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+            posix.sync_dir(target.parent)
+        return relative

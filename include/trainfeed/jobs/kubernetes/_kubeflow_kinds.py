@@ -1,0 +1,63 @@
+"""PyTorchJobs and PaddleJobs of the training operator."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from trainfeed.jobs.kubernetes._pod import FieldOfPod, RankPod
+from trainfeed.jobs.kubernetes._rendering import PORT, JobPlan, rank_pod
+
+__all__ = ["paddle_job", "pytorch_job"]
+
+_INDEX: Final = FieldOfPod("metadata.labels['training.kubeflow.org/replica-index']")
+_HOUR_S: Final = 3600
+
+
+def pytorch_job(plan: JobPlan) -> dict[str, Any]:
+    """Return the PyTorchJob: a master and workers; the operator sets RANK and the rendezvous."""
+    pod = rank_pod(plan, container="pytorch", rank={})
+    replicas = {"Master": _replica(plan, pod, 1)}
+    if plan.job.ranks > 1:
+        replicas["Worker"] = _replica(plan, pod, plan.job.ranks - 1)
+    return _job(plan, "PyTorchJob", {"pytorchReplicaSpecs": replicas})
+
+
+def paddle_job(plan: JobPlan) -> dict[str, Any]:
+    """Return the PaddleJob; the operator sets no rank, so it comes from the pod's label."""
+    rank: dict[str, str | FieldOfPod] = {
+        "RANK": _INDEX,
+        "WORLD_SIZE": str(plan.job.ranks),
+        "MASTER_ADDR": f"{plan.name}-worker-0",
+        "MASTER_PORT": str(PORT),
+        "PADDLE_TRAINER_ID": _INDEX,
+    }
+    pod = rank_pod(plan, container="paddle", rank=rank)
+    return _job(
+        plan, "PaddleJob", {"paddleReplicaSpecs": {"Worker": _replica(plan, pod, plan.job.ranks)}}
+    )
+
+
+def _replica(plan: JobPlan, pod: RankPod, number: int) -> dict[str, Any]:
+    template = pod.template()
+    # The replica says it, and the operator warns of a second one.
+    del template["spec"]["restartPolicy"]
+    # ExitCode: an exit of 128 and more, which is a signal's, starts the rank again.
+    policy = "ExitCode" if plan.placement.retries else "Never"
+    return {"replicas": number, "restartPolicy": policy, "template": template}
+
+
+def _job(plan: JobPlan, kind: str, replicas: dict[str, Any]) -> dict[str, Any]:
+    limit = plan.placement.time_limit_s
+    policy = {
+        "backoffLimit": plan.placement.retries,
+        "cleanPodPolicy": "Running",
+        "ttlSecondsAfterFinished": plan.settings.keep_hours * _HOUR_S,
+        **({} if limit is None else {"activeDeadlineSeconds": limit}),
+        **({"suspend": True} if plan.placement.queue else {}),
+    }
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": kind,
+        "metadata": plan.job_metadata(),
+        "spec": {"runPolicy": policy, **replicas},
+    }

@@ -1,0 +1,211 @@
+"""Launchers on a cluster: a job is made under a name that nothing else has, or found there.
+
+Before anything is made, the attempt is written down in the job's folder. Then follow the code, the
+service and the job, each under the name of the job; a name that is taken is adopted when its
+identity is the job's. So a launch that is killed between any two steps is finished by the next, and
+there is never more than one live job of one name.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed import faults
+from trainfeed.errors import JobConflictError, JobRejectedError, LaunchError
+from trainfeed.jobs._job_look import JobLook
+from trainfeed.jobs._job_placement import JobPlacement
+from trainfeed.jobs._job_record import JobAttempt, JobRecord
+from trainfeed.jobs._job_roots import JobRoots
+from trainfeed.jobs._job_spec import JobSpec
+from trainfeed.jobs._job_state import JobState
+from trainfeed.jobs.kubernetes._api_calls import ApiCalls, ClusterApi, ConflictingNameError
+from trainfeed.jobs.kubernetes._client import KubernetesApi
+from trainfeed.jobs.kubernetes._cluster_settings import ClusterSettings
+from trainfeed.jobs.kubernetes._job_code import JobCode
+from trainfeed.jobs.kubernetes._job_ends import ended_well, gone, judged
+from trainfeed.jobs.kubernetes._kinds import CONFIG_MAPS, SERVICES, kind_of
+from trainfeed.jobs.kubernetes._object_names import CODE, IDENTITY, object_name
+from trainfeed.jobs.kubernetes._object_states import object_state
+from trainfeed.jobs.kubernetes._rank_pods import look_at_pods
+from trainfeed.jobs.kubernetes._rendering import JobPlan
+
+__all__ = ["KubernetesLauncher"]
+
+_LOOKS: Final = 3
+
+
+@dataclass(frozen=True)
+class KubernetesLauncher:
+    """Launches jobs of one kind on one cluster.
+
+    Attributes:
+        kind: As ``train.launcher`` has it.
+        connection: Id of the cluster's connection.
+        settings: Of the cluster.
+        roots: Where this process has versions and code.
+        api: The API server; None is the one that the settings name.
+        pause: Waits for a number of seconds before a call is repeated.
+    """
+
+    kind: str
+    connection: str
+    settings: ClusterSettings
+    roots: JobRoots
+    api: ClusterApi | None = None
+    pause: Callable[[float], object] = threading.Event().wait
+
+    @classmethod
+    def of(
+        cls,
+        placement: JobPlacement,
+        roots: JobRoots,
+        clusters: Mapping[str, Mapping[str, Any]],
+    ) -> KubernetesLauncher:
+        """Return the launcher of jobs of a placement.
+
+        Raises:
+            ConfigError: The cluster has no settings, or wrong ones.
+        """
+        settings = ClusterSettings.of(clusters, placement.connection)
+        return cls(placement.launcher, placement.connection, settings, roots)
+
+    def start(self, job: JobSpec, home: Path) -> JobLook:
+        """Make the attempt's objects, or adopt them.
+
+        Args:
+            job: That of the attempt, which is written down.
+            home: Its folder.
+
+        Raises:
+            JobConflictError: Another job has the name.
+            JobRejectedError: The cluster, or the installation, refuses the job.
+            LaunchError: The cluster does not answer.
+        """
+        record = JobRecord(home)
+        attempt = record.attempt(job.attempt)
+        if attempt.ended is not None or attempt.is_created or attempt.is_cancelled:
+            return self.look(record)
+        calls, kind = self._calls(), kind_of(self.kind)
+        plan = self._plan(job, home, makes=True)
+        manifests = kind.manifests(plan)
+        record.write(job)
+        made: dict[str, Any] = {}
+        for collection, manifest in manifests:
+            faults.point(f"launch.before_{manifest['kind']}")
+            made = _created_or_adopted(calls, collection, manifest)
+        faults.point("launch.after_create")
+        record.mark_created(job.attempt, str(made["metadata"].get("uid", "")))
+        return self.look(record)
+
+    def look(self, record: JobRecord) -> JobLook:
+        """Say where the newest attempt stands; changes nothing."""
+        attempt = record.newest_attempt()
+        if attempt is None:
+            return JobLook(JobState.UNKNOWN, "nothing was started on a cluster")
+        if attempt.ended is not None:
+            return attempt.ended
+        calls, kind = self._calls(), kind_of(self.kind)
+        name = object_name(attempt.job)
+        found = calls.get(kind.collection, name)
+        if found is None:
+            return gone(record, attempt)
+        _require_identity(attempt.job, found, name)
+        state = object_state(kind, found)
+        if state.state is JobState.SUCCEEDED:
+            return ended_well(record)
+        return judged(attempt, state, look_at_pods(calls.pods(kind.pod_label, name)))
+
+    def cancel(self, record: JobRecord) -> None:
+        """End the newest attempt on purpose; fine if it has ended, or was never made."""
+        attempt = record.newest_attempt()
+        if attempt is None or attempt.ended is not None:
+            return
+        record.mark_cancelled(attempt.number)
+        faults.point("launch.before_delete")
+        self._calls().delete(kind_of(self.kind).collection, object_name(attempt.job))
+        self.clean(attempt)
+
+    def clean(self, attempt: JobAttempt) -> None:
+        """Remove what an attempt that has ended leaves beside its job: code and service."""
+        calls, name = self._calls(), object_name(attempt.job)
+        calls.delete(CONFIG_MAPS, name)
+        if kind_of(self.kind).wants_service and attempt.job.ranks > 1:
+            calls.delete(SERVICES, name)
+
+    def logs(self, record: JobRecord, *, rank: int, max_bytes: int) -> str:
+        """Return the end of the log of a rank's pod, or why there is none."""
+        attempt = record.newest_attempt()
+        if attempt is None:
+            return ""
+        calls = self._calls()
+        pods = look_at_pods(calls.pods(kind_of(self.kind).pod_label, object_name(attempt.job)))
+        for pod in pods:
+            if pod.rank.rank == rank:
+                return calls.pod_log(pod.name, max_bytes=max_bytes)
+        return f"(the cluster has no pod of rank {rank} any more)"
+
+    def render(self, job: JobSpec, home: Path) -> Sequence[dict[str, Any]]:
+        """Return the objects that ``start`` would make, and make nothing."""
+        kind = kind_of(self.kind)
+        return [manifest for _, manifest in kind.manifests(self._plan(job, home, makes=False))]
+
+    def _calls(self) -> ApiCalls:
+        api = KubernetesApi(self.settings) if self.api is None else self.api
+        return ApiCalls(api, self.connection, self.settings.namespace, self.pause)
+
+    def _plan(self, job: JobSpec, home: Path, *, makes: bool) -> JobPlan:
+        place, root = _placement(job), self.roots.root
+        if root is None:
+            raise JobRejectedError(f"job {job.name}: expected the publication root, got none")
+        code = JobCode.read(self.roots.folder(job), job.code)
+        texts, folder = code.as_texts(), None
+        if texts is None:
+            folder = code.copy_to(root, job.dataset) if makes else code.folder(job.dataset)
+        relative = home.relative_to(root).as_posix()
+        return JobPlan(job, place, self.settings, relative, texts, folder)
+
+
+def _placement(job: JobSpec) -> JobPlacement:
+    if job.placement is None:
+        raise JobRejectedError(f"job {job.name} is one of this machine; it has no placement")
+    return job.placement
+
+
+def _created_or_adopted(
+    calls: ApiCalls, collection: str, manifest: Mapping[str, Any]
+) -> dict[str, Any]:
+    name = manifest["metadata"]["name"]
+    wanted = manifest["metadata"]["annotations"]
+    for _ in range(_LOOKS):
+        try:
+            return calls.create(collection, manifest)
+        except ConflictingNameError:
+            found = calls.get(collection, name)
+        if found is not None:
+            has = (found.get("metadata") or {}).get("annotations") or {}
+            if any(has.get(mark) != wanted.get(mark) for mark in (IDENTITY, CODE)):
+                raise _conflict(manifest["kind"], name, wanted[IDENTITY], has)
+            return found
+        # It was there at one call and gone at the next: something deletes it.
+    raise LaunchError(
+        f"{manifest['kind']} {name} was taken and gone again {_LOOKS} times; nothing further was"
+        " made; run the training again when nothing deletes it any more"
+    )
+
+
+def _require_identity(job: JobSpec, found: Mapping[str, Any], name: str) -> None:
+    has = (found.get("metadata") or {}).get("annotations") or {}
+    if has.get(IDENTITY) != job.identity:
+        raise _conflict(str(found.get("kind") or "object"), name, job.identity, has)
+
+
+def _conflict(kind: str, name: str, wanted: str, has: Mapping[str, Any]) -> JobConflictError:
+    return JobConflictError(
+        f"expected {kind} {name} to be of the job with identity {wanted}, got"
+        f" {has.get(IDENTITY) or 'one that trainfeed did not make'}; it was left as it is; look at"
+        " it, and delete it if nothing needs it; then train again"
+    )

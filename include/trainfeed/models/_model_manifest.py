@@ -1,0 +1,136 @@
+"""The manifest of a model: its files, the job that made it, the data that the job read.
+
+A pure function of the job's result and of the version's number: two tries write the same bytes.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from trainfeed.dataset import canonical
+from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.errors import FormatError
+
+__all__ = ["FORMAT", "ModelData", "ModelFile", "ModelJob", "ModelManifest", "check_file_name"]
+
+FORMAT: Final = 1
+
+_MOST_CHARS: Final = 200
+_MOST_FOLDERS: Final = 16
+
+
+def check_file_name(name: str) -> str:
+    """Return ``name`` when a file of a model may have it, as a relative POSIX path.
+
+    Raises:
+        ValueError: It leads out of the folder, is that of a manifest, or is too long.
+    """
+    parts = PurePosixPath(name).parts
+    is_plain = PurePosixPath(name).as_posix() == name and not name.startswith("/")
+    if not is_plain or ".." in parts or not name.isprintable() or len(parts) > _MOST_FOLDERS:
+        raise ValueError(f"expected a relative path of a file, got {name[:_MOST_CHARS]!r}")
+    if any(len(part.encode()) > _MOST_CHARS for part in parts):
+        raise ValueError(f"expected names of at most {_MOST_CHARS} bytes, got {name[:80]!r}")
+    if name in {MANIFEST, MANIFEST_DIGEST, ".", ""}:
+        raise ValueError(f"expected a name that is not the manifest's, got {name!r}")
+    return name
+
+
+_Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_FileName = Annotated[str, AfterValidator(check_file_name)]
+
+
+class _ModelPart(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ModelFile(_ModelPart):
+    """A file of the model: its relative path, its size in bytes, its SHA-256 in hex."""
+
+    name: _FileName
+    bytes: Annotated[int, Field(ge=0)]
+    sha256: _Digest
+
+
+class ModelData(_ModelPart):
+    """A version of a data set that the job read.
+
+    ``fingerprint`` is None when the version was removed before the model was promoted.
+    """
+
+    interval: str
+    generation: str
+    content_digest: str
+    manifest_sha256: str
+    fingerprint: str | None
+
+
+class ModelJob(_ModelPart):
+    """The job that made the model; ``code`` is the digest of the Python files that ran."""
+
+    dataset: str
+    interval: str
+    name: str
+    identity: str
+    entry: str | None
+    code: str
+    seed: int
+    ranks: int
+
+
+class ModelManifest(_ModelPart):
+    """Everything that a model says of itself.
+
+    Attributes:
+        format: 1.
+        model: Name of the model.
+        version: Its number.
+        job: What made it.
+        data: What the job read, in order of intervals.
+        data_digest: One digest of the contents of ``data``: equal when metrics can be compared.
+        metrics: Name to number, of the training and, where there was one, of the evaluation.
+        files: By name.
+    """
+
+    format: int
+    model: str
+    version: Annotated[int, Field(ge=1)]
+    job: ModelJob
+    data: list[ModelData]
+    data_digest: _Digest
+    metrics: dict[str, float]
+    files: list[ModelFile]
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical JSON."""
+        return canonical.dumps(self.model_dump())
+
+    def file_digests(self) -> dict[str, tuple[int, str]]:
+        """Return name → (bytes, sha256) of every file of the model."""
+        return {file.name: (file.bytes, file.sha256) for file in self.files}
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, path: str) -> ModelManifest:
+        """Parse a manifest, trusting nothing.
+
+        Raises:
+            FormatError: It is no manifest of a model, or one that a newer version wrote.
+        """
+        value: Any = canonical.loads(data, path=path)
+        if isinstance(value, dict) and value.get("format") != FORMAT:
+            raise FormatError(
+                f"expected the manifest of a model of format {FORMAT}, got"
+                f" {value.get('format')!r}; a newer trainfeed wrote it",
+                path=path,
+            )
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise FormatError(
+                f"expected the manifest of a model: {place}: {first['msg']}", path=path
+            ) from error

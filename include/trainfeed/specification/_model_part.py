@@ -1,0 +1,72 @@
+"""``train.model`` of a specification: the model's name, its gate, and who promotes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from trainfeed.specification._spec_values import (
+    EntryPoint,
+    Name,
+    Number,
+    Part,
+    WrongValueError,
+)
+
+__all__ = ["MetricGate", "ModelSpec"]
+
+# A data set of an earlier version may be called models, and has these folders.
+_RESERVED: Final = frozenset({"boundaries", "code", "plans", "training", "versions"})
+
+
+class MetricGate(Part):
+    """What a model must reach in one metric.
+
+    Attributes:
+        min: The least allowed value.
+        max: The largest allowed value.
+        better: Whether ``higher`` or ``lower`` values are better.
+        max_worse: How much worse than the promoted model on the same data the value may be.
+    """
+
+    min: Number | None = None
+    max: Number | None = None
+    better: Literal["higher", "lower"] = "higher"
+    max_worse: Annotated[Number, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> MetricGate:
+        if self.min is None and self.max is None and self.max_worse is None:
+            raise WrongValueError("min, max or max_worse, got none of them", shows_got=False)
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise WrongValueError(
+                f"min at most max, got {self.min} and {self.max}", shows_got=False
+            )
+        return self
+
+
+class ModelSpec(Part):
+    """The model that a training makes, and what it must reach to be promoted.
+
+    Attributes:
+        name: Name of the model's folder, ``models/<name>`` of the publication root.
+        metrics: Gate by the name of its metric.
+        evaluate: ``module:name`` of a function in the data set's folder that returns the metrics
+            of the model in ``job.model``; without it the metrics are those of the training.
+        promote: When a model that passes its gate becomes ``prod``: ``automatic`` at once,
+            ``approve`` when a person approves it in Airflow, ``by_hand`` by command or form only.
+    """
+
+    name: Name
+    metrics: Annotated[Mapping[Name, MetricGate], Field(min_length=1)]
+    evaluate: EntryPoint | None = None
+    promote: Literal["automatic", "approve", "by_hand"] = "automatic"
+
+    @field_validator("name")
+    @classmethod
+    def _is_no_folder_of_a_data_set(cls, name: str, _: ValidationInfo) -> str:
+        if name in _RESERVED:
+            raise WrongValueError("a name that is not reserved", "choose another")
+        return name

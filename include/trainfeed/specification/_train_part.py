@@ -1,0 +1,236 @@
+"""The training of a data set: what runs, where, with what, and what its result must reach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from trainfeed.specification._model_part import ModelSpec
+from trainfeed.specification._spec_values import (
+    Connection,
+    Duration,
+    EntryPoint,
+    Name,
+    Number,
+    Part,
+    Size,
+    Text,
+    WrongValueError,
+    matching,
+    pattern_schema,
+)
+
+__all__ = ["GpuSpec", "TolerationSpec", "TrainSpec", "train_contradictions"]
+
+_CLUSTER_ONLY: Final = (
+    "image", "command", "allow_tag", "connection", "cpu", "memory", "gpu", "shared_memory",
+    "volumes", "node_selector", "tolerations", "image_pull_secret", "queue", "priority",
+    "time_limit", "retries",
+)  # fmt: skip
+# Their runtime, which the installation owns, decides these.
+_NOT_OF_TRAIN_JOBS: Final = ("image_pull_secret", "priority", "time_limit", "retries")
+
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+_DNS = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_DNS_RULE = "lower-case letters, digits and -, at most 63 characters"
+_SUBDOMAIN = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){0,8}"
+_QUALIFIED = re.compile(rf"({_SUBDOMAIN}/)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?")
+_IMAGE = re.compile(
+    r"(?=.{1,400}$)([a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?/)?"
+    r"[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_RESERVED = re.compile(
+    r"(TRAINFEED|KUBERNETES|PADDLE|PET|TRAINER|TRAINERS|JOB_COMPLETION)(_.*)?"
+    r"|RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|ENTRY|POD_IP"
+    r"|PATH|PYTHONPATH|PYTHONHOME|LD_.*"
+)
+_MOST_CHARS: Final = 32 << 10
+_TAG_REMEDY: Final = (
+    "a tag may become another image: give the digest, or allow_tag: true, which records the job as"
+    " unproven"
+)
+
+
+def _plain_text(text: str) -> str:
+    if "\0" in text or len(text) > _MOST_CHARS:
+        raise WrongValueError(f"a text of at most {_MOST_CHARS} characters without NUL")
+    return text
+
+
+def _variable(name: str) -> str:
+    if _VARIABLE.fullmatch(name) is None:
+        raise WrongValueError("a variable name (letters, digits and _, at most 128 characters)")
+    if _RESERVED.fullmatch(name) is not None:
+        raise WrongValueError("a variable that neither trainfeed nor a launcher sets", "rename it")
+    return name
+
+
+Image = Annotated[
+    str,
+    matching(_IMAGE, "an image, such as registry/trainer@sha256:… or registry/trainer:tag"),
+    pattern_schema(_IMAGE),
+]
+DnsName = Annotated[str, matching(_DNS, f"a name ({_DNS_RULE})"), pattern_schema(_DNS)]
+LabelName = Annotated[
+    str,
+    matching(_QUALIFIED, "a label name, with or without domain/ in front"),
+    pattern_schema(_QUALIFIED),
+]
+LabelValue = Annotated[
+    str,
+    matching(_LABEL_VALUE, "a label value (letters, digits, '.', '_' and '-', at most 63)"),
+    pattern_schema(_LABEL_VALUE),
+]
+Variable = Annotated[str, AfterValidator(_variable)]
+PlainText = Annotated[str, AfterValidator(_plain_text)]
+
+
+class GpuSpec(Part):
+    """The accelerators of one rank.
+
+    Attributes:
+        type: Name of the resource, as the cluster has it.
+        number: How many of them a rank gets.
+    """
+
+    type: LabelName = "nvidia.com/gpu"
+    number: Annotated[int, Field(ge=1, le=64)] = 1
+
+
+class TolerationSpec(Part):
+    """A taint of machines that ranks may run on all the same.
+
+    Attributes:
+        key: Key of the taint.
+        operator: Whether the value of the taint is compared, or any value will do.
+        value: Value of the taint, for operator ``Equal``.
+        effect: Effect of the taint; without it every effect is meant.
+    """
+
+    key: LabelName
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: LabelValue | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+
+    @field_validator("value")
+    @classmethod
+    def _fits_the_operator(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("operator") == "Exists":
+            raise WrongValueError("no value beside operator Exists", "leave it out")
+        return value
+
+
+class TrainSpec(Part):
+    """The training that follows a version.
+
+    Attributes:
+        entry: ``module:name`` of a function in the data set's folder.
+        window: Number of intervals that a training reads: the published one and those before it.
+        launcher: Where a training runs: ``local``, processes of this machine; all others are jobs
+            of a Kubernetes cluster, each of the kind of its name.
+        connection: Id of the connection of the cluster.
+        ranks: Number of its processes.
+        image: Container image of the ranks, by its digest; by default that of the installation.
+        command: Program of the image and its arguments, in the place of ``entry``.
+        allow_tag: Whether ``image`` may have a tag in the place of a digest. The job is then
+            recorded as one whose image is unproven.
+        cpu: Processors of a rank.
+        memory: Memory of a rank.
+        gpu: Accelerators of a rank.
+        shared_memory: Size of ``/dev/shm`` of a rank, which counts as its memory.
+        environment: Variables of the ranks, name to text.
+        volumes: Names of volumes that the installation allows.
+        node_selector: Labels of the machines that ranks may run on.
+        tolerations: Taints of machines that ranks may run on all the same.
+        image_pull_secret: Name of the cluster's secret with which the image is pulled.
+        queue: Name of the Kueue queue that admits the job.
+        priority: Name of a priority class of the cluster.
+        time_limit: Time after which the cluster ends the job.
+        retries: Number of times that a rank is started again when it was ended from outside; own
+            failures are never tried again.
+        metric: The metric that ``min`` bounds.
+        min: The least value of ``metric`` with which the training counts as successful.
+        wait: How long a training waits until every interval of the window is published.
+        model: The model that a training makes, and the gate that promotes it, if any.
+    """
+
+    entry: EntryPoint | None = None
+    window: Annotated[int, Field(ge=1, le=10_000)] = 1
+    launcher: Literal[
+        "local", "indexed-job", "pytorch-job", "paddle-job", "train-job", "job-set"
+    ] = "local"
+    connection: Connection = "kubernetes_default"
+    ranks: Annotated[int, Field(ge=1, le=1024)] = 1
+    image: Image | None = None
+    command: Annotated[tuple[Annotated[PlainText, Text], ...], Field(min_length=1)] | None = None
+    allow_tag: bool = False
+    cpu: Annotated[Number, Field(gt=0, le=1024)] | None = None
+    memory: Annotated[Size, Field(ge=1 << 20)] | None = None
+    gpu: GpuSpec | None = None
+    shared_memory: Annotated[Size, Field(ge=1 << 20)] | None = None
+    environment: Mapping[Variable, PlainText] = Field(default_factory=dict)
+    volumes: tuple[DnsName, ...] = ()
+    node_selector: Mapping[LabelName, LabelValue] = Field(default_factory=dict)
+    tolerations: tuple[TolerationSpec, ...] = ()
+    image_pull_secret: DnsName | None = None
+    queue: DnsName | None = None
+    priority: DnsName | None = None
+    time_limit: Annotated[Duration, Field(gt=timedelta(0))] | None = None
+    retries: Annotated[int, Field(ge=0, le=10)] = 0
+    metric: Name | None = None
+    min: Number | None = None
+    wait: Duration = timedelta(days=1)
+    model: ModelSpec | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether ranks are processes of this machine."""
+        return self.launcher == "local"
+
+    @property
+    def module(self) -> str | None:
+        """Name of the module of ``entry``, without ``.py``."""
+        return None if self.entry is None else self.entry.partition(":")[0]
+
+    @property
+    def function_name(self) -> str | None:
+        """Name of the function in its module."""
+        return None if self.entry is None else self.entry.partition(":")[2]
+
+    @field_validator("min")
+    @classmethod
+    def _has_a_metric(cls, least: float | None, info: ValidationInfo) -> float | None:
+        if least is not None and info.data.get("metric", "") is None:
+            raise WrongValueError("a metric beside min", "say which metric this bounds")
+        return least
+
+
+def train_contradictions(train: TrainSpec) -> Iterator[tuple[str, str]]:
+    """Yield field and text of everything in ``train`` that does not fit together."""
+    if train.is_local:
+        yield from _unfit(train, _CLUSTER_ONLY)
+        if train.entry is None:
+            yield "", "expected entry, got none; add it: the function of the data set that trains"
+        return
+    if train.launcher == "train-job":
+        yield from _unfit(train, _NOT_OF_TRAIN_JOBS)
+    if (train.entry is None) == (train.command is None):
+        got = "neither" if train.entry is None else "both"
+        yield "", f"expected one of entry and command, got {got}"
+    if train.command is not None and train.image is None:
+        yield "command", "expected an image beside command, got none; add image"
+    if train.image is not None and "@sha256:" not in train.image and not train.allow_tag:
+        text = f"expected an image by its digest, name@sha256:…, got {train.image!r}; {_TAG_REMEDY}"
+        yield "image", text
+
+
+def _unfit(train: TrainSpec, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        if name in train.model_fields_set:
+            text = f"expected no {name} beside launcher {train.launcher}; leave one out"
+            yield name, text

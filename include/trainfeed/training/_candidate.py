@@ -1,0 +1,69 @@
+"""What a finished job has made, as a model is made of it: files, metrics, where it came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainfeed.dataset import Version
+from trainfeed.errors import JobRejectedError, NotFoundError
+from trainfeed.jobs import JobRecord, JobResult, JobSpec, JobVersion
+from trainfeed.models import Candidate, ModelData, ModelJob
+
+__all__ = ["candidate_of"]
+
+
+def candidate_of(root: Path, record: JobRecord) -> Candidate:
+    """Return what a job has made; its files are those that its result lists.
+
+    Args:
+        root: The publication root.
+        record: The job.
+
+    Raises:
+        JobRejectedError: The job has no result.
+        ChecksumError: A file is not the one that rank 0 has listed.
+        StorageError: The file system refused or failed.
+    """
+    job, result = record.job(), record.result()
+    if result is None:
+        raise JobRejectedError(
+            f"expected the result of job {job.name} in {record.home}, found none; nothing was"
+            " promoted; train first"
+        )
+    result.verify(record.home)
+    # A result from before lists no files.
+    listed = result if result.files else JobResult.of_output(job.name, "", {}, record.output)
+    return Candidate(
+        job=_model_job(job),
+        data=[_data(root, version) for version in job.versions],
+        metrics={name: float(value) for name, value in result.metrics.items()},
+        output=record.output,
+        files={name: (file.size, file.sha256) for name, file in listed.files.items()},
+    )
+
+
+def _model_job(job: JobSpec) -> ModelJob:
+    return ModelJob(
+        dataset=job.dataset,
+        interval=job.interval,
+        name=job.name,
+        identity=job.identity,
+        entry=job.entry,
+        code=job.code,
+        seed=job.seed,
+        ranks=job.ranks,
+    )
+
+
+def _data(root: Path, version: JobVersion) -> ModelData:
+    try:
+        fingerprint = Version.open(root / version.path).manifest.fingerprint
+    except NotFoundError:
+        fingerprint = None
+    return ModelData(
+        interval=version.interval,
+        generation=version.generation,
+        content_digest=version.content_digest,
+        manifest_sha256=version.manifest_sha256,
+        fingerprint=fingerprint,
+    )

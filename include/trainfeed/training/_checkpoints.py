@@ -1,0 +1,182 @@
+"""The checkpoints of a job: a folder each, which appears by one rename, whole or not at all.
+
+::
+
+    checkpoints/000000000120/            named by its step
+      model.npz …                        what the trainer has written
+      checkpoint.json                    states of the loaders, digest of every file; sealed
+    checkpoints/000000000160.<hex>.tmp/  being written, or left by a rank that was killed
+
+The newest ones are kept. Reading takes the newest that is whole: what the disk or a kill has
+damaged is passed over with a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from trainfeed import faults
+from trainfeed.errors import (
+    ConfigError,
+    ConflictError,
+    FormatError,
+    JobRejectedError,
+    NotFoundError,
+)
+from trainfeed.jobs import JobSpec, digested_below
+from trainfeed.paths import (
+    durable_file,
+    is_unfinished,
+    listed,
+    make_folders,
+    os_errors,
+    sync_folder,
+    unfinished_name,
+    walk,
+)
+from trainfeed.storage import posix
+from trainfeed.training._checkpoint_file import CHECKPOINT_FILE, CheckpointNote, read_checkpoint
+
+__all__ = ["CHECKPOINTS", "Checkpoints"]
+
+CHECKPOINTS: Final = "checkpoints"
+_NAME: Final = re.compile("[0-9]{12}")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Those of one job.
+
+    Attributes:
+        folder: Where they are; made with the first one.
+        job: The job.
+    """
+
+    folder: Path
+    job: JobSpec
+
+    def save(self, note: CheckpointNote, write: Callable[[Path], None], keep: int) -> None:
+        """Make a checkpoint durable, then remove all but the newest ``keep``.
+
+        One that is there already and whole stays: it is of the same step of the same job.
+
+        Args:
+            note: What belongs to the trainer's files.
+            write: Writes these into the folder that it gets.
+            keep: How many stay, from 1 on.
+
+        Raises:
+            ConfigError: ``write`` left no file, or a link, or ``checkpoint.json``.
+            StorageError: The checkpoint could not be written; those before it are untouched.
+        """
+        make_folders(self.folder)
+        self._remove_leftovers()
+        target = self.folder / f"{note.step:012d}"
+        staging = self.folder / unfinished_name(target.name)
+        with os_errors(staging):
+            staging.mkdir()
+        try:
+            write(staging)
+            self._seal(note, staging)
+            faults.point("checkpoint.before_rename")
+            self._publish(staging, target)
+            faults.point("checkpoint.after_rename")
+        finally:
+            posix.remove_tree(staging)
+        self._prune(keep)
+
+    def newest(self) -> tuple[Path, CheckpointNote] | None:
+        """Return folder and note of the newest checkpoint that is whole; None if there is none.
+
+        Raises:
+            JobRejectedError: It is one of another job.
+        """
+        for path in self._paths():
+            try:
+                note = read_checkpoint(path)
+            except (FormatError, NotFoundError) as error:
+                logger.warning("checkpoint %s is not whole and is passed over: %s", path, error)
+                continue
+            self._require_ours(path, note)
+            return path, note
+        return None
+
+    def _require_ours(self, path: Path, note: CheckpointNote) -> None:
+        if note.identity != self.job.identity:
+            raise JobRejectedError(
+                f"expected a checkpoint of job {self.job.name} with identity {self.job.identity},"
+                f" got one of job {note.job} with {note.identity} in {path}: its data, code, seed"
+                " or ranks are others; nothing was changed; move the folder away and train again"
+            )
+
+    def _seal(self, note: CheckpointNote, staging: Path) -> None:
+        files = digested_below(staging)
+        others = [path for path in walk(staging) if path.is_symlink()]
+        if not files or others or CHECKPOINT_FILE in files:
+            got = others[0].name if others else ", ".join(files) or "nothing"
+            raise ConfigError(
+                f"expected plain files in the folder that the function given to save gets, none of"
+                f" them called {CHECKPOINT_FILE}, got {got}; the checkpoints before are untouched;"
+                " write the model into a file there"
+            )
+        for name in files:
+            _sync(staging / name)
+        with durable_file(staging / CHECKPOINT_FILE) as file:
+            file.write(note.to_bytes(files))
+        for path in [*(path for path in walk(staging) if path.is_dir()), staging]:
+            sync_folder(path)
+
+    def _publish(self, staging: Path, target: Path) -> None:
+        try:
+            posix.rename_directory(staging, target)
+        except ConflictError:
+            if self._is_whole(target):
+                return
+            self._remove(target)
+            posix.rename_directory(staging, target)
+        posix.sync_dir(self.folder)
+
+    def _is_whole(self, path: Path) -> bool:
+        try:
+            self._require_ours(path, read_checkpoint(path))
+        except (FormatError, NotFoundError):
+            return False
+        return True
+
+    def _prune(self, keep: int) -> None:
+        for path in list(self._paths())[keep:]:
+            self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        """Remove a checkpoint so that a kill on the way leaves no half one under its name."""
+        away = path.with_name(unfinished_name(path.name))
+        posix.rename_directory(path, away)
+        posix.remove_tree(away)
+
+    def _remove_leftovers(self) -> None:
+        for path in listed(self.folder):
+            if is_unfinished(path.name):
+                posix.remove_tree(path)
+
+    def _paths(self) -> Iterator[Path]:
+        """Yield what is named as checkpoints are, the newest first."""
+        if self.folder.is_dir():
+            names = (path for path in listed(self.folder) if _NAME.fullmatch(path.name))
+            yield from sorted(names, reverse=True)
+
+
+def _sync(path: Path) -> None:
+    with os_errors(path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

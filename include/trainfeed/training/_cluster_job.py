@@ -1,0 +1,125 @@
+"""Attempts at a job on a cluster: which one counts, when another follows, what its end means.
+
+A failed job is replaced knowingly only: somebody gives a reason, and each reason makes one attempt.
+Whatever asks again without one, as retries of a scheduler do, finds the attempt that is there.
+"""
+
+from __future__ import annotations
+
+from trainfeed import faults
+from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError, LaunchError
+from trainfeed.jobs import JobAttempt, JobLook, JobRecord, JobSpec, JobState
+from trainfeed.jobs.kubernetes import KubernetesLauncher
+from trainfeed.printable_text import printable, without_secrets
+
+__all__ = ["claim_attempt", "end_of_log", "require_success", "settle"]
+
+_TAIL_BYTES = 2000
+
+
+def claim_attempt(
+    job: JobSpec, record: JobRecord, launcher: KubernetesLauncher, again: str | None
+) -> tuple[JobAttempt, bool]:
+    """Return the attempt that counts, and whether this call has made it.
+
+    Args:
+        job: As it would be launched now; an attempt that is there keeps its own.
+        record: The job's folder.
+        launcher: Says whether the newest attempt is live.
+        again: Reason for an attempt behind one that failed.
+    """
+    if again is not None and record.newest_attempt() is not None:
+        settle(record, launcher)
+    newest = record.newest_attempt()
+    if newest is not None and not _may_follow(newest, record, again):
+        return newest, False
+    if newest is None:
+        # What the attempt will read is kept from retention from here on.
+        record.write(job)
+    number = 1 if newest is None else newest.number + 1
+    is_new = record.claim(job.model_copy(update={"attempt": number}), again)
+    faults.point("launch.after_record")
+    return record.attempt(number), is_new
+
+
+def settle(record: JobRecord, launcher: KubernetesLauncher) -> JobLook:
+    """Say where the newest attempt stands, and write down its end once it has ended.
+
+    Raises:
+        LaunchError: The cluster does not answer.
+    """
+    now, attempt = launcher.look(record), record.newest_attempt()
+    if attempt is not None and attempt.ended is None and not now.state.is_live:
+        launcher.clean(attempt)
+        faults.point("launch.before_end")
+        record.end(attempt.number, now)
+    return now
+
+
+def require_success(record: JobRecord, launcher: KubernetesLauncher) -> None:
+    """Raise what the end of the newest attempt means, unless it succeeded.
+
+    Raises:
+        JobRejectedError: A rank refused the job.
+        JobKilledError: It was ended from outside.
+        JobFailedError: It failed, was cancelled, is gone, or has not ended.
+    """
+    now, job = settle(record, launcher), record.job()
+    if now.state is JobState.SUCCEEDED:
+        return
+    if now.state.is_live:
+        raise LaunchError(
+            f"job {job.name} is {now.state}: {now.reason}; it goes on; ask again: trainfeed jobs"
+            f" show {job.name}"
+        )
+    rank = next((each.rank for each in now.ranks if each.state is now.state), 0)
+    tail = end_of_log(record, launcher, rank=rank, max_bytes=_TAIL_BYTES)
+    message = (
+        f"job {job.name}, attempt {job.attempt}, {_ENDED[now.state]}: {now.reason}; folder"
+        f" {record.home}; the versions it read are untouched; {_remedy(job, now.state)}, and start"
+        " it again with --again WHY (in Airflow: clear the task)"
+    )
+    raise _error(now)(f"{message}:\n{tail}" if tail else message)
+
+
+def end_of_log(
+    record: JobRecord, launcher: KubernetesLauncher | None, *, rank: int, max_bytes: int
+) -> str:
+    """Return the end of a rank's log, safe to show: its own file, or else what the cluster has."""
+    text = record.end_of_log(rank, max_bytes=max_bytes)
+    if text is None:
+        text = _of_cluster(record, launcher, rank, max_bytes) if launcher is not None else ""
+    return printable(without_secrets(text[-max_bytes:]), keep="\n\t").strip()
+
+
+def _of_cluster(record: JobRecord, launcher: KubernetesLauncher, rank: int, max_bytes: int) -> str:
+    try:
+        return launcher.logs(record, rank=rank, max_bytes=max_bytes)
+    except LaunchError as error:
+        return f"(no log: {error})"
+
+
+def _may_follow(newest: JobAttempt, record: JobRecord, again: str | None) -> bool:
+    if again is None or newest.ended is None or newest.ended.state is JobState.SUCCEEDED:
+        return False
+    return not record.has_reason(again)
+
+
+def _error(now: JobLook) -> type[LaunchError]:
+    if now.state is JobState.KILLED:
+        return JobKilledError
+    return JobRejectedError if now.is_rejected else JobFailedError
+
+
+_ENDED = {
+    JobState.FAILED: "failed",
+    JobState.KILLED: "was killed",
+    JobState.CANCELLED: "was cancelled",
+    JobState.UNKNOWN: "is gone",
+}
+
+
+def _remedy(job: JobSpec, state: JobState) -> str:
+    if state is JobState.FAILED:
+        return f"fix {job.entry or 'its command'}"
+    return "look at the cluster's events" if state is JobState.UNKNOWN else "see why"

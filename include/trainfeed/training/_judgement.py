@@ -1,0 +1,82 @@
+"""What the gate of ``train.model`` says of a job, compared with the promoted model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainfeed.errors import GateError
+from trainfeed.jobs import JobRecord
+from trainfeed.models import (
+    PROD,
+    Candidate,
+    Compared,
+    GateReport,
+    ModelFolder,
+    current,
+    data_digest,
+    judge,
+    model_version,
+)
+from trainfeed.specification import DatasetSpec, ModelSpec
+from trainfeed.training._evaluation import evaluate_model
+
+__all__ = ["Judgement", "closed"]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A candidate before the gate.
+
+    Attributes:
+        spec: The data set.
+        model: Its ``train.model``.
+        record: The job.
+        candidate: What the job has made.
+        folder: The model.
+    """
+
+    spec: DatasetSpec
+    model: ModelSpec
+    record: JobRecord
+    candidate: Candidate
+    folder: ModelFolder
+
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics of the training, and those of the evaluation where there is one."""
+        return {**self.candidate.metrics, **self._evaluated(self.candidate.output)}
+
+    def report(self, metrics: Mapping[str, float]) -> GateReport:
+        """Hold ``metrics`` against the limits and the promoted model."""
+        return judge(self.model, metrics, self._compared())
+
+    def _compared(self) -> Compared:
+        promoted = current(self.folder, PROD)
+        if promoted is None:
+            return Compared(None, None, "not compared: there is no promoted model")
+        version = model_version(promoted.manifest.version)
+        if self.model.evaluate is not None:
+            metrics = self._evaluated(promoted.path)
+            return Compared(version, metrics, f"{version} was evaluated on the same data")
+        if promoted.manifest.data_digest == data_digest(self.candidate.data):
+            note = f"{version} was trained on the same data"
+            return Compared(version, promoted.manifest.metrics, note)
+        note = f"not compared: {version} was trained on other data, train.model has no evaluate"
+        return Compared(version, None, note)
+
+    def _evaluated(self, model: Path) -> dict[str, float]:
+        entry = self.model.evaluate
+        if entry is None:
+            return {}
+        return evaluate_model(self.spec, self.folder.models.parent, self.record, model, entry)
+
+
+def closed(job: str, model: str, report: GateReport) -> GateError:
+    """Return the error of a gate that does not let a job through."""
+    return GateError(
+        f"job {job} does not pass the gate of model {model}: {'; '.join(report.reasons())}"
+        f" ({report.compared.note}); no version was made and prod is unchanged; look at the data of"
+        " the job, or change train.model in dataset.yaml and clear the task",
+        report={"gate": report.to_json()},
+    )

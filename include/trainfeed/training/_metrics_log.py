@@ -1,0 +1,217 @@
+"""The curve of a training: a line of JSON per step, which survives a kill of the rank.
+
+A line is handed to the kernel in one piece, and what a machine that went down has cut is dropped
+when the file is opened again. A training that goes on from a checkpoint removes the lines behind
+it, and leaves a line that counts what is computed once more: so the lines with a ``step`` are those
+of a training that was never killed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.dataset import canonical
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.paths import os_errors, read_plain
+from trainfeed.storage import posix
+from trainfeed.whole_numbers import whole
+
+__all__ = ["METRICS_LOG", "MetricsLog", "Recomputed"]
+
+METRICS_LOG: Final = "metrics.jsonl"
+MAX_BYTES: Final = 64 << 20
+_MOST_VALUES: Final = 256
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,127}")
+_OURS: Final = frozenset({"step", "samples"})
+_OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """What was computed once more over all tries of a job, as far as lines of the log tell.
+
+    Attributes:
+        steps: Steps.
+        samples: Samples of all ranks.
+    """
+
+    steps: int = 0
+    samples: int = 0
+
+
+class MetricsLog:
+    """The log of one job, written by its rank 0.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        self._size = 0
+        self._num_dropped = 0
+        self.recomputed = Recomputed()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._size
+
+    def begin(self, kept_bytes: int, samples: int) -> None:
+        """Keep the lines in front of a checkpoint; count those behind it and remove them.
+
+        Args:
+            kept_bytes: Size of the file when the checkpoint was saved; 0 without one.
+            samples: Samples of the run that lie before the checkpoint.
+        """
+        data = _read(self._path)
+        kept, behind = data[:kept_bytes], data[kept_bytes:]
+        if len(kept) < kept_bytes:
+            logger.warning(
+                "%s has %d bytes, and had %d at the checkpoint: lines of it are lost; the training"
+                " goes on",
+                self._path,
+                len(kept),
+                kept_bytes,
+            )
+        mark = _mark(kept, behind, samples)
+        self.recomputed = Recomputed(**mark) if mark else Recomputed()
+        # In one step: a kill between a count and the removal would count twice, or not at all.
+        line = _line({"recomputed": mark}) if mark and behind else b""
+        if data or self._path.exists():
+            posix.replace_file(self._path, kept + line)
+        self._open()
+
+    def append(self, step: int, samples: int, values: Mapping[str, Any]) -> None:
+        """Write a line; the first one beyond 64 MiB is dropped with a warning, as all after it.
+
+        Raises:
+            ConfigError: A name or a value is none.
+            StorageError: The line could not be written.
+        """
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise AssertionError("begin comes first")
+        line = _line({"step": step, "samples": samples, **_checked(values)})
+        if self._size + len(line) > MAX_BYTES:
+            self._drop(step)
+            return
+        with os_errors(self._path):
+            written = os.write(descriptor, line)
+            if written < len(line):  # a full disk; the next try says so
+                os.write(descriptor, line[written:])
+        self._size += len(line)
+
+    def sync(self) -> None:
+        """Make the lines durable."""
+        if self._descriptor is not None:
+            with os_errors(self._path):
+                os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close the file, and say what was dropped."""
+        if self._num_dropped:
+            logger.warning("%s: %d lines were dropped", self._path, self._num_dropped)
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether lines can be written."""
+        return self._descriptor is not None
+
+    def _open(self) -> None:
+        self.close()
+        with os_errors(self._path):
+            self._descriptor = os.open(self._path, _OPEN, 0o644)
+            self._size = os.fstat(self._descriptor).st_size
+
+    def _drop(self, step: int) -> None:
+        if not self._num_dropped:
+            logger.warning(
+                "%s is full: it holds %d bytes, %d at most; step %d and those after it are not"
+                " logged; log every n-th step",
+                self._path,
+                self._size,
+                MAX_BYTES,
+                step,
+            )
+        self._num_dropped += 1
+
+
+def _read(path: Path) -> bytes:
+    """Return the whole lines of the file."""
+    try:
+        data = read_plain(path, follow=False, max_bytes=MAX_BYTES)
+    except NotFoundError:
+        return b""
+    return data[: data.rfind(b"\n") + 1]
+
+
+def _mark(kept: bytes, behind: bytes, samples: int) -> dict[str, int]:
+    """Return the counts over all tries; empty if nothing was computed more than once."""
+    lines = [_parsed(line) for line in behind.splitlines()]
+    # The last count that the log holds, in front of the checkpoint or behind it.
+    marks = [_parsed(line) for line in kept.splitlines() if b'"recomputed"' in line] + lines
+    counts = [each["recomputed"] for each in marks if "recomputed" in each]
+    before: dict[str, int] = counts[-1] if counts else {}
+    steps = [each for each in lines if "step" in each]
+    if not before and not steps:
+        return {}
+    reached = max((each.get("samples", 0) for each in steps), default=samples)
+    return {
+        "steps": before.get("steps", 0) + len(steps),
+        "samples": before.get("samples", 0) + max(0, reached - samples),
+    }
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        found = canonical.loads(line)
+    except FormatError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    if len(values) > _MOST_VALUES:
+        raise ConfigError(f"expected at most {_MOST_VALUES} metrics per step, got {len(values)}")
+    return {_name(name): _number(name, value) for name, value in values.items()}
+
+
+def _name(name: str) -> str:
+    if name in _OURS or not _NAME.fullmatch(name):
+        raise ConfigError(
+            "expected names of metrics of letters, digits and _./-, at most 128, none of them"
+            f" 'step' or 'samples', got {name!r}"
+        )
+    return name
+
+
+def _number(name: str, value: Any) -> float | int | str:
+    if isinstance(value, bool | str | bytes):
+        raise ConfigError(f"expected metric {name!r} as a number, got {value!r}")
+    if isinstance(value, int):
+        return whole(f"metric {name!r}", value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"expected metric {name!r} as a number, got {value!r}") from error
+    # JSON has no such numbers, and a loss that is none is what a curve is looked at for.
+    return number if math.isfinite(number) else str(number)
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"

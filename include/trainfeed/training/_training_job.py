@@ -1,0 +1,298 @@
+"""What the function that trains gets: its versions, its loaders, its place for models.
+
+A training that is killed goes on at its last checkpoint: ``restore`` gives back what ``save`` was
+given, the loaders of the job stand where they stood, and the log of metrics ends where it ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed import faults
+from trainfeed.config import job_model, rendezvous
+from trainfeed.dataset import Version
+from trainfeed.errors import ChecksumError, ConfigError
+from trainfeed.jobs import JobRoots, JobSpec, JobVersion
+from trainfeed.loader import DataLoader
+from trainfeed.readers import DatasetReader
+from trainfeed.training._checkpoint_file import Checkpoint, CheckpointNote
+from trainfeed.training._checkpoints import CHECKPOINTS, Checkpoints
+from trainfeed.training._metrics_log import METRICS_LOG, MetricsLog, Recomputed
+from trainfeed.training._progress import PROGRESS_FILE, Progress
+from trainfeed.whole_numbers import whole
+
+__all__ = ["TrainingJob"]
+
+_LARGEST_STEP: Final = 10**12 - 1
+_OURS: Final = frozenset({"seed", "rank", "world_size"})
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class _Run:
+    """What one process of a job remembers.
+
+    Attributes:
+        loaders: The loader of every split that was made last.
+        totals: Samples of an epoch of each.
+        states: Of the checkpoint, for loaders that are not made yet.
+        log: The log of metrics.
+        progress: The file of progress.
+        versions: Those that were opened, by path: a manifest is read once.
+    """
+
+    log: MetricsLog
+    progress: Progress
+    loaders: dict[str, DataLoader] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)
+    states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    versions: dict[Path, Version] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """What the training function of a data set gets.
+
+    Attributes:
+        spec: The job.
+        rank: Number of this process, from 0.
+        world_size: Number of processes.
+        output: Folder for models and whatever else should stay; exists.
+        roots: Where the versions are.
+    """
+
+    spec: JobSpec
+    rank: int
+    world_size: int
+    output: Path
+    roots: JobRoots = field(default_factory=JobRoots.from_environ)
+    _run: _Run = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        home = self.output.parent
+        run = _Run(MetricsLog(home / METRICS_LOG), Progress(home / PROGRESS_FILE))
+        object.__setattr__(self, "_run", run)
+
+    @property
+    def intervals(self) -> list[str]:
+        """Names of the intervals that are read, in order."""
+        return [version.interval for version in self.spec.versions]
+
+    @property
+    def skipped(self) -> list[str]:
+        """Names of the intervals of the window that were decided to be left out."""
+        return list(self.spec.skipped)
+
+    @property
+    def seed(self) -> int:
+        """The data set's seed; the only randomness a repeatable training may use."""
+        return self.spec.seed
+
+    @property
+    def model(self) -> Path | None:
+        """Folder of the model that an evaluation (``train.model.evaluate``) is about, else None."""
+        model = job_model()
+        return None if model is None or self.roots.root is None else self.roots.root / model
+
+    @property
+    def rendezvous(self) -> str:
+        """Where the ranks meet: ``init_method`` of ``torch.distributed.init_process_group``.
+
+        ``env://`` where ``MASTER_ADDR`` and ``MASTER_PORT`` say it, else a file of this launch.
+
+        Raises:
+            ConfigError: This process was not started by a launcher.
+        """
+        if (found := rendezvous()) is None:
+            raise ConfigError(
+                "expected MASTER_ADDR and MASTER_PORT to say where the ranks meet, they are not"
+                " set; start the rank by a launcher of trainfeed, or set both"
+            )
+        return found
+
+    @property
+    def recomputed(self) -> Recomputed:
+        """What was computed once more after kills; known on rank 0 once it has restored."""
+        return self._run.log.recomputed
+
+    def open(self, split: str) -> DatasetReader:
+        """Open a split of all versions as one data set.
+
+        Raises:
+            ChecksumError: A version is not the one that the job was launched for.
+            ConfigError: There is no such split.
+        """
+        return DatasetReader([self._open(version) for version in self.spec.versions], split)
+
+    def loader(
+        self, split: str, *, batch_size: int, shuffle: bool = True, **options: Any
+    ) -> DataLoader:
+        """Return the loader of a split for this rank, at the place of the checkpoint, if any.
+
+        Rank, number of ranks and seed are those of the job. After ``restore`` the first loader of
+        a split begins where that of the checkpoint stood. ``save`` keeps the place of the loader
+        that was made last for a split.
+
+        Args:
+            split: Its name.
+            batch_size: Rows per batch and rank.
+            shuffle: Whether every epoch has an order of its own.
+            options: Others of ``DataLoader``, such as ``skip``, ``tail``, ``num_threads``.
+
+        Raises:
+            ChecksumError: A version is not the one that the job was launched for.
+            ConfigError: There is no such split, or an option is out of range or the job's.
+        """
+        if given := sorted(_OURS & options.keys()):
+            raise ConfigError(
+                f"expected no {', '.join(given)} for a loader of a job, whose they are; leave them"
+                " out, or make a DataLoader of job.open(…)"
+            )
+        data = self.open(split)
+        loader = DataLoader(
+            data,
+            batch_size,
+            shuffle=shuffle,
+            seed=self.seed,
+            rank=self.rank,
+            world_size=self.world_size,
+            **options,
+        )
+        if (state := self._run.states.pop(split, None)) is not None:
+            loader.load_state_dict(state)
+        self._run.loaders[split] = loader
+        self._run.totals[split] = data.num_samples
+        return loader
+
+    def save(self, step: int, write: Callable[[Path], None], *, keep: int = 3) -> None:
+        """Make a checkpoint of the model and of the loaders, durable and whole or not at all.
+
+        To be called on every rank; rank 0 writes. Files of other ranks are not collected.
+
+        Args:
+            step: Number of steps that are done, as the trainer counts them.
+            write: Writes the model, and whatever else ``restore`` should find, as files into the
+                folder that it gets. Called on rank 0 only.
+            keep: How many checkpoints stay.
+
+        Raises:
+            ConfigError: An argument is out of range, or ``write`` left no file.
+            StorageError: It could not be written; the checkpoints before it are untouched.
+        """
+        step = whole("step", step, 0, _LARGEST_STEP)
+        keep = whole("keep", keep, 1)
+        if self.rank:
+            return
+        log = self._log()
+        log.sync()
+        note = CheckpointNote(
+            step=step,
+            job=self.spec.name,
+            identity=self.spec.identity,
+            samples=self._samples(),
+            log_bytes=log.size,
+            loaders={split: each.state_dict() for split, each in self._run.loaders.items()},
+        )
+        self._checkpoints().save(note, write, keep)
+
+    def restore(self) -> Checkpoint | None:
+        """Return the newest checkpoint that is whole, and let the loaders go on from it.
+
+        To be called on every rank before the first step; loaders may be made before or after it. A
+        checkpoint that is damaged is passed over with a warning.
+
+        Returns:
+            None when the training begins.
+
+        Raises:
+            JobRejectedError: The checkpoint is of other data, code, seed or ranks.
+            StorageError: A checkpoint cannot be read.
+        """
+        found = self._checkpoints().newest()
+        if found is None:
+            self._begin(0, 0)
+            return None
+        path, note = found
+        self._run.states.update(note.loaders)
+        for split in self._run.loaders.keys() & note.loaders.keys():
+            self._run.loaders[split].load_state_dict(self._run.states.pop(split))
+        self._begin(note.log_bytes, note.samples)
+        logger.info(
+            "goes on at step %d, %d samples: %s; %s", note.step, note.samples, path, self.recomputed
+        )
+        return Checkpoint(path, note.step, note.samples)
+
+    def log_metrics(self, step: int, **values: float) -> None:
+        """Add a line to ``metrics.jsonl`` of the job's folder: ``step``, ``samples``, ``values``.
+
+        ``samples`` is the place in the run of the loader of the split ``train``, else of the first
+        one: what ``skip`` of a loader counts in. Rank 0 writes; calls on others do nothing.
+        Without ``restore`` the lines of a try that was killed are removed at the first call.
+
+        Args:
+            step: Number of steps that are done, as the trainer counts them.
+            values: Name → number; what is not finite is written as text, ``"nan"``.
+
+        Raises:
+            ConfigError: A name or a value is none.
+            StorageError: The line could not be written.
+        """
+        step = whole("step", step, 0, _LARGEST_STEP)
+        if self.rank:
+            return
+        self._log().append(step, self._samples(), values)
+        faults.point(f"train.step{step}")
+
+    def progress(self, done: int, total: int) -> None:
+        """Say how far the training is, for ``progress.json`` of the job's folder; rank 0 writes.
+
+        Raises:
+            ConfigError: More is done than there is.
+        """
+        if not self.rank:
+            self._run.progress.set(done, total)
+
+    def close(self) -> None:
+        """Close loaders and the log; the runtime does when the entry returns."""
+        for loader in self._run.loaders.values():
+            loader.close()
+        self._run.log.close()
+
+    def _checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.output.parent / CHECKPOINTS, self.spec)
+
+    def _begin(self, log_bytes: int, samples: int) -> None:
+        if not self.rank:
+            self._run.log.begin(log_bytes, samples)
+
+    def _log(self) -> MetricsLog:
+        if not self._run.log.is_open:
+            self._begin(0, 0)
+        return self._run.log
+
+    def _samples(self) -> int:
+        """Return the place in the run of the main loader."""
+        loaders = self._run.loaders
+        if not loaders:
+            return 0
+        split = "train" if "train" in loaders else next(iter(loaders))
+        state = loaders[split].state_dict()
+        place: int = state["epoch"] * self._run.totals[split] + state["position"]
+        return place
+
+    def _open(self, planned: JobVersion) -> Version:
+        path = self.roots.version(planned)
+        if (version := self._run.versions.get(path)) is None:
+            version = self._run.versions[path] = Version.open(path)
+        if version.manifest_sha256 != planned.manifest_sha256:
+            raise ChecksumError(
+                f"expected the version with manifest {planned.manifest_sha256}, got"
+                f" {version.manifest_sha256}",
+                path=str(path),
+            )
+        return version

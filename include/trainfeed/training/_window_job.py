@@ -1,0 +1,130 @@
+"""The job of a training window: what it reads and runs, as its name and its file have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trainfeed.config import Environment
+from trainfeed.dataset import Coverage, DatasetFolder, Version, cover_named
+from trainfeed.errors import ConfigError, JobRejectedError, WindowIncompleteError
+from trainfeed.intervals import Interval
+from trainfeed.jobs import ClusterSettings, JobPlacement, JobSpec, JobVersion
+from trainfeed.specification import DatasetSpec, TrainSpec
+from trainfeed.usercode import training_digest
+
+__all__ = ["require_training", "window_job"]
+
+
+def require_training(spec: DatasetSpec) -> TrainSpec:
+    """Return the training of a data set.
+
+    Raises:
+        ConfigError: It has none.
+    """
+    if spec.train is None:
+        raise ConfigError(f"data set {spec.name!r} has no training; add 'train' to dataset.yaml")
+    return spec.train
+
+
+def window_job(
+    spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
+) -> JobSpec:
+    """Return the job of the window of intervals that ends with ``interval``.
+
+    Raises:
+        WindowIncompleteError: Intervals of the window are not published yet.
+        NotFoundError: All of them were decided to be left out.
+        ConfigError: The data set has no training, or its module is missing.
+        JobRejectedError: The installation allows no image of that name.
+    """
+    training = require_training(spec)
+    window = _covered(spec, training, folder, interval)
+    _require_module(spec, training)
+    return JobSpec.named(
+        dataset=spec.name,
+        interval=interval.name,
+        folder=".",
+        entry=training.entry,
+        code=training_digest(spec.folder),
+        seed=spec.seed,
+        ranks=training.ranks,
+        versions=[_version(version, folder.root) for version in window.versions],
+        skipped=[skip.interval for skip in window.skipped],
+        image=_image(training, env.clusters),
+        command=None if training.command is None else list(training.command),
+        environment=dict(training.environment),
+        placement=_placement(training),
+    )
+
+
+def _covered(
+    spec: DatasetSpec, training: TrainSpec, folder: DatasetFolder, interval: Interval
+) -> Coverage:
+    names = [i.name for i in spec.schedule_model().previous(interval, training.window)]
+    # As writers see it: a version may be published and CURRENT not say so yet.
+    found = cover_named(folder, names, generation_of=folder.current_generation)
+    if found.missing:
+        commands = [f"trainfeed build {spec.name} --interval {name}" for name in found.missing]
+        error = WindowIncompleteError(
+            f"training of {spec.name}/{interval.name} reads {len(names)} intervals, not published"
+            f" yet: {', '.join(found.missing)}; nothing was started; build them, or wait:"
+            f" {', '.join(commands)}"
+        )
+        error.missing = found.missing
+        raise error
+    if not found.versions:
+        found.require("fail")
+    return found
+
+
+def _require_module(spec: DatasetSpec, training: TrainSpec) -> None:
+    module = spec.folder / f"{training.module}.py"
+    if training.module is not None and not module.is_file():
+        raise ConfigError(f"expected a module {module}, found none; train.entry names it")
+
+
+def _version(version: Version, root: Path) -> JobVersion:
+    return JobVersion(
+        interval=version.path.parent.name,
+        generation=version.path.name,
+        path=version.path.relative_to(root).as_posix(),
+        content_digest=version.manifest.content_digest,
+        manifest_sha256=version.manifest_sha256,
+    )
+
+
+def _image(training: TrainSpec, clusters: Mapping[str, Mapping[str, Any]]) -> str | None:
+    if training.is_local:
+        return None
+    image = ClusterSettings.of(clusters, training.connection).image_of(training.image)
+    if "@sha256:" not in image and not training.allow_tag:
+        raise JobRejectedError(
+            f"expected an image by its digest, name@sha256:…, got {image!r}; nothing was started;"
+            " correct the image of the cluster's settings, or give train.allow_tag: true"
+        )
+    return image
+
+
+def _placement(training: TrainSpec) -> JobPlacement | None:
+    if training.is_local:
+        return None
+    gpu, limit = training.gpu, training.time_limit
+    return JobPlacement(
+        launcher=training.launcher,
+        connection=training.connection,
+        cpu=None if training.cpu is None else float(training.cpu),
+        memory_bytes=training.memory,
+        gpu_type=gpu.type if gpu else None,
+        gpu_number=gpu.number if gpu else 0,
+        shared_memory_bytes=training.shared_memory,
+        volumes=list(training.volumes),
+        node_selector=dict(training.node_selector),
+        tolerations=[each.model_dump(exclude_none=True) for each in training.tolerations],
+        image_pull_secret=training.image_pull_secret,
+        queue=training.queue,
+        priority=training.priority,
+        time_limit_s=int(limit.total_seconds()) if limit else None,
+        retries=training.retries,
+    )

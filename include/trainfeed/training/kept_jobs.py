@@ -1,0 +1,155 @@
+"""The jobs of a publication root: found by name, told where they stand, ended on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset.layout import is_name
+from trainfeed.dataset.root import data_sets_of
+from trainfeed.errors import ConfigError, NotFoundError, StorageError, TrainFeedError
+from trainfeed.jobs import (
+    JOB_FILE,
+    JobLook,
+    JobRecord,
+    JobRoots,
+    JobSpec,
+    JobState,
+    KubernetesLauncher,
+)
+from trainfeed.paths import listed
+from trainfeed.storage import posix
+from trainfeed.training._cluster_job import end_of_log, settle
+
+__all__ = ["KeptJob", "find_job", "kept_job", "kept_jobs", "told"]
+
+_NO_LOG: Final = "(no log of this rank)"
+
+
+@dataclass(frozen=True)
+class KeptJob:
+    """A job that has a folder.
+
+    Attributes:
+        root: The publication root.
+        record: Its folder.
+        job: The job, as its ranks read it.
+    """
+
+    root: Path
+    record: JobRecord
+    job: JobSpec
+
+    def look(self, clusters: Mapping[str, Mapping[str, Any]]) -> JobLook:
+        """Say where the job stands; the end of one on a cluster is written down.
+
+        Raises:
+            ConfigError: Its cluster has no settings.
+            LaunchError: Its cluster does not answer.
+        """
+        launcher = self._launcher(clusters)
+        return self._local_look() if launcher is None else settle(self.record, launcher)
+
+    def log(self, clusters: Mapping[str, Mapping[str, Any]], *, rank: int, max_bytes: int) -> str:
+        """Return the end of a rank's log, safe to show.
+
+        Raises:
+            ConfigError: The job has no such rank, or its cluster has no settings.
+        """
+        if not 0 <= rank < self.job.ranks:
+            raise ConfigError(f"expected a rank from 0 to {self.job.ranks - 1}, got {rank}")
+        launcher = self._launcher(clusters)
+        return end_of_log(self.record, launcher, rank=rank, max_bytes=max_bytes) or _NO_LOG
+
+    def cancel(self, clusters: Mapping[str, Mapping[str, Any]]) -> JobLook:
+        """End the job on purpose, and say where it stands then.
+
+        Raises:
+            ConfigError: It is a local one, which ends with what launched it.
+            LaunchError: Its cluster does not answer.
+        """
+        launcher = self._launcher(clusters)
+        if launcher is None:
+            raise ConfigError(
+                f"job {self.job.name} runs where it was launched and ends with that process;"
+                " nothing was changed; end the process (Ctrl-C), in Airflow mark its task as failed"
+            )
+        if settle(self.record, launcher).state.is_live:
+            launcher.cancel(self.record)
+        return settle(self.record, launcher)
+
+    def _launcher(self, clusters: Mapping[str, Mapping[str, Any]]) -> KubernetesLauncher | None:
+        if self.job.placement is None:
+            return None
+        return KubernetesLauncher.of(self.job.placement, JobRoots(self.root, None), clusters)
+
+    def _local_look(self) -> JobLook:
+        if self.record.result() is not None:
+            return JobLook(JobState.SUCCEEDED)
+        lock = self.record.home / ".lock"
+        try:
+            with posix.file_lock(lock, timeout_s=0.0):
+                return JobLook(JobState.FAILED, "it ended without a result; its logs say why")
+        except StorageError:
+            return JobLook(JobState.RUNNING)
+
+
+def kept_jobs(root: Path, dataset: str | None = None) -> Iterator[KeptJob]:
+    """Yield the jobs of a data set, or of all, in the order of their intervals.
+
+    Raises:
+        JobRejectedError: A job file is damaged.
+        StorageError: A folder cannot be listed.
+    """
+    for name in [dataset] if dataset is not None else sorted(data_sets_of(root)):
+        folder = DatasetFolder(root, name)
+        marks = folder.training_marks
+        for interval in sorted(listed(marks.parent)) if marks.parent.is_dir() else ():
+            if interval != marks:
+                yield from _jobs_in(root, interval)
+
+
+def find_job(root: Path, name: str) -> KeptJob:
+    """Return the job of a name.
+
+    Raises:
+        NotFoundError: There is none.
+        JobRejectedError: Its file is damaged.
+    """
+    if is_name(name):
+        for dataset in data_sets_of(root):
+            training = DatasetFolder(root, dataset).training_marks.parent
+            for interval in listed(training) if training.is_dir() else ():
+                if (interval / name / JOB_FILE).is_file():
+                    return kept_job(root, interval / name)
+    raise NotFoundError(
+        f"expected the name of a job in {root}, got {name[:80]!r}; 'trainfeed jobs ls' lists them"
+    )
+
+
+def _jobs_in(root: Path, interval: Path) -> Iterator[KeptJob]:
+    for home in sorted(listed(interval)):
+        if (home / JOB_FILE).is_file() or (home / "attempts").is_dir():
+            yield kept_job(root, home)
+
+
+def kept_job(root: Path, home: Path) -> KeptJob:
+    """Return the job of a folder.
+
+    Raises:
+        JobRejectedError: There is none, or its files are damaged.
+    """
+    record = JobRecord(home)
+    attempt = record.newest_attempt()
+    return KeptJob(root, record, record.job() if attempt is None else attempt.job)
+
+
+def told(job: KeptJob, clusters: Mapping[str, Mapping[str, Any]]) -> JobLook:
+    """Say where a job stands; unknown, with the reason, when its cluster cannot be asked."""
+    try:
+        return job.look(clusters)
+    except TrainFeedError as error:
+        return JobLook(JobState.UNKNOWN, str(error))

@@ -1,0 +1,155 @@
+"""From a finished job to a promoted model: the gate, the version, the alias; each step once.
+
+``evaluate`` holds a job against the gate of ``train.model`` and makes it a candidate; ``promote``
+lets ``prod`` lead to it. Both can be repeated after a kill at any point: what a job has been judged
+by lies in its folder, its model is found by its identity, and a request is carried out once.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed import faults
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, canonical, require_root
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.jobs import JobRecord
+from trainfeed.models import (
+    CANDIDATE,
+    PROD,
+    Candidate,
+    ModelsFolder,
+    current,
+    find,
+    model_version,
+    parse_version,
+    register,
+)
+from trainfeed.models import promote as lead
+from trainfeed.paths import read_plain
+from trainfeed.specification import DatasetSpec, ModelSpec
+from trainfeed.storage import posix
+from trainfeed.training._candidate import candidate_of
+from trainfeed.training._judgement import Judgement, closed
+
+__all__ = ["GATE_FILE", "evaluate", "promote"]
+
+logger = logging.getLogger(__name__)
+
+GATE_FILE: Final = "gate.json"
+
+
+def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> dict[str, Any]:
+    """Hold a finished job against the gate, and make it the candidate of its model.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        interval: Name of the job's interval.
+        job: Name of the job.
+
+    Returns:
+        ``model``, ``version``, ``path`` and what else a model says of itself; ``verdict`` (made or
+        adopted) and ``gate``.
+
+    Raises:
+        GateError: A metric does not pass; ``report`` has the gate. There is no new version.
+        JobRejectedError: The job has no result.
+        ConfigError: The data set has no ``train.model``, or the job left no file.
+        ChecksumError: The job's files are not those of its result.
+        LaunchError: The evaluation failed.
+        StorageError: The publication root refused or failed.
+    """
+    model = _require_model(spec)
+    root = Path(env.root)
+    require_root(root, env.root_setting)
+    folder = ModelsFolder(root).model(model.name)
+    record = JobRecord(DatasetFolder(root, spec.name).training(interval, job))
+    known = find(folder, record.job().identity)
+    if known is None:
+        judgement = Judgement(spec, model, record, candidate_of(root, record), folder)
+        candidate, gate = _judged(judgement)
+        known, verdict = register(folder, candidate)[0], "made"
+    else:
+        gate, verdict = _kept(record.home / GATE_FILE), "adopted"
+    faults.point("evaluate.after_register")
+    request = f"job {job}"
+    lead(folder, CANDIDATE, known.manifest.version, "passed its gate", request=request)
+    return {**known.to_json(), "verdict": verdict, "gate": gate}
+
+
+def promote(
+    spec: DatasetSpec, env: Environment, version: str, why: str, *, request: str
+) -> dict[str, Any]:
+    """Let ``prod`` lead to a version of the data set's model.
+
+    A model that is promoted without a person's approval does not replace one of a later interval.
+
+    Args:
+        spec: The data set.
+        env: Where things are.
+        version: Such as ``v0003``.
+        why: The reason, for people.
+        request: What asks; asked again, it changes nothing, also after a rollback.
+
+    Returns:
+        ``model``, ``version``, ``prod`` (where the alias leads now), ``verdict`` (promoted or
+        unchanged) and, when ``prod`` leads elsewhere, ``note``.
+
+    Raises:
+        ConfigError: The data set has no ``train.model``.
+        NotFoundError: There is no such version.
+        ChecksumError: The model is damaged; ``prod`` stays.
+        StorageError: The publication root refused or failed.
+    """
+    model = _require_model(spec)
+    require_root(Path(env.root), env.root_setting)
+    folder = ModelsFolder(Path(env.root)).model(model.name)
+    _, is_new = lead(
+        folder,
+        PROD,
+        parse_version(version),
+        why,
+        request=request,
+        is_forward=model.promote == "automatic",
+    )
+    now = current(folder, PROD)
+    prod = None if now is None else model_version(now.manifest.version)
+    verdict = "promoted" if is_new else "unchanged"
+    report = {"model": model.name, "version": version, "prod": prod, "verdict": verdict}
+    if now is None or prod == version:
+        return report
+    note = f"prod leads to {prod}, of {now.manifest.job.interval}; see trainfeed models show"
+    return {**report, "note": f"{note} {folder.name}/{prod}"}
+
+
+def _require_model(spec: DatasetSpec) -> ModelSpec:
+    if spec.train is None or spec.train.model is None:
+        raise ConfigError(f"data set {spec.name!r} has no model; add 'train.model' to dataset.yaml")
+    return spec.train.model
+
+
+def _judged(judgement: Judgement) -> tuple[Candidate, dict[str, Any]]:
+    """Return the candidate with its metrics, and the report, which the job's folder keeps."""
+    metrics = judgement.metrics()
+    report = judgement.report(metrics)
+    kept = report.to_json()
+    posix.replace_file(judgement.record.home / GATE_FILE, canonical.dumps(kept))
+    faults.point("evaluate.after_gate")
+    if not report.passed:
+        raise closed(judgement.candidate.job.name, judgement.folder.name, report)
+    return replace(judgement.candidate, metrics=metrics), kept
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    try:
+        found = canonical.loads(
+            read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES), path=str(path)
+        )
+    except (FormatError, NotFoundError) as error:
+        logger.warning("the gate that the model passed is not known any more: %s", error)
+        return {}
+    return found if isinstance(found, dict) else {}

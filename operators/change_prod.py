@@ -1,0 +1,57 @@
+"""A person's wish → where ``prod`` of a model leads."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from operators._connections import environment_from_connections
+from operators._outcome import airflow_outcome
+from operators._run_request import require_known
+from trainfeed.errors import ConfigError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+__all__ = ["ChangeProdOperator"]
+
+logger = logging.getLogger(__name__)
+
+
+class ChangeProdOperator(BaseOperator):
+    """Promote a version of a model, or roll ``prod`` back to the one before; each run once.
+
+    Returns:
+        ``model``, ``prod``, ``verdict`` (promoted, rolled back or unchanged) and ``path``.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Do what the form says."""
+        from trainfeed.dataset import require_root
+        from trainfeed.models import PROD, ModelsFolder, parse_version, promote, rollback
+
+        params, run = context["params"], context["dag_run"].run_id
+        with airflow_outcome(context):
+            require_known(params, "action", "model", "version", "why")
+            env = environment_from_connections(())
+            require_root(Path(env.root), env.root_setting)
+            folder = ModelsFolder(Path(env.root)).known(params["model"])
+            number = None if params["version"] is None else parse_version(params["version"])
+            if params["action"] == "rollback":
+                change, is_new = rollback(folder, params["why"], expected=number, request=run)
+            elif number is None:
+                raise ConfigError("expected a version to promote, such as v0003, got none")
+            else:
+                change, is_new = promote(folder, PROD, number, params["why"], request=run)
+        done = "rolled back" if change.kind == "rollback" else "promoted"
+        report = {
+            "model": folder.name,
+            "prod": change.version,
+            "verdict": done if is_new else "unchanged",
+            "path": str(folder.version(parse_version(change.version))),
+        }
+        logger.info("%s", report)
+        return report

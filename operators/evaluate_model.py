@@ -1,0 +1,54 @@
+"""Finished training job → candidate of a model, if it passes its gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from airflow.sdk import BaseOperator
+
+from operators._outcome import airflow_outcome
+from operators._run_request import require_known, run_interval, window_request
+from operators._stage import open_dataset
+from operators.links import ModelLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from trainfeed.pipeline import JsonObject
+
+__all__ = ["EvaluateModelOperator"]
+
+
+class EvaluateModelOperator(BaseOperator):
+    """Hold the job against the gate of ``train.model``; one that passes becomes the candidate.
+
+    The files of a job that passes are published as the next version of the model, once. A closed
+    gate fails the task, makes no version, and leaves ``prod`` where it is.
+
+    Args:
+        dataset: Name of the data set.
+        job: What the task ``train`` reported (its XCom).
+
+    Returns:
+        ``model``, ``version``, ``path``, ``data``, ``metrics``, ``gate`` and more of the model.
+    """
+
+    template_fields: Sequence[str] = ("job",)
+    operator_extra_links = (ModelLink(),)
+
+    def __init__(self, *, dataset: str, job: object, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dataset = dataset
+        self.job = job
+
+    def execute(self, context: Context) -> JsonObject:
+        """Evaluate, and publish the candidate."""
+        from trainfeed.training.promotion import evaluate
+
+        with airflow_outcome(context):
+            require_known(context["params"], "window_start")
+            spec, env = open_dataset(self.dataset)
+            interval = run_interval(spec, window_request(context))
+            job = cast("Mapping[str, Any]", self.job)
+            return evaluate(spec, env, interval.name, str(job["job"]))

@@ -1,0 +1,59 @@
+"""Candidate of a model → what ``prod`` leads to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from airflow.sdk import BaseOperator
+
+from operators._outcome import airflow_outcome
+from operators._stage import open_dataset
+from operators.links import ModelLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from trainfeed.pipeline import JsonObject
+
+__all__ = ["PromoteModelOperator"]
+
+logger = logging.getLogger(__name__)
+
+
+class PromoteModelOperator(BaseOperator):
+    """Let ``prod`` lead to the model of the run; each job is promoted once.
+
+    A model that was rolled back since stays so when the task is cleared. Where the promotion is
+    automatic, a model of a later interval stays as well.
+
+    Args:
+        dataset: Name of the data set.
+        model: What the task ``evaluate`` reported (its XCom).
+
+    Returns:
+        ``model``, ``version``, ``prod``, ``verdict`` and, when ``prod`` leads elsewhere, ``note``.
+    """
+
+    template_fields: Sequence[str] = ("model",)
+    operator_extra_links = (ModelLink(),)
+
+    def __init__(self, *, dataset: str, model: object, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dataset = dataset
+        self.model = model
+
+    def execute(self, context: Context) -> JsonObject:
+        """Promote, unless the job was promoted before."""
+        from trainfeed.training.promotion import promote
+
+        found = cast("Mapping[str, Any]", self.model)
+        job, version = str(found["job"]), str(found["version"])
+        with airflow_outcome(context):
+            spec, env = open_dataset(self.dataset)
+            why = f"job {job} passed its gate: {found['gate'].get('note', '')}"
+            report = promote(spec, env, version, why, request=f"job {job}")
+        if "note" in report:
+            logger.warning("%s was not promoted: %s", version, report["note"])
+        return report

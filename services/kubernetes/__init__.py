@@ -1,0 +1,14 @@
+"""A Kubernetes cluster of plain processes: the real control plane, and a node that runs commands.
+
+The API server, its controllers and etcd are those of the project Kubernetes, built once. The node
+is ours: it runs the command of a pod as a process of this machine, so there are no images, no
+limits of memory or processors, and no mounts by a kubelet.
+"""
+
+from __future__ import annotations
+
+from services.kubernetes._cluster_files import ADMIN, NAMESPACE, STRANGER, USER
+from services.kubernetes._cluster_service import Kubernetes
+from services.kubernetes._pod_command import IMAGE
+
+__all__ = ["ADMIN", "IMAGE", "NAMESPACE", "STRANGER", "USER", "Kubernetes"]

@@ -1,0 +1,63 @@
+"""What every cluster of tests has from the start: namespace, role, the kinds of other projects.
+
+The role is that of docs/operations/kubernetes.md: what tests can do with it, an installation can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from kubernetes import client, config
+
+from services.kubernetes._cluster_files import NAMESPACE, USER
+
+__all__ = ["CONFIG", "api_of", "make_objects", "make_once"]
+
+CONFIG: Final = Path(__file__).parents[1] / "config" / "kubernetes"
+_CONFLICT: Final = 409
+
+
+def api_of(kubeconfig: Path) -> client.ApiClient:
+    """Return a client for the account of a kubeconfig."""
+    return config.new_client_from_config(str(kubeconfig))
+
+
+def make_objects(api: client.ApiClient) -> None:
+    """Make what is missing; what another call made stays as it is.
+
+    Args:
+        api: An account with all rights.
+    """
+    core, rights = client.CoreV1Api(api), client.RbacAuthorizationV1Api(api)
+    role = yaml.safe_load((CONFIG / "role.yaml").read_text())
+    make_once(lambda: core.create_namespace({"metadata": {"name": NAMESPACE}}))
+    make_once(lambda: rights.create_namespaced_role(NAMESPACE, role))
+    make_once(lambda: rights.create_namespaced_role_binding(NAMESPACE, _binding(role)))
+    kinds = client.ApiextensionsV1Api(api)
+    for path in sorted((CONFIG / "third_party").glob("*.yaml")):
+        _make_kind(kinds, yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader))
+
+
+def _make_kind(kinds: client.ApiextensionsV1Api, definition: dict[str, Any]) -> None:
+    make_once(lambda: kinds.create_custom_resource_definition(definition, _preload_content=False))
+
+
+def _binding(role: dict[str, Any]) -> dict[str, Any]:
+    group = "rbac.authorization.k8s.io"
+    return {
+        "metadata": {"name": USER},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": role["metadata"]["name"]},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": USER}],
+    }
+
+
+def make_once(create: Callable[[], object]) -> None:
+    """Create an object unless it is there already."""
+    try:
+        create()
+    except client.ApiException as error:
+        if error.status != _CONFLICT:
+            raise

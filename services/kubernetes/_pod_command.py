@@ -1,0 +1,157 @@
+"""The command, environment and places of a pod's container, as a process of this machine has them.
+
+There is no image: programs come from the environment of this checkout. Nothing is mounted: where a
+command or a variable names a mount, the folder behind it is named instead. Nothing resolves names
+of Services: every pod is at 127.0.0.1, and so they are replaced by that.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from services._home import REPOSITORY
+
+__all__ = ["ADDRESS", "IMAGE", "PodCommand", "UnsupportedPodError", "command_of"]
+
+# The one image that the node has. A pod of any other waits for it, as one of a misspelt image does.
+IMAGE: Final = f"trainfeed/trainer@sha256:{'7a' * 32}"
+ADDRESS: Final = "127.0.0.1"
+_REFERENCE: Final = re.compile(r"\$(\$|\((?P<name>[A-Za-z_.-][\w.-]*)\))")
+_FIELD: Final = re.compile(r"(?P<path>[\w.]+)(?:\['(?P<key>[^']+)'\])?")
+# What may follow a path that is named inside a longer text.
+_END: Final = r"(?=$|[/:;,\s\"'=])"
+
+Fields = Mapping[str, Any]
+Read = Callable[[str, str], dict[str, bytes]]
+
+
+class UnsupportedPodError(ValueError):
+    """A pod asks for what this node cannot do; said in the pod's status."""
+
+
+@dataclass(frozen=True)
+class PodCommand:
+    """What is started for a pod.
+
+    Attributes:
+        argv: Program and arguments.
+        environ: The whole environment.
+        folder: Working directory.
+    """
+
+    argv: list[str]
+    environ: dict[str, str]
+    folder: Path
+
+
+def command_of(
+    pod: dict[str, Any], mounts: Mapping[str, Path], read: Read, services: Iterable[str], home: Path
+) -> PodCommand:
+    """Return what is started for the only container of a pod.
+
+    Args:
+        pod: The object, as the API gives it.
+        mounts: Folder of this machine by the path in the container.
+        read: Returns the data of an object of the pod's namespace, by kind and name.
+        services: Names of the Services of the namespace.
+        home: Folder of the pod's own.
+
+    Raises:
+        UnsupportedPodError: The pod needs an entry point of an image, or a variable of a kind that
+            this node does not know.
+    """
+    container = pod["spec"]["containers"][0]
+    words = [*(container.get("command") or []), *(container.get("args") or [])]
+    if not container.get("command"):
+        raise UnsupportedPodError("the node has no images: the container must have a command")
+    own = _variables(container, pod, read)
+    environ = {**_of_image(home), **own}
+    place = _placer(mounts, services)
+    folder = Path(place(container["workingDir"])) if "workingDir" in container else home
+    argv = [place(_expanded(word, own)) for word in words]
+    return PodCommand(argv, {name: place(value) for name, value in environ.items()}, folder)
+
+
+def _of_image(home: Path) -> dict[str, str]:
+    """The variables that the image would set; those of the node itself do not reach a pod."""
+    programs = Path(sys.executable).parent
+    return {
+        "PATH": f"{programs}:{os.defpath}",
+        "PYTHONPATH": str(REPOSITORY / "include"),
+        "PYTHONUNBUFFERED": "1",
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+    }
+
+
+def _variables(container: Fields, pod: Fields, read: Read) -> dict[str, str]:
+    """Variables of a container in their order, each of which may name those before it."""
+    found: dict[str, str] = {}
+    for source in container.get("envFrom") or []:
+        kind, name = _named(source)
+        prefix = source.get("prefix", "")
+        found.update({prefix + key: value.decode() for key, value in read(kind, name).items()})
+    for variable in container.get("env") or []:
+        found[variable["name"]] = _value(variable, pod, read, found)
+    return found
+
+
+def _value(variable: Fields, pod: Fields, read: Read, before: Mapping[str, str]) -> str:
+    source = variable.get("valueFrom")
+    if source is None:
+        return _expanded(variable.get("value", ""), before)
+    if "fieldRef" in source:
+        return _field(pod, source["fieldRef"]["fieldPath"])
+    for key, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+        if key in source:
+            return read(kind, source[key]["name"])[source[key]["key"]].decode()
+    raise UnsupportedPodError(f"variable {variable['name']} comes from {', '.join(source)}")
+
+
+def _field(pod: Fields, path: str) -> str:
+    if path in {"status.podIP", "status.hostIP"}:
+        return ADDRESS
+    found = _FIELD.fullmatch(path)
+    if found is None:
+        raise UnsupportedPodError(f"the field {path} of a pod is not known")
+    value: Any = pod
+    for part in found["path"].split("."):
+        value = value.get(part, {} if found["key"] else "")
+    return str(value.get(found["key"], "") if found["key"] else value)
+
+
+def _named(source: Fields) -> tuple[str, str]:
+    for key, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+        if key in source:
+            return kind, source[key]["name"]
+    raise UnsupportedPodError(f"variables come from {', '.join(source)}")
+
+
+def _expanded(text: str, variables: Mapping[str, str]) -> str:
+    """Replace ``$(NAME)`` by its value, ``$$`` by ``$``; an unknown name stays as it is."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found["name"]
+        return "$" if name is None else variables.get(name, found[0])
+
+    return _REFERENCE.sub(value, text)
+
+
+def _placer(mounts: Mapping[str, Path], services: Iterable[str]) -> Callable[[str], str]:
+    """Return what replaces mounts by their folders, and names of Services by the address."""
+    paths = sorted(mounts, key=len, reverse=True)
+    patterns = [rf"(?<![\w./-])(?:{'|'.join(map(re.escape, paths))}){_END}"] if paths else []
+    if names := sorted(services, key=len, reverse=True):
+        dns = r"(?:\.[a-z0-9-]+(?:\.svc(?:\.cluster\.local)?)?)?"
+        hosts = rf"(?:[a-z0-9-]+\.)*(?:{'|'.join(map(re.escape, names))}){dns}"
+        patterns.append(rf"(?<![\w./-]){hosts}(?![\w./-])")
+    if not patterns:
+        return lambda text: text
+    pattern = re.compile("|".join(patterns))
+    return lambda text: pattern.sub(lambda m: str(mounts.get(m[0], ADDRESS)), text)

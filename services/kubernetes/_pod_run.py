@@ -1,0 +1,143 @@
+"""One pod on the node: from its binding to its end, told to the API server at every change."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from base64 import b64decode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import urllib3
+from kubernetes import client
+
+from services.kubernetes._pod_command import IMAGE, UnsupportedPodError, command_of
+from services.kubernetes._pod_process import PodProcess
+from services.kubernetes._pod_status import ended, now, running, waiting
+from services.kubernetes._pod_volumes import mounts_of
+
+__all__ = ["PodRun", "insist"]
+
+# What another try does not change: the object is gone, has changed, or the request is wrong.
+_FINAL: Final = frozenset({400, 404, 409, 422})
+_AGAIN_S: Final = 0.2
+_CANNOT_START: Final = 128
+
+
+class PodRun:
+    """A pod that is bound to this node.
+
+    Args:
+        core: The API server.
+        pod: The object, as the API gives it.
+        home: Folder of the service; the pod's own is ``pods/<uid>``, claims are in ``claims``.
+    """
+
+    def __init__(self, core: client.CoreV1Api, pod: dict[str, Any], home: Path) -> None:
+        self._core = core
+        self._pod = pod
+        self._home = home
+        self._process: PodProcess | None = None
+        self._ending = threading.Event()
+
+    @property
+    def log(self) -> Path:
+        """Output of the container."""
+        return self._folder / "log"
+
+    def run(self) -> None:
+        """Start the container, wait for it, and say how it went."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        started = now()
+        image = self._pod["spec"]["containers"][0].get("image", "")
+        if image != IMAGE:
+            self._tell(waiting(self._pod, "ImagePullBackOff", f'Back-off pulling image "{image}"'))
+            return
+        try:
+            self._process = self._start()
+        except UnsupportedPodError as error:
+            self._tell(waiting(self._pod, "CreateContainerConfigError", str(error)))
+            return
+        except OSError as error:
+            self.log.write_text(f"{error}\n")
+            self._tell(ended(self._pod, _CANNOT_START, started, reason="StartError"))
+            return
+        self._tell(running(self._pod, started))
+        if self._ending.is_set():  # deleted while it was started
+            self._process.end(0)
+        self._tell(ended(self._pod, self._process.wait(), started))
+
+    def lose(self) -> None:
+        """Say that the container ran under a node that was killed."""
+        self._tell(ended(self._pod, 137, now(), reason="ContainerStatusUnknown"))
+
+    def end(self) -> None:
+        """End the container as its pod says, and let the API server forget the pod."""
+        self._ending.set()
+        grace_s = self._pod["spec"].get("terminationGracePeriodSeconds", 30)
+        if self._process is not None:
+            self._process.end(grace_s)
+        insist(lambda: self._core.delete_namespaced_pod(*self._name, grace_period_seconds=0))
+
+    def _start(self) -> PodProcess:
+        if self._pod["spec"].get("restartPolicy") != "Never":
+            raise UnsupportedPodError("the node starts a container once: restartPolicy: Never")
+        claims = self._home / "claims"
+        known = {path.name: path.resolve() for path in claims.glob("*")}
+        mounts = mounts_of(self._pod, known, self._read, self._folder)
+        command = command_of(self._pod, mounts, self._read, self._hosts(), self._folder)
+        pods = self._home / "pods"
+        return PodProcess(command, self._pod["metadata"]["uid"], pods, self.log)
+
+    def _hosts(self) -> list[str]:
+        """Names that a cluster would resolve: of Services and of pods of the namespace."""
+        _, namespace = self._name
+        services = self._core.list_namespaced_service(namespace).items
+        pods = self._core.list_namespaced_pod(namespace).items
+        return [each.metadata.name for each in (*services, *pods)]
+
+    def _read(self, kind: str, name: str) -> dict[str, bytes]:
+        """Data of a ConfigMap or Secret of the pod's namespace."""
+        _, namespace = self._name
+        try:
+            if kind == "Secret":
+                secret = self._core.read_namespaced_secret(name, namespace)
+                return {key: b64decode(value) for key, value in (secret.data or {}).items()}
+            found = self._core.read_namespaced_config_map(name, namespace)
+        except client.ApiException as error:
+            raise UnsupportedPodError(f"{kind} {name!r} not found: {error.reason}") from error
+        binary = {key: b64decode(value) for key, value in (found.binary_data or {}).items()}
+        return binary | {key: value.encode() for key, value in (found.data or {}).items()}
+
+    @property
+    def _name(self) -> tuple[str, str]:
+        metadata = self._pod["metadata"]
+        return metadata["name"], metadata["namespace"]
+
+    @property
+    def _folder(self) -> Path:
+        uid: str = self._pod["metadata"]["uid"]
+        return self._home / "pods" / uid
+
+    def _tell(self, status: dict[str, Any]) -> None:
+        body = {"metadata": {"uid": self._pod["metadata"]["uid"]}, "status": status}
+        insist(lambda: self._core.patch_namespaced_pod_status(*self._name, body))
+
+
+def insist(call: Callable[[], object]) -> None:
+    """Call until the API server has answered: it may be away for a while."""
+    while True:
+        try:
+            call()
+        except client.ApiException as error:
+            if error.status in _FINAL:
+                if error.status != 404:
+                    print(f"refused: {error}", file=sys.stderr)
+                return
+        except urllib3.exceptions.HTTPError:
+            pass
+        else:
+            return
+        time.sleep(_AGAIN_S)

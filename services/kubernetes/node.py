@@ -1,0 +1,169 @@
+"""The node and the scheduler of the cluster: ``python -m services.kubernetes.node --home …``.
+
+Every pod that this node can take is bound to it and started as a process. A pod that selects
+another node, or asks for a device, waits as "Unschedulable": a test can play its kubelet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+import urllib3
+from kubernetes import client, watch
+
+from services.kubernetes._cluster_files import ClusterFiles
+from services.kubernetes._cluster_objects import api_of
+from services.kubernetes._node_logs import LogServer
+from services.kubernetes._pod_process import sweep_pods
+from services.kubernetes._pod_run import PodRun, insist
+from services.kubernetes._pod_status import node_ready, unscheduled
+
+__all__ = ["Node", "main"]
+
+_NODE: Final = "tests"
+_WATCH_S: Final = 30
+_AGAIN_S: Final = 0.2
+_OWN_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+
+
+class Node:
+    """Runs pods until it is told to end.
+
+    Args:
+        api: An account with all rights.
+        home: Folder of the service.
+    """
+
+    def __init__(self, api: client.ApiClient, home: Path) -> None:
+        self._api = api
+        self._core = client.CoreV1Api(api)
+        self._home = home
+        self._runs: dict[str, PodRun] = {}
+        self._logs: dict[tuple[str, str], Path] = {}
+        self._told: set[str] = set()
+        self.ended = threading.Event()
+
+    def register(self, port: int) -> None:
+        """Make the node known, ready, with its logs at ``port``."""
+        insist(lambda: self._core.create_node({"metadata": {"name": _NODE}}))
+        insist(lambda: self._core.patch_node_status(_NODE, {"status": node_ready(port)}))
+
+    def find_log(self, namespace: str, pod: str) -> Path | None:
+        """Log of a pod that is, or was, on this node."""
+        return self._logs.get((namespace, pod))
+
+    def serve(self) -> None:
+        """See every change of every pod until :attr:`ended` is set."""
+        while not self.ended.is_set():
+            try:
+                self._look()
+            except (client.ApiException, urllib3.exceptions.HTTPError) as error:
+                # The server is away, or has forgotten where we were: list again.
+                print(f"looking again: {type(error).__name__}", file=sys.stderr)
+                self.ended.wait(_AGAIN_S)
+
+    def close(self) -> None:
+        """Kill what runs."""
+        self.ended.set()
+        sweep_pods(self._home / "pods")
+
+    def _look(self) -> None:
+        found = self._core.list_pod_for_all_namespaces()
+        for pod in found.items:
+            self._see("ADDED", self._plain(pod))
+        events = watch.Watch().stream(
+            self._core.list_pod_for_all_namespaces,
+            resource_version=found.metadata.resource_version,
+            timeout_seconds=_WATCH_S,
+        )
+        for event in events:
+            self._see(event["type"], self._plain(event["object"]))
+
+    def _plain(self, pod: client.V1Pod) -> dict[str, Any]:
+        plain: dict[str, Any] = self._api.sanitize_for_serialization(pod)
+        return plain
+
+    def _see(self, change: str, pod: dict[str, Any]) -> None:
+        metadata, uid = pod["metadata"], pod["metadata"]["uid"]
+        bound = pod["spec"].get("nodeName")
+        if change == "DELETED":
+            if (gone := self._runs.pop(uid, None)) is not None:
+                _begin(gone.end)  # deleted at once, without waiting for this node
+        elif bound is None:
+            self._schedule(pod)
+        elif bound == _NODE and "deletionTimestamp" in metadata:
+            _begin(self._runs.pop(uid, PodRun(self._core, pod, self._home)).end)
+        elif bound == _NODE and uid not in self._runs:
+            self._take(pod)
+
+    def _take(self, pod: dict[str, Any]) -> None:
+        metadata, phase = pod["metadata"], pod["status"].get("phase")
+        run = self._runs[metadata["uid"]] = PodRun(self._core, pod, self._home)
+        self._logs[metadata["namespace"], metadata["name"]] = run.log
+        if phase == "Pending":
+            _begin(run.run)
+        elif phase == "Running":
+            _begin(run.lose)
+
+    def _schedule(self, pod: dict[str, Any]) -> None:
+        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+        if (reason := _refusal(pod["spec"])) is None:
+            target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": _NODE}}
+            # The answer is a Status, which the client's model of a binding cannot read.
+            insist(
+                lambda: self._core.create_namespaced_pod_binding(
+                    name, namespace, target, _preload_content=False
+                )
+            )
+        elif pod["metadata"]["uid"] not in self._told:
+            self._told.add(pod["metadata"]["uid"])
+            body = {"status": unscheduled(reason)}
+            insist(lambda: self._core.patch_namespaced_pod_status(name, namespace, body))
+
+
+def _refusal(spec: dict[str, Any]) -> str | None:
+    """Say why this node cannot take a pod, or None."""
+    if spec.get("schedulingGates"):
+        return "the pod has scheduling gates"
+    if wanted := spec.get("nodeSelector"):
+        return f"0/1 nodes are available: 1 node(s) didn't match Pod's node selector {wanted}"
+    for container in spec["containers"]:
+        asked = (container.get("resources") or {}).get("requests") or {}
+        if missing := sorted(asked.keys() - _OWN_RESOURCES):
+            return f"0/1 nodes are available: 1 Insufficient {', '.join(missing)}"
+    return None
+
+
+def _begin(work: Any) -> None:
+    threading.Thread(target=work, daemon=True).start()
+
+
+def main(arguments: list[str]) -> None:
+    """Run the node until SIGTERM."""
+    parser = argparse.ArgumentParser(prog="services.kubernetes.node")
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--api", required=True)
+    options = parser.parse_args(arguments)
+    files = ClusterFiles(options.home / "cluster", options.api)
+    node = Node(api_of(files.kubeconfig("node")), options.home)
+    sweep_pods(options.home / "pods")
+    LogServer(options.port, files.certificate, files.key, node.find_log).start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: _leave(node))
+    node.register(options.port)
+    node.serve()
+
+
+def _leave(node: Node) -> None:
+    node.close()
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

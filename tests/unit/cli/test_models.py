@@ -1,0 +1,82 @@
+"""``trainfeed models``: judged, promoted, shown and rolled back from the command line."""
+
+import json
+
+import pytest
+
+from tests.unit.cli.conftest import cli
+from tests.unit.pipeline.conftest import project
+from tests.unit.training.test_promotion import clicks, make, trained
+
+__all__ = ["cli", "clicks", "project", "trained"]
+
+TARGET = "clicks/2024-03-01"
+
+
+@pytest.fixture
+def models(cli, clicks):
+    """Two versions of a model; none of them is promoted."""
+    for score in (1, 2):
+        make(clicks, score)
+        status, output, message = cli("models", "evaluate", TARGET)
+        assert status == 0
+        assert "not compared: there is no promoted model" in output
+        assert "models promote click_model@candidate" in message
+    return cli
+
+
+def test_a_root_without_models_says_so(cli, project):
+    project.build()
+    assert cli("models", "ls")[::2] == (
+        0,
+        f"no training has made a model in {project.env.root}/models yet\n",
+    )
+    assert json.loads(cli("models", "ls", "--json")[1]) == []
+
+
+def test_models_are_listed_shown_promoted_and_rolled_back(models):
+    (row,) = json.loads(models("models", "ls", "--json")[1])
+    assert row == {"model": "click_model", "versions": 2, "candidate": "v0002", "prod": None}
+    status, _, message = models("models", "show", "click_model")
+    assert (status, "prod leads to, there is none; name one: v0001, v0002" in message) == (1, True)
+    for target in ("click_model/v0001", "click_model@candidate"):
+        assert models("models", "promote", target, "--why", "good")[0] == 0
+    shown = json.loads(models("models", "show", "click_model@prod", "--json")[1])
+    assert (shown["version"], shown["alias"]) == ("v0002", ["candidate", "prod"])
+    assert shown["manifest"]["job"]["code"]
+    status, output, _ = models(
+        "models", "rollback", "click_model/v0002", "--why", "worse", "--json"
+    )
+    assert (status, json.loads(output)["prod"]) == (0, "v0001")
+    status, output, _ = models("models", "show", "click_model")
+    assert "rollback" in output
+    assert "worse" in output
+    rows = json.loads(models("models", "ls", "click_model", "--json")[1])
+    assert [(each["version"], each["alias"]) for each in rows] == [
+        ("v0002", ["candidate"]),
+        ("v0001", ["prod"]),
+    ]
+
+
+def test_what_cannot_be_done_changes_nothing_and_says_what_to_do(models):
+    models("models", "promote", "click_model/v0001", "--why", "good")
+    for arguments, status, message in (
+        (("rollback", "click_model/v0002", "--why", "x"), 1, "it leads to v0001; nothing was"),
+        (("rollback", "click_model", "--why", "x"), 1, "no version that prod led to before"),
+        (("promote", "click_model/v0009", "--why", "x"), 1, "is not a model"),
+        (("promote", "click_model/v1", "--why", "x"), 2, "expected the version of a model like"),
+        (("promote", "klick_model/v0001", "--why", "x"), 1, "did you mean 'click_model'?"),
+        (("promote", "../clicks/v0001", "--why", "x"), 1, "expected a model of"),
+        (("promote", "click_model/v0001", "--why", " "), 2, "got a blank one; nothing was"),
+        (("evaluate", "clicks"), 2, "expected NAME/INTERVAL of one interval"),
+    ):
+        found = models("models", *arguments)
+        assert (found[0], message in found[2]) == (status, True), found
+    assert json.loads(models("models", "ls", "--json")[1])[0]["prod"] == "v0001"
+
+
+def test_a_closed_gate_is_status_1_and_names_the_metric(cli, clicks):
+    make(clicks, 0)
+    status, _, message = cli("models", "evaluate", TARGET)
+    assert (status, "score is 0, below min 1" in message) == (1, True)
+    assert json.loads(cli("models", "ls", "--json")[1]) == []

@@ -1,0 +1,150 @@
+"""Promotion and rollback against a plain model: a list of where ``prod`` led."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from trainfeed.errors import ConflictError, FormatError, NotFoundError
+from trainfeed.models import PROD, ModelsFolder, current, history, promote, register, rollback
+
+VERSIONS = st.integers(1, 3)
+
+
+@pytest.fixture
+def three(folder, finished):
+    for number in (1, 2, 3):
+        register(folder, finished(number))
+    return folder
+
+
+def leads_to(folder):
+    found = current(folder, PROD)
+    return None if found is None else found.manifest.version
+
+
+def test_an_alias_leads_to_the_last_version_that_was_promoted_and_back(three):
+    assert leads_to(three) is None
+    for number in (1, 3, 2):
+        assert promote(three, PROD, number, "better")[1]
+    assert leads_to(three) == 2
+    assert rollback(three, "worse")[0].version == "v0003"
+    assert rollback(three, "worse")[0].version == "v0001"
+    with pytest.raises(NotFoundError, match="no version that prod led to before; nothing was"):
+        rollback(three, "worse")
+    assert [(each.kind, each.version) for each in history(three, PROD)] == [
+        ("promote", "v0001"),
+        ("promote", "v0003"),
+        ("promote", "v0002"),
+        ("rollback", "v0003"),
+        ("rollback", "v0001"),
+    ]
+    assert all(each.by and each.at for each in history(three, PROD))
+
+
+def test_a_request_that_was_carried_out_changes_nothing_when_it_is_asked_again(three):
+    promote(three, PROD, 1, "first", request="job 1")
+    promote(three, PROD, 2, "second", request="job 2")
+    rollback(three, "worse", request="run 1")
+    assert promote(three, PROD, 2, "second", request="job 2")[1] is False
+    assert rollback(three, "worse", request="run 1")[1] is False
+    assert leads_to(three) == 1
+    assert promote(three, PROD, 2, "a person wants it")[1]
+
+
+def test_a_rollback_from_another_version_than_expected_changes_nothing(three):
+    promote(three, PROD, 1, "first")
+    promote(three, PROD, 2, "second")
+    with pytest.raises(ConflictError, match="to lead to v0003, it leads to v0002; nothing was"):
+        rollback(three, "worse", expected=3)
+    assert rollback(three, "worse", expected=2)[0].version == "v0001"
+    with pytest.raises(ConflictError, match="it leads to v0001"):
+        rollback(three, "worse", expected=2)
+
+
+def test_a_version_that_is_not_there_is_not_promoted(three):
+    with pytest.raises(NotFoundError, match="is not a model"):
+        promote(three, PROD, 9, "why")
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b'{"kind": "burn"}', b"\xff"])
+def test_a_damaged_change_is_an_error_and_not_another_version(three, text):
+    promote(three, PROD, 1, "first")
+    (three.alias(PROD) / "0002.json").write_bytes(text)
+    with pytest.raises(FormatError, match=r"0002.json"):
+        current(three, PROD)
+
+
+def test_of_two_promotions_at_once_both_are_in_the_history(three, monkeypatch):
+    from trainfeed.models import _aliases
+
+    append, raced = _aliases._append, []
+
+    def slow(folder, alias, known, change):
+        if not raced:
+            raced.append(True)
+            promote(three, PROD, 2, "faster")
+        return append(folder, alias, known, change)
+
+    monkeypatch.setattr(_aliases, "_append", slow)
+    assert promote(three, PROD, 3, "slower")[1]
+    assert [each.version for each in history(three, PROD)] == ["v0002", "v0003"]
+
+
+class Prod(RuleBasedStateMachine):
+    """Any history of promotions and rollbacks, some of them asked for twice."""
+
+    @initialize()
+    def make(self):
+        self.home = Path(tempfile.mkdtemp(prefix="trainfeed-prod-"))
+        self.folder = ModelsFolder(self.home).model("clicks")
+        template = _versions(self.home)
+        for number in (1, 2, 3):
+            register(self.folder, template(number))
+        self.stack, self.done = [], {}
+
+    @rule(number=VERSIONS, request=st.none() | st.integers(0, 3))
+    def promotes(self, number, request):
+        _, is_new = promote(self.folder, PROD, number, "why", request=self.key(request))
+        is_known = request is not None and ("promote", request) in self.done
+        assert is_new == (not is_known and self.stack[-1:] != [number])
+        if is_new:
+            self.stack.append(number)
+            self.done["promote", request] = number
+
+    @rule(request=st.none() | st.integers(0, 3))
+    def rolls_back(self, request):
+        if request is not None and ("rollback", request) in self.done:
+            assert rollback(self.folder, "why", request=self.key(request))[1] is False
+        elif len(self.stack) < 2:
+            with pytest.raises(NotFoundError):
+                rollback(self.folder, "why", request=self.key(request))
+        else:
+            rollback(self.folder, "why", request=self.key(request))
+            self.stack.pop()
+            self.done["rollback", request] = True
+
+    @invariant()
+    def prod_leads_to_the_top(self):
+        if hasattr(self, "stack"):
+            assert leads_to(self.folder) == (self.stack[-1] if self.stack else None)
+
+    def key(self, request):
+        return None if request is None else f"run {request}"
+
+    def teardown(self):
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _versions(home):
+    from tests.unit.models import conftest
+
+    return conftest.finished.__wrapped__(home)
+
+
+Prod.TestCase.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+TestProdIsAStack = Prod.TestCase
