@@ -175,7 +175,7 @@ peers-small: .venv/bin/uv ## Torch, accelerate, Lightning and the Trainer, two r
 	@echo "installing what requirements/peers-small.txt pins (4 GB)"
 	$(BIN)uv venv --quiet --allow-existing .venv-peers-small
 	$(BIN)uv pip install --quiet --no-deps --python .venv-peers-small/bin/python --require-hashes -r requirements/peers-small.txt
-	set -e; for file in tests/peers/test_torch.py tests/peers/test_trainers.py; do $(subst .venv-peers,.venv-peers-small,$(IN_PEERS)) $$file -k "$(IN_SMALL)"; done
+	set -e; for file in tests/peers/test_torch.py tests/peers/test_trainers.py tests/peers/test_training.py; do $(subst .venv-peers,.venv-peers-small,$(IN_PEERS)) $$file -k "$(IN_SMALL)"; done
 services: setup ## Start Kafka, HDFS and CephFS as plain processes on 127.0.0.1
 	@$(BIN)python -m services start kafka hdfs cephfs
 services-build: setup-dev ## Build the control plane of Kubernetes and the training operator, once for this account (Go 1.26, minutes)

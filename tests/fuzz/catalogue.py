@@ -23,6 +23,7 @@ _JSON: Final = frozenset(
             "base64_commit",
             "boundary",
             "job",
+            "job_record",
             "ledger",
             "manifest",
             "marker",
