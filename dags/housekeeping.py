@@ -31,7 +31,7 @@ with DAG(
             type="integer",
             minimum=24,
             title="Older than, in hours",
-            description="Later modified files stay. A build that pauses for longer"
+            description="Files that were modified later stay. A build that pauses for longer"
             " loses its work files.",
         ),
         "dry_run": Param(

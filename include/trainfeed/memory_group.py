@@ -15,7 +15,7 @@ __all__ = ["KillCount", "available_bytes", "free_group_bytes"]
 _ROOT: Final = Path("/sys/fs/cgroup")
 _GROUPS: Final = Path("/proc/self/cgroup")
 _MEMINFO: Final = Path("/proc/meminfo")
-# Version 1 of control groups shows no limit as a number near 2^63.
+# Version 1 of control groups shows a missing limit as a number near 2^63.
 _NO_LIMIT: Final = 1 << 60
 
 

@@ -155,7 +155,10 @@ def _end_of_verify(checked: list[dict[str, Any]]) -> None:
         print_message(f"build it again: {remedy}")
         raise typer.Exit(3)
     if any(report["unreadable"] for report in checked):
-        print_message("what could be read is intact; ask as the account that builds, or again")
+        print_message(
+            "all files that could be read are intact; for the others, ask as the account that"
+            " builds, or ask again"
+        )
         raise typer.Exit(1)
 
 

@@ -5,8 +5,7 @@ folder does not exist, the staging folder is renamed to it, so no reader ever se
 set.
 
 If the output folder exists, the staging folder is renamed to ``.<prefix>.commit``. This rename is
-the
-commit: if the process dies afterwards, the next call into the folder completes the publication.
+the commit: if the process dies afterwards, the next call into the folder completes the publication.
 Completing it withdraws the announcement of the old set (the file that readers open first), moves
 the new files to their names, deletes files of the old set that the new one does not have, and
 announces the new set last. A reader that starts at the announcement sees the whole old set, or no

@@ -25,11 +25,9 @@ def resumable(reader: ReaderLike) -> Resumable | BlockResumable:
 
     Use this decorator last: its state counts the samples that were handed to the consumer, so
     samples that ``buffered`` and others have read ahead do not count. A continued pass starts at
-    that
-    count: every decorator tells the reader below it where to start, and arrays, IDX and RecordIO
-        files
-    and published data sets start there. Other readers, such as plain functions, are read again
-    from their beginning, and must give the same samples again.
+    that count: every decorator tells the reader below it where to start, and arrays, IDX and
+    RecordIO files and published data sets start there. Other readers, such as plain functions, are
+    read again from their beginning, and must give the same samples again.
 
     The end of a pass is known only when no further sample comes: a state that was taken after the
     last sample, but before the end, first gives a pass without samples.

@@ -75,7 +75,7 @@ class SourceReplacedError(IngestError):
 
 
 class OffsetOutOfRangeError(IngestError):
-    """Records of the range were deleted, or there is no proof that none was.
+    """Records of the range were deleted, or nothing proves that none were deleted.
 
     Cause: Retention deleted records of the interval before they were read, or the topic was created
         again.

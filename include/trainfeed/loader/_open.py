@@ -74,7 +74,7 @@ class OpenedSets:
             ConfigError: There is no mixture, or the weights do not suit it.
         """
         if self.mixture is None:
-            raise ConfigError("expected a mixture to change weights of, got one data set")
+            raise ConfigError("expected a mixture, which has weights to change, got one data set")
         # Positions of weights count the samples of all epochs.
         position = state.epoch * self.total + state.position
         # Entries from this position on are replaced by the new weights.

@@ -225,8 +225,8 @@ class SetsRunner:
             tasks,
             pool,
             self._stats,
-            # The consumer never holds the last slots, as many as there are workers, so loading
-            # goes on.
+            # The consumer leaves as many slots free as there are workers, so loading always
+            # continues.
             max_lent=period + ahead - min(ahead, options.num_workers),
             timeout_s=options.timeout_s,
             keep=partial(self._keep_pool, engine),

@@ -31,7 +31,7 @@ class _Share(ResourceSpec):
     """The resources of a task that runs beside others.
 
     Attributes:
-        whole_bytes: ``memory_bytes`` of the data set, which a task has that runs alone.
+        whole_bytes: ``memory_bytes`` of the data set: the memory of a task that runs alone.
     """
 
     whole_bytes: int

@@ -31,7 +31,8 @@ class StageReport:
         stage: Name of the stage.
         source_reads: Number of records read from the source itself.
         seconds: How long the task took.
-        verdict: ``built``, ``adopted`` or ``verified``; ``published`` if the plan was so before.
+        verdict: ``built``, ``adopted`` or ``verified``; ``published`` if the plan was published
+            before.
     """
 
     stage: str

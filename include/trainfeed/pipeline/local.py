@@ -64,7 +64,7 @@ class BuildReport:
     note: str | None
 
     def to_json(self) -> JsonObject:
-        """Return the JSON that commands print: the report of ``publish``, and the build's own."""
+        """Return the JSON that commands print: that of stage ``publish``, and the other values."""
         return {
             **self.published.to_json(),
             "verdict": self.verdict,

@@ -80,7 +80,10 @@ class ChunkBuffers:
 
 
 class EncodedChunk(NamedTuple):
-    """A chunk as stored. ``payload`` may be the framing itself: write it before that is reused."""
+    """A chunk as stored.
+
+    ``payload`` may be the framing itself: write it before the framing is reused.
+    """
 
     header: Header
     payload: memoryview

@@ -26,7 +26,7 @@ def split_records(framing: memoryview, num_records: int) -> list[memoryview]:
         num_records: Number of records in the chunk's header.
 
     Returns:
-        Views into ``framing``, valid as long as that is.
+        Views into ``framing``, valid as long as ``framing`` is.
 
     Raises:
         FormatError: ``num_records`` records do not end exactly where the framing ends.

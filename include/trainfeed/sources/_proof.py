@@ -23,7 +23,7 @@ _MINUTES: Final = 3
 # Stamps of neighbouring records differ by some minutes. A record that was deleted just before one
 # of the last half hour before the time may therefore be stamped after the time.
 _MARGIN_MS: Final = 30 * MINUTE_MS
-# Longest pause before the time, as a multiple of the time that the records left take.
+# Longest pause before the time, as a multiple of the time span of the remaining records.
 _MOST_PAUSE: Final = 16
 # Least share of rising pairs, among the pairs of records a third of all records apart.
 _LEAST_RISING: Final = 0.75

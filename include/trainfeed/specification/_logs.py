@@ -103,7 +103,7 @@ class LogsSourceSpec(Part):
             nothing. ``skip``: the interval is left out, and a marker says why.
         cut_line: Whether a last line without LF is a record (``keep``) or a sign that the file was
             cut (``fail``).
-        split_bytes: Size of the pieces in which plain files are read, about.
+        split_bytes: Approximate size of the pieces in which plain files are read.
         max_line_bytes: Largest line; a longer line is an error.
         bytes_per_record: Expected size of a record, from which the numbers of tasks and shards
             follow; for compressed files the expected compressed size.

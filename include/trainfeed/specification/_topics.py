@@ -28,11 +28,10 @@ class KafkaSourceSpec(Part):
     Attributes:
         connection: Name of the connection that has the Kafka settings.
         topic: Name of the topic.
-        settle: Time after the end of an interval before which it is not planned.
+        settle: Time that has to pass after the end of an interval before it is planned.
         late: Policy for records that are older than the interval of their offset; ``fail`` also
-            refuses records that are stamped later than the interval's end and ``skew``.
-        skew: Largest expected distance of stamps from the time of a boundary; ``late: fail``
-            refuses records that are stamped later than an interval's end by more. The search for
+            refuses records that are stamped more than ``skew`` after the interval's end.
+        skew: Largest expected distance of stamps from the time of a boundary. The search for
             boundaries uses it as a guide only: the offsets that are found determine the content.
         transaction_wait: How long runs of the schedule and of backfills wait while an open
             transaction may hide records of the interval; then they fail.
@@ -113,11 +112,10 @@ class RecordedSourceSpec(Part):
     Attributes:
         path: Path or URI of the folder. A path that begins with ``./`` starts in the data set's
             folder, any other relative path in the working directory.
-        settle: Time after the end of an interval before which it is not planned.
+        settle: Time that has to pass after the end of an interval before it is planned.
         late: Policy for records that are older than the interval of their offset; ``fail`` also
-            refuses records that are stamped later than the interval's end and ``skew``.
-        skew: Largest expected distance of stamps from the time of a boundary; ``late: fail``
-            refuses records that are stamped later than an interval's end by more.
+            refuses records that are stamped more than ``skew`` after the interval's end.
+        skew: Largest expected distance of stamps from the time of a boundary.
     """
 
     path: Text

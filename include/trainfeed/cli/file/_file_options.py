@@ -102,9 +102,9 @@ def source_options(  # noqa: PLR0913 (options of a command)
     """Return the options for reading files.
 
     Raises:
-        ConfigError: The format is unknown, the file of the schema has none, the delimiter is no
-            single character, or the encoding is none of text; or the number of libsvm features is
-            given without the number of the first.
+        ConfigError: The format is unknown, the schema file has no schema, the delimiter is not one
+            character, or the encoding is not one of text; or the number of libsvm features is given
+            without the number of the first.
         FormatError: The features of a libsvm line cannot be counted.
     """
     from trainfeed.conversion import ColumnOptions, CsvOptions, Format, SourceOptions, load_schema

@@ -59,7 +59,7 @@ def _type_of(field: Field) -> pa.DataType:
 
 @dataclass(frozen=True)
 class ColumnOptions:
-    """How columns are converted that have no matching field.
+    """Conversion of columns that have no matching field.
 
     Attributes:
         flatten: Names of structs whose parts become fields: ``image`` with ``bytes`` and ``path``

@@ -81,8 +81,8 @@ def read_webdataset(path: FilePath, schema: Schema | None = None) -> Iterator[di
             out if the schema has no field ``key``.
 
     Raises:
-        FormatError: The tar is damaged, or a member does not match the schema; has the member and
-            its offset.
+        FormatError: The tar is damaged, or a member does not match the schema; the error has
+            the member and its offset.
     """
     found = webdataset_schema(path) if schema is None else schema
     fields = {_part_of(field).lower(): field for field in found if field.name != _KEY}

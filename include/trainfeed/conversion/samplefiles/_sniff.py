@@ -1,4 +1,4 @@
-"""Recognises the format of a file by its first bytes, and only if these fail by its name."""
+"""Recognises the format of a file by its first bytes, or by its name if these do not show it."""
 
 from __future__ import annotations
 

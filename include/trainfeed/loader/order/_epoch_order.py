@@ -3,7 +3,7 @@
 ::
 
     chunks of the set ──permute──► one long row of samples ──cut by record──► L lanes
-    lane ──cut by bytes──► windows ──permute the samples of each──► what the lane yields
+    lane ──cut by bytes──► windows ──permute the samples of each──► samples of the lane
     position p ──► lane p mod L, index p // L
 
 The order depends on no rank, worker, batch size or prefetching: these only choose positions. In

@@ -150,7 +150,7 @@ class Cursor:
         self._targets = None
 
     def step(self) -> None:
-        """Copy the rest that the fetch needs of the window to be replaced next, and replace it."""
+        """Replace the next window, after copying the samples that the fetch still needs of it."""
         if self._next is None:
             return
         lane = self._next.lane

@@ -1,4 +1,4 @@
-"""Offsets of an interval that retention deleted, or may have, and whether that is accepted."""
+"""Offsets of an interval that retention deleted or may have deleted, and their acceptance."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Loss:
         source: Source string of the partition.
         start: First offset.
         end: Offset behind the last.
-        is_certain: True if the records are gone; False if nothing proves that they are not. An
-            empty range, which is never certain, stands for records of a topic that was deleted.
+        is_certain: True if the records are gone; False if they may be gone. An empty range, which
+            is never certain, stands for records of a topic that was deleted.
     """
 
     source: str
@@ -38,7 +38,7 @@ class Loss:
 
     @property
     def is_of_earlier_topic(self) -> bool:
-        """Whether the records are those of an earlier topic of the name: the range is empty."""
+        """Whether the records are of an earlier topic with the same name: the range is empty."""
         return self.start == self.end
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The protocol of a mode of preprocessing functions, and the mode that calls with whole batches.
+"""The protocol of the modes in which preprocessing functions are called, and batch mode.
 
 A mode turns landed records into blocks of encoded samples, and counts the records without samples.
 """

@@ -110,7 +110,7 @@ class StageJob:
 
 @contextmanager
 def _told(plan: Plan, place: WorkerPlace) -> Iterator[None]:
-    """Add to an error of a file the records that were at work."""
+    """Add the records that were at work to the error of a file."""
     try:
         yield
     except StorageError as error:

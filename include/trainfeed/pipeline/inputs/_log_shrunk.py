@@ -1,4 +1,4 @@
-"""Finds log files that are gone or shorter than an earlier plan of the interval saw them.
+"""Finds log files that are gone, or shorter than in an earlier plan of the interval.
 
 A plan is written before anything is read, and stays. A file that vanished or shrank between the
 first plan and the publication of the interval is therefore known by name.

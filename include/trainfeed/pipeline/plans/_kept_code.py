@@ -60,8 +60,8 @@ def _code_difference(folder: DatasetFolder, old: str, spec: DatasetSpec) -> str:
     kept = _kept(folder, old)
     if kept is None:
         return (
-            f"the code ({', '.join(new)}) is not that of then, whose text was not kept in"
-            f" {folder.code(old)}"
+            f"the code ({', '.join(new)}) differs from the code of that time, whose text was not"
+            f" kept in {folder.code(old)}"
         )
     changed = sorted(name for name in kept.keys() | new.keys() if kept.get(name) != new.get(name))
     lines = [line for name in changed for line in _diff(name, kept, new)]

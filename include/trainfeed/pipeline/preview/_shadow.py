@@ -36,8 +36,8 @@ def shadowed(
         dataset: The data set.
         interval: The interval that will be planned.
         published: Whether plans and versions of the interval are linked, too. Without them the
-            interval is not published, and only then may a version be published in the shadow:
-            a linked folder of versions is the real one.
+            interval counts as not published, and a version may be published in the shadow. With
+            them it may not: a linked folder of versions is the real folder.
 
     Raises:
         RootError: The root of ``env`` was not made by ``trainfeed init``.

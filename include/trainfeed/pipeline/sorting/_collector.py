@@ -24,8 +24,9 @@ __all__ = ["SampleBlock", "SampleSorter"]
 
 # Bytes of a sample besides its record: key, source, offset, ordinal, split, place in the order.
 _OVERHEAD_BYTES: Final = 48
-# The memory is divided by this number. Three parts are the run: as blocks, joined, and in order.
-# Three are for the next block (as returned, encoded, added) and for the batch that is written.
+# A run may take one sixth of the memory. Sorting holds the run three times: as blocks, joined, and
+# in order. The other half is for the next block (as returned, encoded, added) and for the batch
+# that is written.
 _COPIES: Final = 6
 _DTYPES: Final = (np.uint64, np.int32, np.int64, np.int32, np.int16)
 

@@ -112,7 +112,7 @@ class Stage:
         """Compare code, spec and libraries with those of the plan.
 
         Raises:
-            CodeChangedError: They differ: the version would not be that of its fingerprint.
+            CodeChangedError: They differ, so the version would not match its fingerprint.
         """
         digest, _ = code_digest(self.spec)
         running = {"code": digest, "spec": fingerprint_fields(self.spec), **running_libraries()}

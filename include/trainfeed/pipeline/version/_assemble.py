@@ -41,7 +41,7 @@ def assemble(stage: Stage) -> None:
     """Write index, positions, quarantine, statistics and manifest into the staging folder.
 
     Raises:
-        GateError: ``check`` has not let this plan through.
+        GateError: This plan has not passed ``check``.
     """
     verdict = _verdict(stage)
     files = [
@@ -60,7 +60,7 @@ def checked_content(stage: Stage) -> str:
     """Return the content digest of the shards that passed ``check``.
 
     Raises:
-        GateError: ``check`` has not let this plan through, or its verdict is gone.
+        GateError: This plan has not passed ``check``, or its verdict is missing.
     """
     return _content_digest(stage.plan, _splits(stage, _verdict(stage)))
 

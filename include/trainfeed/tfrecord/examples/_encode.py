@@ -284,7 +284,7 @@ def _same(data: bytes) -> _Rows:
 
 
 def _only(part: _Part, there: _Mask) -> _Part:
-    """Return a part that is empty in all other records than those in ``there``."""
+    """Return a part that is empty in all records except those in ``there``."""
     if isinstance(part, list):
         return [piece if keep else b"" for piece, keep in zip(part, there.tolist(), strict=True)]
     if np.all(there):

@@ -70,7 +70,7 @@ def test_without_the_code_of_then_the_files_are_named_and_that_it_is_not_there(p
     else:
         kept.write_text(json.dumps({"preprocess.py": "x"}) if damage == "other" else '{"pre')
     project.edit("row = record.json()", "row = record.json()  # now", "preprocess.py")
-    with pytest.raises(ConflictError, match=r"the code \(preprocess.py\) is not that of then"):
+    with pytest.raises(ConflictError, match=r"the code \(preprocess.py\) differs from the code"):
         project.build()
 
 
