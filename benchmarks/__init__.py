@@ -1,1 +1,1 @@
-"""Benchmarks: what they measure is in docs/."""
+"""Benchmarks; docs/authors has their results."""

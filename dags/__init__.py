@@ -1,1 +1,1 @@
-"""When and in what order: one file per family of DAGs. Imports nothing, on purpose."""
+"""When tasks run, and in what order: one file per family of DAGs. Imports nothing, to be fast."""

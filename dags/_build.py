@@ -35,7 +35,7 @@ UNIT_LABEL: Final = "unit {{ task.unit }}"
 
 
 def build_dag(spec: DatasetSpec) -> DAG:
-    """The DAG that builds the intervals of one data set."""
+    """Return the DAG that builds the intervals of one data set."""
     with DAG(
         dag_id=f"build.{spec.name}",
         description=spec.description or None,
@@ -72,7 +72,7 @@ def _stages(spec: DatasetSpec) -> None:
     }
     of_plan |= limits
     ingest = KafkaToHdfsOperator.partial(task_id="ingest", pool=source_pool, **of_unit)
-    # Log files that are not landed first are read where samples are made.
+    # Without landing, ``preprocess`` reads the source itself, and so needs the pool of the source.
     preprocess_pool = "default_pool" if spec.source.kind.lands else source_pool
     preprocess = PreprocessOperator.partial(task_id="preprocess", pool=preprocess_pool, **of_unit)
     convert = SamplesToRecordIOOperator.partial(task_id="convert", **of_unit)

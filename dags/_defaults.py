@@ -1,7 +1,7 @@
-"""What all DAGs share: retries, time limits, tags, assets.
+"""The common settings of all DAGs: retries, time limits, tags, assets.
 
-Assets are made here and nowhere else: Airflow refuses, at run time, a task whose asset URI is
-known under a second name.
+Only this module makes assets, because Airflow refuses, at run time, a task whose asset URI is known
+under a second name.
 """
 
 from __future__ import annotations
@@ -38,5 +38,5 @@ TAGS: Final = ("trainfeed",)
 
 
 def dataset_asset(dataset: str) -> Asset:
-    """The asset of a data set; its events carry the interval's name as partition key."""
+    """Return the asset of a data set; its events have the interval's name as partition key."""
     return Asset(name=dataset, uri=f"trainfeed://{dataset}")

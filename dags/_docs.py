@@ -1,4 +1,4 @@
-"""The documentation page of a data set's DAGs: what it is, and how to run it, as Markdown."""
+"""The documentation of a data set's DAGs, as Markdown: its facts, and how to run it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RULE: Final = "---"
 
 
 def spec_doc(spec: DatasetSpec) -> str:
-    """The page: description, source, schema, splits, gates, how to trigger, the file itself."""
+    """Return the page: description, source, schema, splits, gates, how to trigger, the file."""
     text = (spec.folder / SPEC_FILE).read_text(encoding="utf-8")
     sections = [
         spec.description,

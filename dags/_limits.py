@@ -1,9 +1,10 @@
-"""How many runs of a data set may be active, and how many of them work.
+"""The limits of a data set's active runs, and of its tasks at work.
 
-Airflow counts a run that waits as active. A run of the schedule waits for log files until
-``source.logs.wait`` after its interval has ended and settled, so only the intervals of that stretch
-can wait at the same time: with one more active run for each of them, the others are never kept from
-starting. What then bounds the work is how many tasks of each kind run at once.
+Airflow counts a waiting run as active. A run of the schedule waits for log files until
+``source.logs.wait`` after its interval has ended and settled, so only intervals of that span can
+wait at the same time. The limit of active runs has one more for each of them, so that waiting runs
+never keep others from starting. The work itself is limited by the number of tasks of each kind that
+run at once.
 """
 
 from __future__ import annotations
@@ -16,24 +17,25 @@ from trainfeed.specification import DatasetSpec
 
 __all__ = ["MAX_TASKS_OF_RUN", "active_runs", "task_limits"]
 
-# What Airflow allows by default, said here so that the limit of mapped tasks can be made of it.
+# The default of Airflow, written here because the limit of mapped tasks is computed from it.
 MAX_TASKS_OF_RUN: Final = 16
-# Beyond it runs do wait for each other: so many triggers are a load of their own.
+# Limit of the additional runs: above it runs wait for each other, because so many triggers would be
+# a load of their own.
 _MOST_WAITING: Final = 500
 _SAMPLED: Final = 100
 
 
 def active_runs(spec: DatasetSpec) -> int:
-    """How many runs of ``build.<data set>`` may be active: those that work and those that wait."""
+    """Return the most active runs of ``build.<data set>``: runs at work and waiting runs."""
     return spec.resources.max_active_runs + _waiting_runs(spec)
 
 
 def task_limits(spec: DatasetSpec, *, is_mapped: bool = False) -> dict[str, Any]:
-    """Arguments of a task that works: how many of its kind run at once, over all runs."""
+    """Return arguments of a task that limit how many of its kind run at once, over all runs."""
     if spec.source.kind.folder_wait is None:
         return {}  # no run waits for long, so the limit of runs is enough
     at_once = spec.resources.max_active_runs
-    # The furthest task first: an interval is finished before another one is begun.
+    # Later tasks have priority: an interval is finished before another one begins.
     return {
         "max_active_tis_per_dag": at_once * MAX_TASKS_OF_RUN if is_mapped else at_once,
         "weight_rule": "upstream",
@@ -41,7 +43,7 @@ def task_limits(spec: DatasetSpec, *, is_mapped: bool = False) -> dict[str, Any]
 
 
 def _waiting_runs(spec: DatasetSpec) -> int:
-    """How many intervals can wait for their log files at the same time, at most."""
+    """Return the most intervals that can wait for their log files at the same time."""
     kind = spec.source.kind
     if kind.folder_wait is None:
         return 0

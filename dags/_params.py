@@ -1,4 +1,4 @@
-"""The parameters of runs: what the trigger form asks, and what REST and backfills may set."""
+"""The parameters of runs, for the trigger form, REST and backfills."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _LAST_ENDED: Final = (
     " fails if the schedule has no such interval."
 )
 _EXAMPLES: Final = 3
-# What the list shows for "no window start".
+# The text in the list for "no window start".
 _BY_DATE: Final = "none: the date decides"
-# A run that is refused gets the whole list in the message.
+# Most intervals in the list, because the message of a refused run has all of them.
 _LISTED: Final = 100
 
 
 def build_params(spec: DatasetSpec) -> dict[str, Param]:
-    """The parameters of ``build.<data set>``."""
+    """Return the parameters of ``build.<data set>``."""
     params = {
         "window_start": window_param(spec, unset=_LAST_ENDED),
         "dry_run": Param(
@@ -91,16 +91,15 @@ def _catch_up_param(spec: DatasetSpec) -> Param:
 
 
 def window_param(spec: DatasetSpec, *, unset: str) -> Param:
-    """The parameter that sends a triggered run to one interval.
+    """Return the parameter that selects the interval of a triggered run.
 
-    Only ticks get through the form where it can know them: the intervals of a daily schedule with
-    an end are a list to choose from, and of several ticks a day the time of day is checked. Of an
-    endless schedule that leaves days out, the first task says whether a day is a tick, and of every
-    schedule whether its interval has ended.
+    The form accepts only ticks as far as possible: for a daily schedule with an end it shows a
+    list of intervals, and for several ticks a day it checks the time of day. The first task of a
+    run checks the rest: whether a day is a tick, and whether its interval has ended.
 
     Args:
         spec: The data set.
-        unset: What a triggered run without it does.
+        unset: Text about a triggered run without the parameter.
     """
     schedule = spec.schedule_model()
     ticks = list(islice(schedule.intervals(), _EXAMPLES if schedule.last is None else _LISTED + 1))
@@ -111,7 +110,7 @@ def window_param(spec: DatasetSpec, *, unset: str) -> Param:
         rule = {"format": "date-time", "pattern": _time_pattern(schedule.cron)}
         examples = [f"{interval.start:%Y-%m-%dT%H:%M:%SZ}" for interval in ticks[:_EXAMPLES]]
     elif schedule.last is not None and len(names) <= _LISTED:
-        # A format would make the form ask for a date, and show no list.
+        # Without ``format``, with which the form would ask for a date and show no list.
         rule = {"enum": [None, *names], "values_display": {"null": _BY_DATE}}
     last = ""
     if schedule.last is not None:
@@ -129,7 +128,7 @@ def window_param(spec: DatasetSpec, *, unset: str) -> Param:
 
 
 def _time_pattern(cron: str) -> str:
-    """A regular expression for times in UTC at which ``cron`` can have a tick, on any day."""
+    """Return a regular expression for times of day, UTC, at which ``cron`` can have a tick."""
     minutes, hours, *_ = croniter.expand(cron)[0]
     return rf"T{_any_of(hours)}:{_any_of(minutes)}(:00(\.0+)?)?(Z|[+-]00:?00)$"
 

@@ -1,8 +1,8 @@
-"""The shares of the data sets: each has a DAG file of its own, and one for what is wrong.
+"""The shares of the data sets: each has a DAG file, and another file for wrong specifications.
 
-Airflow gives a file a time limit, and drops all its DAGs when it is exceeded or when the file
-raises. So a file makes the DAGs of an eighth of the data sets, and reads no specification of the
-others; and what is wrong with a specification is raised by a file that makes no DAGs.
+Airflow has a time limit for each file, and drops all DAGs of a file that exceeds it or raises. Each
+file therefore makes the DAGs of an eighth of the data sets, and reads no other specifications.
+Errors in specifications are raised by separate files, which make no DAGs.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from trainfeed.specification import DatasetSpec, load_spec, spec_folders, spec_o
 
 __all__ = ["NUM_SHARES", "make_dags", "raise_errors", "share_of"]
 
-# The files are there, one for each; a data set stays in its share when others come and go.
+# Fixed, with one file for each share: a data set keeps its share when others are added or removed.
 NUM_SHARES: Final = 8
 
 
 def share_of(dataset: str) -> int:
-    """The number of the share, from 0 on, that a data set belongs to: by its name alone."""
+    """Return the number of a data set's share, from 0 on; it depends on the name alone."""
     return zlib.crc32(dataset.encode()) % NUM_SHARES
 
 
 def make_dags(share: int) -> None:
-    """Make the DAGs of a share, in order of names; wrong specifications are left out.
+    """Make the DAGs of a share, in order of names, without those of wrong specifications.
 
-    A task that starts parses its file again, for one DAG: only that one is made.
+    A task parses its file again at its start, for its own DAG: then only that DAG is made.
     """
     wanted = get_parsing_context().dag_id
     if wanted is None:
@@ -47,10 +47,10 @@ def make_dags(share: int) -> None:
 
 
 def raise_errors(share: int) -> None:
-    """Raise what is wrong with the specifications of a share, all of it.
+    """Raise all errors in the specifications of a share.
 
     Raises:
-        SpecError: A line for every mistake.
+        SpecError: A specification is wrong; the message has a line for every mistake.
     """
     found = map(spec_or_error, _folders(share))
     wrong = [spec for spec in found if not isinstance(spec, DatasetSpec)]

@@ -23,7 +23,7 @@ with DAG(
     start_date=BEFORE_ALL,
     catchup=False,
     max_active_runs=1,
-    # An installation with versions to keep switches it on; a trial of trainfeed needs none.
+    # Paused at first: an installation switches the DAG on; a trial of trainfeed does not need it.
     is_paused_upon_creation=True,
     params={
         "older_than": Param(

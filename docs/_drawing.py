@@ -58,7 +58,7 @@ class Drawing:
     def text(
         self, x: int, y: int, text: str, *, style: str = "d-text", anchor: str = "start"
     ) -> None:
-        """Add a line of text; ``anchor`` is what of it stands at x: start, middle, end.
+        """Add a line of text; ``anchor`` is the part of it that is at x: start, middle, end.
 
         Raises:
             ValueError: The text would not fit into the drawing.

@@ -1,4 +1,4 @@
-"""Writes what is generated in this folder: ``reference/dags.md`` and ``dataset.schema.json``.
+"""Writes two generated files: ``reference/dags.md`` and ``dataset.schema.json``.
 
 The reference is made of the docstrings of DAG files and operators and of the parameters, so
 Airflow's pages and this one cannot disagree.

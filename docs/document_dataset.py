@@ -300,7 +300,7 @@ class _Reference:
 
 
 def _fits(model: Schema, value: Mapping[str, Any]) -> bool:
-    """Whether a mapping is one of this model; ``check`` tells apart what may stand there."""
+    """Whether a mapping is of this model; its field ``check`` tells the gates apart."""
     check = model.get("properties", {}).get("check", {}).get("const")
     return check is None or check == value.get("check")
 
@@ -351,7 +351,7 @@ def _number(part: Schema) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as a file has it, on one line; of a longer one what it begins with."""
+    """Return a value as a file has it, on one line; a long value is cut."""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -1,4 +1,4 @@
-"""Writes the drawings of ``concepts/``: what flows where, and in which order."""
+"""Writes the drawings of ``concepts/``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def data_flow() -> Drawing:
 
 
 def identity() -> Drawing:
-    """What the position of a record decides, and what two digests cover."""
+    """The decisions that follow from the position of a record, and the contents of two digests."""
     drawing = Drawing(760, 320)
     drawing.box(10, 20, 200, 60, ["position of a record", "kafka:clicks/3, offset 41207"])
     drawing.box(10, 110, 200, 50, ["seed", "of dataset.yaml"])
@@ -160,7 +160,7 @@ def publication() -> Drawing:
 
 
 def order() -> Drawing:
-    """How an epoch is cut into lanes and windows, and who reads what."""
+    """How an epoch is cut into lanes and windows, and the share of each rank."""
     drawing = Drawing(760, 300)
     drawing.text(10, 30, "chunks, permuted")
     drawing.cells(150, 12, 74, ["c7", "c2", "c5", "c0", "c3", "c6", "c1", "c4"])

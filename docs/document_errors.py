@@ -74,7 +74,7 @@ def _section(cls: type[TrainFeedError]) -> str:
 
 
 def _parts(cls: type[TrainFeedError]) -> Mapping[str, str]:
-    """The parts of a docstring; ends with what is wrong where it has not all of them."""
+    """The parts of a docstring; exits with a message if one of them is missing."""
     text = (inspect.getdoc(cls) or "").replace("``", "`")
     found = _PARTS.fullmatch(text)
     if found is None or found["see"] != f"docs/{_PAGE}#{_anchor(cls)}":

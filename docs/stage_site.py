@@ -1,4 +1,4 @@
-"""Put what the site is made of into one folder: ``python docs/stage_site.py FOLDER``.
+"""Put the sources of the site into one folder: ``python docs/stage_site.py FOLDER``.
 
 A generator of sites reads one folder of pages. Here that is a copy of docs/ in which the pages at
 the root of the repository have a place, a link to any other file outside docs/ is its text (a site
@@ -84,7 +84,8 @@ def changed(text: str, source: str) -> str:
     def draw(image: re.Match[str]) -> str:
         drawing = (here / image[2]).read_text(encoding="utf-8")
         label = f'<svg role="img" aria-label="{html.escape(image[1])}" '
-        return f'<div class="drawing">\n{drawing.replace("<svg ", label, 1)}</div>'
+        inside = drawing.replace("<svg ", label, 1)
+        return f'<div class="drawing" data-search-exclude>\n{inside}</div>'
 
     text = LIST.sub(r"\1\n\n", DRAWING.sub(draw, text))
     return LINK.sub(lambda link: led(link, source), text)

@@ -1,1 +1,1 @@
-"""Thin operators: one stage call each. Imports nothing, on purpose: DAG files pay for it."""
+"""Thin operators: one stage call each. This face imports nothing, to keep DAG files fast."""

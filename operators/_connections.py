@@ -3,12 +3,12 @@
 =============== ======================= =====================================================
 connection      type                    what it has
 =============== ======================= =====================================================
-hdfs_default    webhdfs, hdfs or file   host, port, of webhdfs login; extra ``landing`` and
-                                        ``work``; of log files also ``logs``: the path that
-                                        theirs start at
+hdfs_default    webhdfs, hdfs or file   host, port, login (webhdfs); extra ``landing`` and
+                                        ``work``; for log files also ``logs``: the path at
+                                        which their paths start
 cephfs_default  any                     extra ``path``: the publication root, mounted here
 convert_default any                     extra ``inputs`` and ``outputs``: lists of folders that a
-                                        conversion may use; ``work``: one for what it keeps
+                                        conversion may use; ``work``: one for its work files
 of ``train``    any                     extras: the settings of a Kubernetes cluster, as
                                         docs/operations/kubernetes.md has them
 of the spec     any                     extra: librdkafka settings, or ``recorded``: a folder
@@ -63,7 +63,7 @@ _CLUSTER_EXAMPLE: Final = (
 def environment_from_connections(
     kafka: Iterable[str], logs: Iterable[str] = (), clusters: Iterable[str] = ()
 ) -> Environment:
-    """The places that a task reads and writes.
+    """Return the folders and connections of a task.
 
     Args:
         kafka: Ids of the Kafka connections that the data set names.
@@ -71,8 +71,8 @@ def environment_from_connections(
         clusters: Ids of the connections of clusters that its training names.
 
     Raises:
-        ConfigError: A connection is missing or incomplete; names it and shows one that works.
-            Values never appear in the message: they may be secrets.
+        ConfigError: A connection is missing or incomplete; the message has its name and an example,
+            but no values, which may be secrets.
     """
     hdfs = _connection(_HDFS, _HDFS_EXAMPLE)
     return Environment(
@@ -91,10 +91,10 @@ def environment_from_connections(
 
 
 def conversion_roots() -> Roots:
-    """The folders that conversions read and write.
+    """Return the folders that conversions may read and write.
 
     Raises:
-        ConfigError: The connection is missing or incomplete; shows one that works.
+        ConfigError: The connection is missing or incomplete; the message has an example.
     """
     from trainfeed.conversion import Roots
 

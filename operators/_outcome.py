@@ -1,7 +1,7 @@
-"""What a failed stage means to Airflow: retry it, fail at once, or wait; and how it is told.
+"""Translates the errors of stages for Airflow: retry, fail at once, or wait; and shows them.
 
-The log of a failed task begins with the message in plain words, and the message is kept as an XCom
-for the page of the run: the stack of an error whose message says what to do helps nobody.
+The log of a failed task begins with the message, without a stack, and an XCom keeps the message for
+the page of the run: the messages of trainfeed have the remedy, which a stack would hide.
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ _LINE_CHARS: Final = 100
 
 @contextmanager
 def airflow_outcome(context: Context | None = None) -> Iterator[None]:
-    """Translate the errors of trainfeed that raise inside.
+    """Translate the errors of trainfeed that the block raises.
 
-    Whatever is not an error of trainfeed (a broken network, a bug) passes through, and so does
-    one that calls for a retry: Airflow retries everything that it does not know.
+    Other errors (a broken network, a bug) pass through, and so do errors with the outcome RETRY:
+    Airflow retries a task after every exception that it does not know.
 
     Args:
-        context: Of the task, which then leaves its failure as the XCom ``failure``: ``error``
-            (name of the class), ``message``, ``retries`` and, of a failed gate, ``report``.
+        context: Context of the task. With it, the failure is kept as the XCom ``failure``:
+            ``error`` (name of the class), ``message``, ``retries`` and, for a failed gate,
+            ``report``.
 
     Raises:
-        AirflowFailException: Another try would end the same way.
+        AirflowFailException: Another attempt would end the same way.
     """
     try:
         yield
@@ -61,7 +62,7 @@ def airflow_outcome(context: Context | None = None) -> Iterator[None]:
         _leave(context, error, retries=False)
         raise
     except AirflowException:
-        # Skipped, deferred, called again: none of them is a failure.
+        # Skips, deferrals and reschedules are exceptions of Airflow, but no failures.
         raise
     except Exception as error:
         _leave(context, error, retries=True)
@@ -80,12 +81,12 @@ def _leave(context: Context | None, error: Exception, *, retries: bool) -> None:
         failure["report"] = dict(error.report)
     try:
         context["ti"].xcom_push(key=FAILURE_KEY, value=failure)
-    except Exception as lost:  # noqa: BLE001 - what the task failed of counts more
+    except Exception as lost:  # noqa: BLE001 - the error of the task is more important
         logger.warning("the page of the run will not have the message: %s", lost)
 
 
 def _in_lines(error: Exception) -> str:
-    """Return the message with its parts on lines of their own: pages cut lines that are long."""
+    """Return the message with one part per line, because pages cut long lines."""
     lines = []
     for line in str(error).splitlines():
         parts = line.split("; ") if len(line) > _LINE_CHARS else [line]
@@ -94,17 +95,20 @@ def _in_lines(error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line; what follows in the log is its stack, and above it is the rest."""
+    """Return the first line of the message; the log has the whole message above."""
     first, *rest = str(error).splitlines() or [""]
     return f"{first} (the whole message stands above)" if rest else first
 
 
 def _name_of(error: Exception) -> str:
-    """Return the class that says most: of what was translated for Airflow, what it was before."""
+    """Return the name of the error's class; for a translated error, that of its cause."""
     cause = error.__cause__ if isinstance(error, AirflowFailException) else None
     return type(cause or error).__name__
 
 
 def call_again(at: datetime) -> AirflowRescheduleException:
-    """What a task raises to be called again at ``at``, without holding a slot or losing a try."""
+    """Return the exception by which Airflow calls a task again at ``at``.
+
+    The task holds no slot until then, and the call does not count as a retry.
+    """
     return AirflowRescheduleException(at)  # type: ignore[no-untyped-call]

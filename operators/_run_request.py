@@ -1,6 +1,6 @@
-"""What a run says about the interval that it is for, and its parameters.
+"""The interval of a run, from its context, and the check of its parameters.
 
-Airflow checks the values of parameters that it knows, and lets all others through.
+Airflow checks the values of parameters that it knows, and accepts unknown parameters.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ logger = logging.getLogger(__name__)
 
 
 def run_interval(spec: DatasetSpec, request: WindowRequest) -> Interval:
-    """The interval that a run is for; the log says which one, and why that one.
+    """Return the interval of a run, and log it with the deciding fact.
 
     Raises:
-        WindowError: The run means no interval of the schedule.
+        WindowError: The request gives no interval of the schedule.
     """
     interval = resolve_interval(spec.schedule_model(), request)
     logger.info("interval %s of %s, by %s", interval.name, spec.name, request.origin)
@@ -39,12 +39,12 @@ def run_interval(spec: DatasetSpec, request: WindowRequest) -> Interval:
 
 
 def window_request(context: Context) -> WindowRequest:
-    """Collect it from the task's context.
+    """Return the request of a run, from a task's context.
 
-    Runs differ in what they have. ``data_interval_*`` are missing keys in runs without a logical
-    date: partitioned ones, and those triggered with none; of a run of a partitioned DAG that was
-    triggered with one, the interval is empty and means nothing. ``partition_key`` is None outside
-    of partitioned DAGs, and the parameter is None unless it was set.
+    Not every run has every key. Runs without a logical date (of partitioned DAGs, or triggered
+    without one) have no ``data_interval_*``. A run of a partitioned DAG that was triggered with a
+    logical date has an empty interval, which is ignored here. ``partition_key`` is None outside of
+    partitioned DAGs, and the parameter is None unless it was set.
     """
     run_type = str(context["dag_run"].run_type.value)
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
@@ -60,14 +60,14 @@ def window_request(context: Context) -> WindowRequest:
 
 
 def require_known(given: Iterable[str], *known: str) -> None:
-    """Refuse a parameter that the form does not have: a misspelt ``dry_run`` would do it all.
+    """Refuse parameters that the form does not have: a misspelt ``dry_run`` would build.
 
     Args:
         given: Names of the parameters of the run.
-        *known: Names of those of the form.
+        *known: Names of the parameters of the form.
 
     Raises:
-        ConfigError: Names the first that is not known, and the nearest that is.
+        ConfigError: A parameter is unknown; the message has its name and the nearest known one.
     """
     for name in given:
         if name not in known:

@@ -1,4 +1,4 @@
-"""What the operators of a build share: the plan they work on, and one call of one stage."""
+"""The base of the operators of a build: they read the plan and call one stage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ResultT = TypeVar("ResultT")
 
 
 def open_dataset(name: str, *, trains: bool = False) -> tuple[DatasetSpec, Environment]:
-    """The specification of a data set, and the places that its tasks read and write.
+    """Return the specification of a data set, and the environment of its tasks.
 
     Args:
         name: Name of the data set.
@@ -48,11 +48,11 @@ def open_dataset(name: str, *, trains: bool = False) -> tuple[DatasetSpec, Envir
 class StageOperator(BaseOperator):
     """One stage of a build, as one task.
 
-    Running it again is safe: a stage looks for its own result before it works.
+    The task can run again safely: a stage looks for its result before it works.
 
     Args:
         dataset: Name of the data set.
-        plan: What the task ``plan`` found (its XCom).
+        plan: The report of the task ``plan`` (its XCom).
     """
 
     template_fields: Sequence[str] = ("plan",)
@@ -68,11 +68,11 @@ class StageOperator(BaseOperator):
         return self.built(context, self.planned(context), self.run_stage).to_json()
 
     def planned(self, context: Context) -> PlanReport:
-        """Read what the task ``plan`` found.
+        """Read the report of the task ``plan``.
 
         Raises:
-            AirflowSkipException: There is nothing to build. When a task is cleared, Airflow runs
-                it although it had skipped it.
+            AirflowSkipException: There is nothing to build. This happens when a task is cleared
+                that Airflow had skipped before.
         """
         from trainfeed.pipeline import SkipReport, plan_report_from_json
 
@@ -88,20 +88,20 @@ class StageOperator(BaseOperator):
     def built(
         self, context: Context, planned: PlanReport, stage: Callable[[Build], ResultT]
     ) -> ResultT:
-        """Return what ``stage`` returns of the build that was planned."""
+        """Return the result of ``stage`` for the planned build."""
         from trainfeed.pipeline import Build
         from trainfeed.pipeline.build_attempts import build_attempt
 
         with airflow_outcome(context):
             build = Build(*open_dataset(self.dataset), planned.ref)
-            # What is published already is not made, and needs no place to work.
+            # A published version is not built again, so there is no attempt to mark.
             is_made = planned.verdict != "identical"
             with build_attempt(build, self.work) if is_made else nullcontext():
                 return stage(build)
 
     @property
     def work(self) -> str:
-        """What the task does of the plan, as it may be in a file name."""
+        """Name of the task's work on the plan, fit for a file name."""
         return self.stage
 
     @abstractmethod
@@ -112,8 +112,8 @@ class StageOperator(BaseOperator):
 class UnitOperator(StageOperator):
     """One unit of a stage that is mapped over the units of the plan.
 
-    All mapped stages of a run have the same number of tasks, because Airflow knows one length
-    per task to map over. A stage with fewer units leaves the surplus tasks nothing to do.
+    All mapped stages of a run have the same number of tasks, because all are mapped over the one
+    output of ``plan``. In a stage with fewer units, the surplus tasks do nothing.
 
     Args:
         unit: Number of the unit, from 0.
@@ -125,11 +125,11 @@ class UnitOperator(StageOperator):
 
     @property
     def work(self) -> str:
-        """The stage, and which unit of it."""
+        """The stage and the number of the unit."""
         return f"{self.stage}-{self.unit}"
 
     def execute(self, context: Context) -> JsonObject:
-        """Run the unit and return its report, or say that there is no such unit."""
+        """Run the unit and return its report; the verdict is ``idle`` if there is no such unit."""
         planned = self.planned(context)
         if self.unit >= planned.tasks[self.stage]:
             return {"stage": self.stage, "unit": self.unit, "verdict": "idle", "source_reads": 0}

@@ -1,4 +1,4 @@
-"""Which trainings a published version starts: its own, and those that were lost before.
+"""The trainings that a published version starts: its own, and those that were lost before.
 
 Airflow drops the events of an asset while the DAG that consumes them is paused, and when that DAG
 is switched on again, nothing is left to start. So every run that publishes, or finds a version
@@ -30,7 +30,7 @@ __all__ = ["CATCH_UP_LIMIT", "Trainings"]
 
 logger = logging.getLogger(__name__)
 
-# As many as one run may start besides its own; the next run starts the next ones.
+# Most trainings that one run starts besides its own; the next run starts the next ones.
 CATCH_UP_LIMIT: Final = 50
 _SHOWN: Final = 10
 
@@ -46,10 +46,10 @@ class Trainings:
 
     Args:
         spec: The data set.
-        env: Where things are.
+        env: Folders and connections.
         dag_id: The DAG that trains.
-        context: Of the task; its run may say which trainings are wanted (``training`` for its own
-            interval, ``catch_up`` for others).
+        context: Context of the task; parameters of its run select trainings (``training`` for the
+            interval of the run, ``catch_up`` for others).
     """
 
     def __init__(self, spec: DatasetSpec, env: Environment, dag_id: str, context: Context) -> None:
@@ -96,17 +96,17 @@ class Trainings:
         return {**_told(self._dag_id, "declined", untrained), "why": why}
 
     def announce(self, interval: str, generation: str) -> tuple[JsonObject, dict[str, str]]:
-        """Decide which intervals get an event besides ``interval``, and write down what is sent.
+        """Decide which intervals get an event besides ``interval``, and record the events.
 
         Args:
-            interval: The one that the run published.
-            generation: Of its version.
+            interval: The interval that the run published.
+            generation: Name of its generation.
 
         Returns:
-            What is reported: ``dag``, ``state`` (listens, paused, missing, unknown), ``untrained``
-            (how many published intervals no training has seen, the run's own included),
-            ``caught_up`` (intervals that get an event besides), ``left`` (how many will get theirs
-            later). And interval → generation of those that get one.
+            The report: ``dag``, ``state`` (listens, paused, missing, unknown), ``untrained``
+            (number of published intervals that no training has seen, the run's own included),
+            ``caught_up`` (further intervals that get an event), ``left`` (number of those that get
+            one later). And interval → generation of the further intervals with an event.
 
         Raises:
             StorageError: The publication root refused or failed.
@@ -131,7 +131,7 @@ class Trainings:
             self._marks.announce([*own, *chosen], self._sender, is_heard=is_heard)
 
     def _state(self) -> _State:
-        """Whether Airflow would start a run of the DAG for an event."""
+        """Return whether Airflow would start a run of the DAG for an event."""
         try:
             return "paused" if self._task.get_dag(self._dag_id).is_paused else "listens"
         except AirflowRuntimeError as error:
@@ -142,7 +142,7 @@ class Trainings:
             return "unknown"
 
     def _chosen(self, state: _State, others: list[Untrained]) -> list[Untrained]:
-        # An event that is dropped, or may be, is better sent by the next run.
+        # The next run sends events that Airflow drops now, or may drop.
         if state != "listens" or self._wish == "none":
             return []
         return self._marks.lost(others, self._sender)[:CATCH_UP_LIMIT]

@@ -13,7 +13,7 @@ __all__ = ["CheckOperator"]
 
 
 class CheckOperator(StageOperator):
-    """Recompute the ledger from what was written and apply the quality gates."""
+    """Recompute the ledger from the written files, and evaluate the quality gates."""
 
     stage: ClassVar = "check"
 

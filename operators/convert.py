@@ -1,8 +1,8 @@
 """Files → shards of record files, shuffled globally: the four steps of the DAG ``convert``.
 
-They read and write below the folders of the connection ``convert_default`` only, whatever the form
-says: its extra has ``inputs`` and ``outputs``, lists of absolute paths, and ``work``, a folder for
-what passes between the tasks.
+The operators read and write only below the folders of the connection ``convert_default``. Its extra
+has ``inputs`` and ``outputs``, lists of absolute paths, and ``work``, a folder for files between
+the tasks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PARAMETERS: Final = (
 
 
 class PlanConversionOperator(BaseOperator):
-    """Fix what the run converts: the parameters of its form, and the files as they are now.
+    """Fix the conversion of a run: the parameters of the form, and the present files.
 
     Returns:
         The numbers of the units, for the mapped steps to map over. The name of the plan is the
@@ -45,11 +45,11 @@ class PlanConversionOperator(BaseOperator):
 
     @property
     def plan(self) -> XComArg:
-        """The name of the plan: argument of all later steps."""
+        """The XCom with the name of the plan: argument of all later steps."""
         return XComArg(self, _PLAN_KEY)
 
     def execute(self, context: Context) -> list[int]:
-        """Plan the conversion; a retry finds the plan of the first try."""
+        """Plan the conversion; a retry finds the plan of the first attempt."""
         from trainfeed.conversion import (
             ColumnOptions,
             ConversionRequest,
@@ -85,7 +85,7 @@ def _names(listed: str | None) -> tuple[str, ...]:
 
 
 class _UnitOperator(BaseOperator):
-    """One unit of a mapped step; running it again is safe.
+    """One unit of a mapped step; the task can run again safely.
 
     Args:
         plan: Name of the plan.
@@ -101,10 +101,10 @@ class _UnitOperator(BaseOperator):
 
 
 class ScatterFilesOperator(_UnitOperator):
-    """Read the files of a unit; their samples go to the work folder."""
+    """Read the files of a unit, and write their samples to the work folder."""
 
     def execute(self, context: Context) -> JsonObject:
-        """Read them and return the report: small JSON."""
+        """Read the files and return the report: small JSON."""
         from trainfeed.conversion import scatter_files
 
         with airflow_outcome():
@@ -115,7 +115,7 @@ class GatherShardsOperator(_UnitOperator):
     """Write the shards of a unit into the staging folder of the run."""
 
     def execute(self, context: Context) -> JsonObject:
-        """Write them and return the report: small JSON."""
+        """Write the shards and return the report: small JSON."""
         from trainfeed.conversion import gather_shards
 
         with airflow_outcome():
@@ -136,7 +136,7 @@ class PublishConversionOperator(BaseOperator):
         self.plan = plan
 
     def execute(self, context: Context) -> JsonObject:
-        """Publish them and return the report: small JSON."""
+        """Publish the shards and return the report: small JSON."""
         from trainfeed.conversion import publish_conversion
 
         with airflow_outcome():

@@ -1,4 +1,4 @@
-"""Where the data sets are: what DAG files and operators must agree on."""
+"""The folder of the data sets, for DAG files and operators."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _HERE: Final = Path("include/datasets")
 
 
 def datasets_folder() -> Path:
-    """The folder that holds one folder per data set.
+    """Return the folder with one folder per data set.
 
-    It is what ``TRAINFEED_DATASETS`` says. Without it, it is the one beside this package:
-    Airflow starts tasks in folders of its own choice, so the working directory says nothing.
+    The variable ``TRAINFEED_DATASETS`` names it. By default it is the folder beside this package,
+    not in the working directory, because Airflow chooses the working directory of tasks.
 
     Raises:
         ConfigError: The variable is empty.

@@ -1,4 +1,4 @@
-"""What killed and abandoned builds left behind → nothing."""
+"""Removes the files that killed and abandoned builds left behind."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class HousekeepingOperator(BaseOperator):
     """Remove leftovers that were not modified for the given hours; versions and landed data stay.
 
     Returns:
-        ``leftovers`` and their ``bytes``; the log names each.
+        ``leftovers`` (their number) and ``bytes``; the log has the name of each.
     """
 
     def execute(self, context: Context) -> dict[str, int]:
-        """Sweep all data sets, or only say what would be removed."""
+        """Sweep all data sets; in a dry run, only log what would be removed."""
         from trainfeed.pipeline.upkeep import sweep
 
         params = context["params"]

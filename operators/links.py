@@ -1,6 +1,6 @@
-"""Where the pages of a task lead to: what it published, what it started, what it trained.
+"""The links on the pages of tasks: to the published version, and to trainings.
 
-The worker makes the addresses when the task has ended, and Airflow keeps them as XComs.
+The worker makes the addresses at the end of a task, and Airflow keeps them as XComs.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ __all__ = ["LINKS", "ModelLink", "TrainingJobLink", "TrainingRunsLink", "Version
 
 
 class _ReportLink(BaseOperatorLink):
-    """To the report of the task itself: the page of its XComs."""
+    """A link to the report of the task itself: the page of its XComs."""
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The address of the page."""
+        """Return the address of the page."""
         parts = (ti_key.dag_id, ti_key.run_id, ti_key.task_id)
         dag, run, task = (quote(part, safe="") for part in parts)
         return f"{_base_url()}/dags/{dag}/runs/{run}/tasks/{task}/xcom"
 
 
 class VersionLink(_ReportLink):
-    """From ``publish`` to what it says of the version: folder, counts, digests."""
+    """A link of ``publish`` to its report about the version: folder, counts, digests."""
 
     name = "Version"
     xcom_key = "version_link"
 
 
 class TrainingJobLink(_ReportLink):
-    """From ``train`` to what it says of the job: folder, log, metrics, versions that it read."""
+    """A link of ``train`` to its report about the job: folder, log, metrics, versions."""
 
     name = "Training job"
     xcom_key = "training_job_link"
@@ -50,26 +50,26 @@ class ModelLink(_ReportLink):
 
 
 class _Publishing(Protocol):
-    """What the link to training runs reads of the operator that publishes."""
+    """The attributes of the publishing operator that the link to training runs uses."""
 
     plan: Any
     training_dag_id: str | None
 
 
 class TrainingRunsLink(BaseOperatorLink):
-    """From ``publish`` to the training runs of the same interval."""
+    """A link of ``publish`` to the training runs of the same interval."""
 
     name = "Training runs"
     xcom_key = "training_runs_link"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The address of the list of runs."""
+        """Return the address of the list of runs."""
         publish = cast("_Publishing", operator)
         query = urlencode({"partition_key_pattern": publish.plan["interval"]})
         return f"{_base_url()}/dags/{publish.training_dag_id}/runs?{query}"
 
 
-# Airflow shows a link only when a plugin has registered its class.
+# Airflow shows only links whose classes a plugin has registered.
 LINKS: Final = [ModelLink(), TrainingJobLink(), TrainingRunsLink(), VersionLink()]
 
 

@@ -1,4 +1,4 @@
-"""Folder of log files → go: waits until the folder of an interval is complete."""
+"""Waits until the folder of log files of an interval is complete."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ _LONGEST_WAIT_S: Final = 3600.0
 
 
 class LogsCompleteSensor(BaseOperator):
-    """Wait until the folder of the interval that the run is for is complete.
+    """Wait until the folder of log files of the run's interval is complete.
 
-    In runs of the schedule it waits without holding a worker slot: in the triggerer, or, where
-    there is none, by being called again. The wait counts for no time limit; it ends with
-    ``source.logs.wait`` of the specification, counted from the end of the interval, and then
-    ``source.logs.missing`` decides. Before that, triggered runs and those of backfills fail: a
-    person waits for the first, and a waiting run of a backfill would keep others from starting.
+    In runs of the schedule the task waits without a worker slot: in the triggerer, or by being
+    called again. The wait does not count for time limits. It ends ``source.logs.wait`` after the
+    interval has ended and settled, and then ``source.logs.missing`` decides. Other runs do not
+    wait, and fail: a triggered run because a person waits for it, a run of a backfill because it
+    would keep others from starting.
 
     Args:
         dataset: Name of the data set.
         deferrable: Whether the triggerer waits.
-        poll_s: How often the folder is looked at.
+        poll_s: Seconds between two looks at the folder.
 
     Returns:
-        How many log files the folder has; 0 where ``plan`` finds a version, or leaves the interval
-        out.
+        The number of log files in the folder; 0 if ``plan`` will find a version or skip the
+        interval.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class LogsCompleteSensor(BaseOperator):
         self.poll_s = poll_s
 
     def execute(self, context: Context, event: Mapping[str, object] | None = None) -> int:
-        """Look at the folder, and wait when it is not complete.
+        """Look at the folder, and wait if it is not complete.
 
         Args:
             context: The task's context.
-            event: What the trigger saw; None in the first call.
+            event: The event of the trigger; None in the first call.
         """
         from trainfeed.pipeline.planner import require_complete, waits_until
 
@@ -89,7 +89,7 @@ class LogsCompleteSensor(BaseOperator):
         return self._wait(spec, interval, env)
 
     def _wait(self, spec: DatasetSpec, interval: Interval, env: Environment) -> int:
-        """Raise what makes Airflow wait."""
+        """Raise the exception by which Airflow waits."""
         from trainfeed.pipeline.inputs import logs_of
         from trainfeed.pipeline.planner import folder_of_logs, waits_until
 
@@ -112,7 +112,7 @@ class LogsCompleteSensor(BaseOperator):
 
 
 def _refusal(error: WindowOpenError, request: WindowRequest) -> str:
-    """Return what a run is told that does not wait."""
+    """Return the message for a run that does not wait."""
     if not request.is_backfill:
         return str(error)
     return (
@@ -123,18 +123,18 @@ def _refusal(error: WindowOpenError, request: WindowRequest) -> str:
 
 
 class LogsCompleteTrigger(BaseTrigger):
-    """Fires when a folder of log files is complete, will never be read, or was long waited for.
+    """Fires when a folder of log files is complete or cannot be read, or after a time limit.
 
-    It decides nothing: the task looks again, and fails when there is a reason to. It fires after
-    an hour at the latest, so that the task finds out what has changed in connection and rule, and
-    when the wait ends.
+    The trigger decides nothing: the task looks at the folder again, and fails if necessary. The
+    trigger fires after an hour at the latest, so that the task notices changes of connection and
+    rule, and the end of the wait.
 
     Args:
-        folder: URI of the folder; without a password, as all of ours.
+        folder: URI of the folder, without a password.
         marker: Name of the file that marks a complete folder, or None.
-        stable_s: How long nothing may have changed in a complete folder, or None.
-        poll_s: How often to look.
-        longest_s: When to fire although nothing has changed.
+        stable_s: Seconds without a change in a complete folder, or None.
+        poll_s: Seconds between two looks.
+        longest_s: Seconds after which the trigger fires in any case.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class LogsCompleteTrigger(BaseTrigger):
         self.longest_s = longest_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the database keeps of it."""
+        """Return class and arguments for the database of Airflow."""
         names = ("folder", "marker", "stable_s", "poll_s", "longest_s")
         return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in names}
 

@@ -1,4 +1,4 @@
-"""Interval of a run → plan: what is read and made, fixed before anything is read."""
+"""Interval of a run → plan: inputs and outputs, fixed before anything is read."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ _PLAN_KEY: Final = "plan"
 _PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "allow_gap")
 _REASONS: Final = ("rebuild", "allow_gap")
 _OF_TRAININGS: Final = ("training", "catch_up")
-# The spec's settle time may be shortened while a run waits; then it is noticed within this time.
+# A waiting run notices within this time if the settle time in the specification becomes shorter.
 _LONGEST_WAIT: Final = timedelta(minutes=10)
 _SHORTEST_WAIT: Final = timedelta(seconds=5)
 
 
 class PlanIntervalOperator(BaseOperator):
-    """Plan the interval that the run is for.
+    """Plan the interval of the run.
 
-    In runs of the schedule and of backfills it waits, without holding a worker slot, until the
-    interval has ended and settled; in triggered runs it fails, because a person is waiting. The
-    same while a transaction that is open may hide records, but no longer than the topics'
+    In runs of the schedule and of backfills the task waits, without a worker slot, until the
+    interval has ended and settled. In triggered runs it fails instead, because a person is waiting.
+    The same applies while an open transaction may hide records, but not longer than the topics'
     ``transaction_wait``.
 
-    Of an interval that the specification leaves out, the task is skipped with the reason, and the
-    later ones with it: no version, no event.
+    If the specification skips the interval, this task and all later ones are skipped with the
+    reason: there is no version and no event.
 
-    With the parameter ``dry_run`` it says what would be done (log, and XCom ``plan``) and gives
-    the later stages nothing to map over, so that Airflow skips them.
+    With the parameter ``dry_run`` the task reports what a build would do (log, and XCom ``plan``)
+    and returns nothing to map over, so that Airflow skips the later stages.
 
     Args:
         dataset: Name of the data set.
@@ -55,8 +55,8 @@ class PlanIntervalOperator(BaseOperator):
             ``catch_up``.
 
     Returns:
-        The numbers of the units, for the mapped stages to map over: 0, 1, … up to the number of
-        units of the stage that has most. What was planned is the XCom ``plan``.
+        The numbers 0, 1, … of the units, for the mapped stages to map over: as many as the stage
+        with most units has. The report of the plan is the XCom ``plan``.
     """
 
     def __init__(self, *, dataset: str, trains: bool = False, **kwargs: Any) -> None:
@@ -66,7 +66,7 @@ class PlanIntervalOperator(BaseOperator):
 
     @property
     def plan(self) -> XComArg:
-        """What was planned: argument of all later stages."""
+        """The XCom with the report of the plan: argument of all later stages."""
         return XComArg(self, _PLAN_KEY)
 
     def execute(self, context: Context) -> list[int]:
@@ -104,7 +104,7 @@ class PlanIntervalOperator(BaseOperator):
 
 
 def _told(found: DryRun) -> JsonObject:
-    """Return what a dry run leaves for the page of the run; the log gets the lines for people."""
+    """Return the XCom of a dry run for the page of the run, and log its lines."""
     from trainfeed.pipeline.preview import describe
 
     lines = describe(found)
@@ -116,7 +116,7 @@ def _told(found: DryRun) -> JsonObject:
 def _later(
     error: WindowOpenError, request: WindowRequest, context: Context, now: datetime
 ) -> Exception:
-    """The exception that makes Airflow call again, or fail the task."""
+    """Return the exception by which Airflow calls the task again, or fails it."""
     if not (request.is_scheduled or request.is_backfill):
         return AirflowFailException(str(error))
     if isinstance(error, TransactionOpenError) and now >= _deadline(error, context):
@@ -131,8 +131,8 @@ def _later(
 
 
 def _deadline(error: TransactionOpenError, context: Context) -> datetime:
-    """Until when the run waits for open transactions to end."""
+    """Return the time until which the run waits for open transactions."""
     run = context["dag_run"]
     started = run.start_date or run.run_after
-    # What it waits for the interval to end and settle does not count.
+    # The wait for the interval to end and settle does not count.
     return max(started, error.since or started) + error.wait

@@ -21,7 +21,7 @@ class PreprocessOperator(UnitOperator):
         """Preprocess the unit."""
         from trainfeed.pipeline.workers import start_workers
 
-        # They start while this process imports what it needs itself.
+        # The workers start while this process still imports modules.
         start_workers(build.spec.resources.processes)
         from trainfeed.pipeline.preprocess import preprocess
 

@@ -29,18 +29,18 @@ _EVENT_EXTRA: Final = ("generation", "manifest_sha256", "content_digest", "finge
 class RecordIOToCephFSOperator(StageOperator):
     """Publish the checked version and emit an event of the asset in ``outlets``.
 
-    The event has the interval's name as partition key. It is emitted also when the version was
-    there already: an earlier try may have died between publishing and the event. Published
+    The event has the interval's name as partition key. It is emitted also if the version was
+    published before: an earlier attempt may have died between publication and event. Published
     intervals that no training has seen get an event, too; see ``operators.catch_up``. A run that
-    wants no training (``training`` of the form) emits no event at all.
+    wants no training (parameter ``training``) emits no event.
 
     Args:
-        training_dag_id: DAG that the event starts, or None; the task links to its runs,
-            and in any case to the version.
+        training_dag_id: DAG that the event starts, or None; the task has a link to its runs, and in
+            any case one to the version.
 
     Returns:
         The stage's report, ``path`` of the version, ``note`` of the plan if there is one, and
-        ``training``: what became of the events.
+        ``training``: the report about the events.
     """
 
     stage: ClassVar = "publish"
@@ -76,7 +76,8 @@ class RecordIOToCephFSOperator(StageOperator):
         for asset in self.outlets:
             event = context["outlet_events"][asset]
             event.add_partitions(list(generations))
-            # All events of a task have one text: it may speak of no version that is not theirs.
+            # All events of a task have the same extra, so facts about one version go only into a
+            # single event.
             event.extra = extra if len(generations) == 1 else {"generations": {**generations}}
         return report
 
@@ -91,7 +92,7 @@ class RecordIOToCephFSOperator(StageOperator):
     def _catch_up(
         self, context: Context, version: VersionSummary
     ) -> tuple[JsonObject, dict[str, str]]:
-        """Return what is reported of trainings, and interval → generation of further events."""
+        """Return the report about trainings, and interval → generation of further events."""
         with airflow_outcome(context):
             return self._trainings(context).announce(version.interval, version.generation)
 
@@ -106,7 +107,7 @@ class RecordIOToCephFSOperator(StageOperator):
         return publish(build)
 
     def _placed(self, build: Build) -> tuple[PublishReport, Path]:
-        """Publish the version; say where it is, for readers who follow the link to it."""
+        """Publish the version; return the report, and the folder of the version."""
         from trainfeed.dataset import DatasetFolder
         from trainfeed.dataset.layout import parse_generation
 
@@ -117,7 +118,7 @@ class RecordIOToCephFSOperator(StageOperator):
 
 
 def _tell(context: Context, dataset: str, path: Path) -> None:
-    """Leave what the page of the run shows of the version; published is published without it."""
+    """Push the report for the page of the run; a failure is only logged."""
     from trainfeed.dataset import DatasetFolder, Version
     from trainfeed.pipeline.version import version_report
 

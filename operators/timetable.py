@@ -1,10 +1,11 @@
-"""When a data set's intervals are built: the timetable that knows the first and the last of them.
+"""The timetable of a data set's intervals, with their first and last one as bounds.
 
-A DAG with an ``end_date`` makes no tasks for a run whose logical date lies after it: a run that is
-triggered today would be green and do nothing. So DAGs have no ``end_date``, and a ``start_date``
-before every interval; the bounds are here, where only the schedule and backfills ask for them.
+A DAG with an ``end_date`` makes no tasks for a run with a later logical date: a run triggered
+today would be green and do nothing. DAGs therefore have no ``end_date``, and a ``start_date``
+before every interval. The bounds are in the timetable, where only the schedule and backfills use
+them.
 
-The scheduler, the API server and the DAG processor read this class by its name: a plugin has to
+The scheduler, the API server and the DAG processor load this class by name, so a plugin has to
 register it.
 """
 
@@ -34,8 +35,8 @@ _FORMATS: Final = ("%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H%M")
 class IntervalTimetable(CronDataIntervalTimetable):
     """The intervals of a schedule, from its first to its last.
 
-    A run that is triggered with a logical date is for the last interval that had ended by then,
-    also where the schedule has no such interval: the first task says so.
+    A run that is triggered with a logical date is for the last interval that had ended by then. If
+    the schedule has no such interval, the first task fails with that message.
 
     Args:
         schedule: The schedule of the data set.
@@ -47,7 +48,7 @@ class IntervalTimetable(CronDataIntervalTimetable):
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> IntervalTimetable:
-        """The timetable that :meth:`serialize` was asked of."""
+        """Return the timetable from the JSON of :meth:`serialize`."""
         last = data["last"]
         return cls(
             Schedule(
@@ -56,7 +57,7 @@ class IntervalTimetable(CronDataIntervalTimetable):
         )
 
     def serialize(self) -> dict[str, Any]:
-        """Cron expression, first and last start, as JSON; last is None in an endless schedule."""
+        """Return cron expression, first and last start as JSON; last is None if it is endless."""
         last = self.schedule.last
         return {
             "cron": self.schedule.cron,
@@ -65,13 +66,13 @@ class IntervalTimetable(CronDataIntervalTimetable):
         }
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have the same intervals."""
+        """Return whether both have the same intervals."""
         if not isinstance(other, IntervalTimetable):
             return NotImplemented
         return self.schedule == other.schedule
 
     def __hash__(self) -> int:
-        """Equal for timetables that are equal."""
+        """Return a hash that is equal for equal timetables."""
         return hash(self.schedule)
 
     def next_dagrun_info(
@@ -80,7 +81,7 @@ class IntervalTimetable(CronDataIntervalTimetable):
         last_automated_data_interval: DataInterval | None,
         restriction: TimeRestriction,
     ) -> DagRunInfo | None:
-        """The run after the given one, None when there is none; for the schedule and backfills."""
+        """Return the run after the given one, or None; for the schedule and backfills."""
         first = instance(self.schedule.first)
         earliest, latest = restriction.earliest or first, restriction.latest
         if self.schedule.last is not None:
@@ -99,10 +100,10 @@ class IntervalTimetable(CronDataIntervalTimetable):
         data_interval: DataInterval | None,
         **extra: Any,
     ) -> str:
-        """Name of a run: ``scheduled__2013-01-01``; triggered runs are named by Airflow.
+        """Return the name of a run, ``scheduled__2013-01-01``; Airflow names triggered runs.
 
-        Two intervals never share a name, also not those of an earlier schedule of the data set:
-        the name has the time of day wherever the interval's own name leaves one out.
+        Two intervals never share a name, even if one is of an earlier schedule of the data set:
+        the name has the time of day whenever the interval's own name leaves it out.
         """
         if data_interval is None or run_type is DagRunType.MANUAL:
             return super().generate_run_id(
@@ -111,7 +112,7 @@ class IntervalTimetable(CronDataIntervalTimetable):
         return run_type.generate_run_id(suffix=self._exact_name(data_interval))
 
     def interval_of(self, data_interval: DataInterval) -> Interval | None:
-        """The interval of the schedule that starts where a data interval does, or None."""
+        """Return the interval of the schedule with the start of a data interval, or None."""
         try:
             return self.schedule.interval_starting(data_interval.start)
         except WindowError:
@@ -125,5 +126,5 @@ class IntervalTimetable(CronDataIntervalTimetable):
         return next((text for text in texts if parse_time(text) == start), start.isoformat())
 
 
-# Airflow reads a timetable only when a plugin has registered its class.
+# Airflow loads only timetables whose classes a plugin has registered.
 TIMETABLES: Final = [IntervalTimetable]

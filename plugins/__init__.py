@@ -1,1 +1,1 @@
-"""What Airflow must know when it starts. Airflow loads the files of this folder by itself."""
+"""Plugins of Airflow, which loads the files of this folder at its start."""

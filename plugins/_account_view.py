@@ -1,4 +1,4 @@
-"""What became of the records of an interval, as HTML: gates, reasons with examples, a command."""
+"""The account of an interval's records as HTML: gates, reasons with examples, a command."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from plugins._html import Html, badge, code, pairs, section, table, text
 
 __all__ = ["account", "counts"]
 
-# Databases keep the names in an order of their own.
+# The order of the counts: databases do not keep that of JSON.
 _COUNTS: Final = ("read", "samples", "quarantined", "filtered")
 
 
 def account(report: Any) -> Iterable[str]:
-    """Yield what became of the records: gates, reasons, examples, the command to look further."""
+    """Yield the sections about records: gates, reasons, examples, and a command for more."""
     if not isinstance(report, Mapping):
         return
     yield section("Gates", _gates(report.get("gates", [])))
-    yield section("Samples that break a gate", _offending(report.get("offending", [])))
+    yield section("Samples that fail a gate", _offending(report.get("offending", [])))
     yield section("Records", counts(report.get("counts", {})))
     yield section("Quarantined", _reasons(report.get("reasons", [])), _look(report))
     filtered = sorted(report.get("filtered", {}).items(), key=lambda item: -item[1])
@@ -26,7 +26,7 @@ def account(report: Any) -> Iterable[str]:
 
 
 def counts(found: Mapping[str, Any], **more: Any) -> str:
-    """Return how many records were read, and what became of them."""
+    """Return the counts of records by outcome."""
     return pairs({**{name: found.get(name) for name in _COUNTS}, **more})
 
 
@@ -41,7 +41,7 @@ def _gates(gates: Iterable[Mapping[str, Any]]) -> str:
         )
         for gate in sorted(gates, key=lambda gate: bool(gate.get("passed")))
     ]
-    return table(("gate", "value", "allowed", "out of", ""), rows)
+    return table(("gate", "value", "allowed", "counts", ""), rows)
 
 
 def _gate_name(gate: Mapping[str, Any]) -> str:
@@ -61,7 +61,7 @@ def _reasons(reasons: Iterable[Mapping[str, Any]]) -> str:
         for number, example in enumerate(examples):
             first = (reason.get("reason"), reason.get("records")) if number == 0 else ("", "")
             rows.append((*first, *_example(example)))
-    return table(("reason", "records", "for example at", "what is wrong", "the record"), rows)
+    return table(("reason", "records", "example at", "error", "record"), rows)
 
 
 def _offending(found: Iterable[Mapping[str, Any]]) -> str:
@@ -70,7 +70,7 @@ def _offending(found: Iterable[Mapping[str, Any]]) -> str:
         for each in found
         for example in each.get("examples", [])
     ]
-    return table(("gate", "for example at", "value"), rows)
+    return table(("gate", "example at", "value"), rows)
 
 
 def _example(example: Mapping[str, Any]) -> tuple[Any, Any, Any]:
@@ -87,8 +87,8 @@ def _look(report: Mapping[str, Any]) -> str:
     if not command:
         return ""
     place = (
-        f"<p>They are in <code>{text(report['quarantine'])}</code></p>"
+        f"<p>The records are in <code>{text(report['quarantine'])}</code></p>"
         if report.get("quarantine")
         else ""
     )
-    return f"{place}<p>All of them, on a machine that reaches these folders:</p>{code(command)}"
+    return f"{place}<p>To see all, on a machine that reaches these folders:</p>{code(command)}"

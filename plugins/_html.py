@@ -1,4 +1,4 @@
-"""Makes HTML of values: everything is text, escaped here and nowhere else, and cut when long."""
+"""Makes HTML from values: escapes all text, in this module only, and cuts long text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = [
     "text",
 ]
 
-# The colour of a state of Airflow.
+# State of Airflow → class with its colour.
 STATE_KINDS: Final = {"success": "good", "failed": "bad", "running": "busy", "up_for_retry": "bad"}
 
 _MOST_CHARS: Final = 8_000
-# Fewer fit on a phone.
+# A table with more columns becomes blocks on a phone.
 _NARROW_COLUMNS: Final = 3
 
 _HEAD: Final = (
@@ -57,7 +57,7 @@ _HEAD: Final = (
 
 
 class Html(str):
-    """What is HTML already."""
+    """Text that is already HTML, and must not be escaped."""
 
     __slots__ = ()
 
@@ -79,22 +79,22 @@ def text(value: Any) -> str:
 
 
 def badge(state: str, kind: str = "") -> str:
-    """Return a state with a colour: ``good``, ``bad``, ``busy``, or none."""
+    """Return a state as a badge in the colour of ``kind``: ``good``, ``bad``, ``busy``, or none."""
     return f'<span class="badge {kind}">{text(state)}</span>'
 
 
 def message(value: Any) -> str:
-    """Return a message as its task printed it, line by line."""
+    """Return a message with its line breaks."""
     return f'<pre class="bad">{text(value)}</pre>'
 
 
 def code(value: Any) -> str:
-    """Return a command on a line of its own."""
+    """Return a command as a block."""
     return f'<code class="block">{text(value)}</code>'
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table, whose rows are blocks on a narrow screen; nothing without rows."""
+    """Return a table, whose rows become blocks on a narrow screen; empty without rows."""
     head = "".join(f"<th>{text(column)}" for column in columns)
     body = "".join(
         f"<tr>{''.join(_cell(value, name) for value, name in zip(row, columns, strict=True))}"
@@ -105,7 +105,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def pairs(values: Mapping[str, Any]) -> str:
-    """Return names and values; empty values are left out."""
+    """Return names and values as a table, without empty values."""
     rows = "".join(
         f'<tr><th>{text(name)}<td class="mono">{text(value)}'
         for name, value in values.items()
@@ -115,13 +115,13 @@ def pairs(values: Mapping[str, Any]) -> str:
 
 
 def section(title: str, *parts: str) -> str:
-    """Return parts under a title; nothing when all parts are empty."""
+    """Return parts under a title; empty if all parts are empty."""
     content = "".join(parts)
     return f"<h2>{text(title)}</h2>{content}" if content else ""
 
 
 def document(*parts: str, refresh_s: int | None = None) -> str:
-    """Return the whole page, which looks again after a while when it is asked to."""
+    """Return the whole page, which reloads itself after ``refresh_s`` seconds if given."""
     again = "" if refresh_s is None else f'<meta http-equiv=refresh content="{refresh_s}">'
     return _HEAD + again + "".join(parts)
 

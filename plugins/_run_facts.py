@@ -1,7 +1,7 @@
-"""What the database of Airflow knows of a run: states of its tasks, and the reports they left.
+"""Facts about a run from the database of Airflow: states of its tasks, and their reports.
 
-Reports are the XComs of tasks; the publication root need not be mounted where the pages are made.
-Every query is bounded.
+Reports are XComs of tasks, so the publication root need not be mounted on the API server. Every
+query is bounded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TRAIN: Final = "train."
 
 _MOST_TRAININGS: Final = 20
 _MOST_FAILURES: Final = 5
-# In this order a run goes through them; whatever else a DAG has comes behind.
+# Tasks in the order of a run; other tasks of a DAG come after them.
 _STAGES: Final = (
     "wait_for_logs", "plan", "ingest", "preprocess", "convert", "check", "publish", "train",
     "evaluate", "approve", "promote",
@@ -47,7 +47,7 @@ class Stage:
 
     Attributes:
         task_id: The task.
-        states: Instances by state; those that have none yet count as ``waiting``.
+        states: State → number of instances; instances without a state count as ``waiting``.
     """
 
     task_id: str
@@ -55,7 +55,7 @@ class Stage:
 
     @property
     def state(self) -> str:
-        """The state that says most about all instances."""
+        """The most important state among all instances."""
         for state in ("failed", "up_for_retry", "running", "deferred", "up_for_reschedule"):
             if state in self.states:
                 return state
@@ -64,7 +64,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Failure:
-    """A task that failed: ``told`` is what it left, empty for one that was killed."""
+    """A failed task; ``told`` is its XCom ``failure``, empty for a killed one."""
 
     task_id: str
     map_index: int
@@ -74,7 +74,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Training:
-    """A run that an interval started, and the reports of its job and model; empty without one."""
+    """A training run that an interval started, and the reports of its job and model, if any."""
 
     dag_id: str
     run_id: str
@@ -85,21 +85,21 @@ class Training:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Everything that a page shows of a run.
+    """All facts about a run that its page shows.
 
     Attributes:
         dag_id: The DAG.
         run_id: The run.
-        state: Of the run; empty when there is no such run.
-        stages: Its tasks in order.
-        failures: Tasks that failed.
-        plan: What was planned, or found by a dry run.
-        check: Report of the checks.
-        publish: Report of the publication.
-        version: What a page shows of the version.
-        job: Report of the training job, of a run that trains.
-        model: What the job was made, and its gate.
-        promotion: Where the alias prod leads since.
+        state: State of the run; empty if there is no such run.
+        stages: Tasks of the run, in order.
+        failures: Failed tasks.
+        plan: Report of the plan, or of a dry run.
+        check: Report of ``check``.
+        publish: Report of ``publish``.
+        version: Report of the version for pages.
+        job: Report of the training job, in a run that trains.
+        model: Report of the model, and of its gate.
+        promotion: Report of the promotion.
     """
 
     dag_id: str
@@ -117,12 +117,12 @@ class RunFacts:
 
     @property
     def is_build(self) -> bool:
-        """Whether the run builds an interval, rather than trains on one."""
+        """Whether the run builds an interval; otherwise it trains on one."""
         return self.dag_id.startswith(BUILD)
 
 
 def run_facts(session: Session, dag_id: str, run_id: str) -> RunFacts:
-    """Collect what is known of a run of ``build.…`` or ``train.…``."""
+    """Return the facts about a run of ``build.…`` or ``train.…``."""
     state = session.scalar(
         select(DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
     )
@@ -159,7 +159,7 @@ def xcom(
     key: str = "return_value",
     map_index: int = -1,
 ) -> _Report:
-    """Return what a task left under a key; nothing when it left nothing, or no mapping."""
+    """Return the XCom of a task under a key; empty if there is none, or it is no mapping."""
     query = XComModel.get_many(
         run_id=run_id, key=key, task_ids=task_id, dag_ids=dag_id, map_indexes=map_index
     )
@@ -169,7 +169,7 @@ def xcom(
 
 
 def stages(session: Session, dag_id: str, run_id: str) -> tuple[Stage, ...]:
-    """Return the tasks of a run with the states of their instances, in order of the run."""
+    """Return the tasks of a run in order, with the states of their instances."""
     query = (
         select(TaskInstance.task_id, TaskInstance.state, func.count())
         .where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
@@ -187,7 +187,7 @@ def _in_order(task_ids: Iterable[str]) -> list[str]:
 
 
 def failures(session: Session, dag_id: str, run_id: str) -> tuple[Failure, ...]:
-    """Return the first tasks that failed, or wait for another try after one that failed."""
+    """Return the first tasks that have failed, or wait for another attempt after a failure."""
     query = (
         select(TaskInstance.task_id, TaskInstance.map_index, TaskInstance.state)
         .where(
@@ -210,7 +210,7 @@ def failures(session: Session, dag_id: str, run_id: str) -> tuple[Failure, ...]:
 
 
 def trainings(session: Session, dag_id: str, interval: str) -> tuple[Training, ...]:
-    """Return the runs that an interval started, the newest first."""
+    """Return the training runs that an interval started, newest first."""
     query = (
         select(DagRun.run_id, DagRun.state)
         .where(DagRun.dag_id == dag_id, DagRun.partition_key == interval)

@@ -1,7 +1,7 @@
-"""The note of a run is the interval that it is for.
+"""Writes the interval of a run into its note.
 
-Airflow names the runs of backfills and assets by itself, and lists them by times that are a day off
-from what they build. The scheduler calls this module when it starts a run.
+Airflow names the runs of backfills and assets itself, and lists them by times that are a day off
+from the intervals that they build. The scheduler calls this module at the start of a run.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - plu
 
 
 def _interval_name(run: DagRun) -> str | None:
-    """The interval's name; None where the first task will fail because there is no interval."""
+    """Return the interval's name; None if there is none, and the first task will fail."""
     request = _request(run)
     timetable: Any = run.dag.timetable if run.dag is not None else None
     if not isinstance(timetable, IntervalTimetable):
-        # A training run: nothing but the specification knows its schedule.
+        # A training run, whose timetable does not have the schedule of the data set.
         return request.partition_key or request.window_start
     try:
         return resolve_interval(timetable.schedule, request).name

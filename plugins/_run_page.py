@@ -1,7 +1,7 @@
-"""Behind the tab *Data set* of a run: what it built or why it did not, and what trained on it.
+"""The app behind the tab *Data set* of a run: its result or failure, and its trainings.
 
-Airflow does not authenticate the apps of plugins. A caller of any route here must be logged in,
-and may see of a run what may be seen of its tasks and their XComs: the page shows nothing else.
+Airflow does not authenticate the apps of plugins. Every route here requires a login, and permission
+to read the run's tasks and XComs: the page shows nothing else.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ app = FastAPI(
 def show_run(
     dag_id: str, run_id: str, request: Request, user: GetUserDep, session: SessionDep
 ) -> HTMLResponse:
-    """What a run of ``build.…`` built or why not, and what trained on it; one of ``train.…``."""
+    """Return the page of a run of ``build.…`` (with its trainings) or ``train.…``."""
     facts = _run_facts.RunFacts(dag_id, run_id)
     found: tuple[_run_facts.Training, ...] = ()
     note = ""

@@ -1,4 +1,4 @@
-"""The page of a run, in the order in which a person asks: what happened, why, out of what."""
+"""The page of a run, in the order of a reader's questions: the result, the reason, the inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from plugins._training_view import announced, started, training_job
 
 __all__ = ["page"]
 
-# What Airflow calls by names of its own.
+# State of Airflow → text on the page.
 _STATES: Final = {
     "upstream_failed": "not run",
     "skipped": "not needed",
@@ -36,18 +36,18 @@ _QUIET: Final = frozenset({"success", "waiting", "scheduled", "queued", "removed
 _ENDED: Final = frozenset({"success", "failed"})
 _NOTHING: Final = "<p>This run has no data set to show.</p>"
 _NO_MESSAGE: Final = (
-    "The task left no message: it was killed, ran into its time limit, or has not told it yet."
-    " Its log says more: tab Task Instances of the run."
+    "The task left no message: it was killed, exceeded its time limit, or has not written it yet."
+    " Its log has more: tab Task Instances of the run."
 )
 
 
 def page(facts: RunFacts, trainings: Sequence[Training] = (), note: str = "") -> str:
-    """Return the page of a run of ``build.…`` or ``train.…``; of any other that there is none.
+    """Return the page of a run of ``build.…`` or ``train.…``; for others, a page that says so.
 
     Args:
-        facts: What is known of the run.
-        trainings: The runs that its interval started.
-        note: HTML of what is said of them, such as that none can start.
+        facts: Facts about the run.
+        trainings: The training runs that its interval started.
+        note: HTML with a note about trainings, for example that none can start.
     """
     if not any((facts.state, facts.stages, facts.failures, facts.plan, facts.publish, facts.job)):
         return document(_NOTHING)
@@ -66,7 +66,7 @@ def _parts(facts: RunFacts, trainings: Sequence[Training], note: str) -> Iterabl
     if facts.version:
         yield from _version(facts.version)
     elif facts.publish:
-        # Of a run before there was such a report, or whose version cannot be read any more.
+        # A run of an older release without this report, or one whose version could not be read.
         yield section("Version", pairs(dict(sorted(facts.publish.items()))))
     elif facts.check.get("report") and not facts.failures:
         yield from account(facts.check["report"])
@@ -103,7 +103,7 @@ def _outcome(facts: RunFacts) -> tuple[str, str]:
 
 
 def _sentence(facts: RunFacts) -> str:
-    """Return what happened, in a sentence or two."""
+    """Return the result of the run, in a sentence or two."""
     if facts.failures:
         return _failed(facts)
     if planned := _only_planned(facts):
@@ -120,7 +120,7 @@ def _sentence(facts: RunFacts) -> str:
 
 
 def _only_planned(facts: RunFacts) -> str:
-    """Return what happened when the plan was all there was to do."""
+    """Return the result of a run that ended with its plan; otherwise empty."""
     if facts.plan.get("dry_run"):
         return "Nothing was written, and no training starts."
     if facts.plan.get("verdict") == "skipped":
@@ -148,7 +148,7 @@ def _published(facts: RunFacts) -> str:
 
 
 def _empty(version: Mapping[str, Any]) -> str:
-    """Return why a version has no samples; nothing when it has some."""
+    """Return why a version has no samples; empty if it has some."""
     reasons = version.get("empty_because")
     if reasons and isinstance(reasons, Mapping):
         said = "; ".join(f"{source}: {reason}" for source, reason in reasons.items())
@@ -186,7 +186,7 @@ def _failure(failure: Failure) -> str:
         return section(title, kind, message(told.get("message", "")))
     if "gate" in report:
         return section(title, kind, message(told.get("message", ""))) + gate(report["gate"])
-    # The tables below say what stands between the first line and what to do.
+    # Only the first line and the remedy: the tables below show the middle of the message.
     remedy = f"<p>{text(' '.join(map(_as_sentence, said[-2:])))}</p>"
     whole = f"<details><summary>The whole message</summary>{message(told['message'])}</details>"
     return section(title, kind, message(said[0]), remedy) + "".join(account(report)) + whole

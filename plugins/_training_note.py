@@ -1,6 +1,6 @@
-"""What the tab *Data set* says about trainings that would not start.
+"""The note in the tab *Data set* about trainings that cannot start.
 
-Airflow drops the events of a paused DAG without a word, and this is where a person looks.
+Airflow silently drops the events for a paused DAG; the tab is where a person looks for the reason.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["training_note"]
 
 
 def training_note(session: Session, dag_id: str) -> str:
-    """Return a paragraph of HTML when a training DAG is paused now, else nothing.
+    """Return a paragraph of HTML if a training DAG is paused now, else an empty text.
 
     Args:
-        session: Of the metadata.
+        session: Session of Airflow's database.
         dag_id: The DAG that trains; a data set may have none.
     """
     dag = session.get(DagModel, dag_id)

@@ -1,4 +1,4 @@
-"""The trainings that a run started, or did not, as HTML."""
+"""The trainings of a run's interval as HTML, or why there are none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEAF: Final = {"paused": "was paused", "missing": "did not exist"}
 
 
 def announced(found: Any) -> str:
-    """Return what became of the events that start trainings, where there is something to say."""
+    """Return the outcome of the events that start trainings, if it is worth a line."""
     if not isinstance(found, Mapping):
         return ""
     lines = []
@@ -35,13 +35,13 @@ def announced(found: Any) -> str:
 
 
 def started(trainings: Sequence[Training]) -> str:
-    """Return in one line whether the trainings of the interval succeeded."""
+    """Return the states of the interval's trainings in one line."""
     states = " ".join(badge(each.state, STATE_KINDS.get(each.state, "")) for each in trainings)
-    return f"<p>Of this interval, newest first: {states}</p>" if states else ""
+    return f"<p>Trainings of this interval, newest first: {states}</p>" if states else ""
 
 
 def training_job(training: Training) -> str:
-    """Return a run that the interval started, with the way to its page."""
+    """Return a training run that the interval started, with a link to its page."""
     state = badge(training.state, STATE_KINDS.get(training.state, ""))
     link = f'<a href="{escape(_address(training))}">Page of this run</a>'
     shown = {"run": training.run_id, **dict(training.job)}
@@ -49,6 +49,6 @@ def training_job(training: Training) -> str:
 
 
 def _address(training: Training) -> str:
-    """The page of another run, from the page of a run."""
+    """Return the relative address of another run's page."""
     run, dag = quote(training.run_id, safe=""), quote(training.dag_id, safe="")
     return f"../../{dag}/runs/{run}"

@@ -1,6 +1,6 @@
-"""What Airflow gets from here: links of tasks, tab *Data set* and note of a run, the timetable.
+"""The plugin: links of tasks, tab *Data set* and note of a run, and the timetable.
 
-Every process of Airflow loads this file, so the page itself is imported when it is first asked for.
+Every process of Airflow loads this file, so the page itself is imported at its first request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["TrainfeedLinksPlugin"]
 
 _PREFIX: Final = "/trainfeed"
-# Airflow may live below a path of its host.
+# The address of Airflow may have a path.
 _BASE: Final = urlsplit(str(conf.get("api", "base_url", fallback=""))).path.rstrip("/")
 
 
@@ -32,7 +32,7 @@ async def _run_page(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class TrainfeedLinksPlugin(AirflowPlugin):
-    """Every class that Airflow finds only through a plugin, the page of a run, and its note."""
+    """The classes that Airflow finds only through a plugin, the page of a run, and its note."""
 
     name = "trainfeed_links"
     operator_extra_links = LINKS

@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 console = Console(stderr=True, highlight=False)
 
-# A program that reads a pipe or a file wants whole lines, however long.
+# Width of tables in pipes and files, whose readers need whole lines.
 _UNLIMITED_CHARS = 100_000
 _NAMES = ("kafka", "hdfs", "cephfs", "airflow", "kubernetes")
 
@@ -118,8 +118,8 @@ def run(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Command line; what follows ``--`` is the command of ``run``."""
-    # What daemons and their homes leave is for this account to write, whatever the umask was.
+    """Run the command line; the arguments after ``--`` are the command of ``run``."""
+    # Files of daemons must be writable for this account only, regardless of the umask.
     os.umask(os.umask(0o022) | 0o022)
     own, command = list(arguments), []
     if "--" in own:

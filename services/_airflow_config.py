@@ -1,6 +1,6 @@
 """The ``airflow.cfg`` and the secrets of an embedded Airflow.
 
-Everything is in files of one folder, so ``AIRFLOW_HOME`` is all that a process needs, and no
+Configuration and secrets are files of one folder, so a process needs only ``AIRFLOW_HOME``, and no
 secret is in an environment or on a command line.
 """
 
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 ADMIN = "admin"
-# The processes of Airflow, and what follows ``airflow`` on the command line of each.
+# Process of Airflow → its arguments of the command ``airflow``.
 PARTS: Mapping[str, Sequence[str]] = MappingProxyType(
     {
         # Logs of tasks are read from the file system, not from servers on all interfaces.
@@ -42,8 +42,8 @@ PARTS: Mapping[str, Sequence[str]] = MappingProxyType(
         "triggerer": ("triggerer", "--skip-serve-logs"),
     }
 )
-# What the process of a task would import by itself, each time again: 0.3 s of a core. It is forked
-# from the scheduler, so what that has imported is there when a task starts.
+# The modules that the process of a task imports, which takes 0.3 s of a core each time. Tasks are
+# forked from the scheduler, which imports them once.
 TASK_MODULES: Sequence[str] = (
     "airflow.dag_processing.bundles.local",
     "airflow.dag_processing.dagbag",
@@ -85,16 +85,16 @@ _SECRETS = "secrets.json"
 
 @dataclass(frozen=True)
 class AirflowOptions:
-    """What the owner of an Airflow may decide about its DAGs.
+    """The options of an Airflow that its owner may choose.
 
     Attributes:
         dags: Folder that is searched for DAG files.
         plugins: Folder that is searched for plugins.
-        paused: Whether a DAG that is seen for the first time waits until it is unpaused.
-        preload: Modules that tasks import; they are imported once, before the parts are forked.
-            An edit of one of them takes a new start of Airflow. Code of data sets is not listed.
-        database: ``embedded``: the PostgreSQL that is a Python package, on a socket. ``server``:
-            that of the operating system, with a port and a password, as it is in production.
+        paused: Whether a new DAG is paused at first.
+        preload: Modules that tasks import. They are imported once, before the parts are forked,
+            so a change of one needs a restart of Airflow. Code of data sets is not among them.
+        database: ``embedded``: the PostgreSQL of a Python package, on a socket. ``server``: that
+            of the operating system, with a port and a password, as in production.
     """
 
     dags: Path = REPOSITORY / "dags"
@@ -111,10 +111,10 @@ def write_config(
 
     Args:
         home: The ``AIRFLOW_HOME``.
-        database: Where the metadata are.
-        options: What the owner decided.
-        port: Of the API server.
-        parallelism: How many tasks run at once.
+        database: The database of the metadata.
+        options: The options.
+        port: Port of the API server.
+        parallelism: Number of tasks that run at once.
     """
     home.mkdir(parents=True, exist_ok=True)
     if not (home / _SECRETS).exists():
@@ -163,15 +163,15 @@ def _places(home: Path, options: AirflowOptions) -> dict[str, dict[str, object]]
     }
 
 
-# What tiny runs would wait for. A backfill of 12 runs with 5 empty tasks each takes 8 s instead of
-# 16 s on 2 cores.
+# Shorter intervals of polling, for tiny runs. A backfill of 12 runs with 5 empty tasks each takes
+# 8 s instead of 16 s on 2 cores.
 _QUICK: Mapping[str, dict[str, object]] = {
     "scheduler": {
-        "scheduler_idle_sleep_time": 0.2,  # how soon a finished task is followed by the next
+        "scheduler_idle_sleep_time": 0.2,  # delay between a finished task and the next
     },
     "workers": {
-        # The end of a task is often noticed at the next heartbeat only, and keeps its slot until
-        # then.
+        # The end of a task is often noticed only at the next heartbeat; until then the task
+        # keeps its slot.
         "min_heartbeat_interval": 1,
     },
     # A new file in the folder of DAGs is found this soon.
@@ -179,25 +179,25 @@ _QUICK: Mapping[str, dict[str, object]] = {
 }
 
 
-# What parts do when another one has died; docker-compose.yaml has the same, and a test compares.
+# Behaviour of parts when another part has died; equal to docker-compose.yaml, which a test checks.
 RECOVERY: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {
         "core": {
-            # Airflow's own forgets the task of a worker that dies: it stays `queued` for ever.
+            # The executor of Airflow forgets the task of a worker that dies, which stays `queued`.
             "executor": "services.airflow_executor.WatchedLocalExecutor"
         },
         "scheduler": {
             # The tasks of a scheduler that died start again within the sum of both.
             "scheduler_health_check_threshold": 15,
             "orphaned_tasks_check_interval": 10,
-            # The executor notices at once when a task's process dies. Without an API server there
-            # are no heartbeats, so this is longer than an outage that shall cost no try.
+            # The executor notices the death of a task's process at once. Without an API server
+            # there are no heartbeats, so this is longer than an outage that must not fail tasks.
             "task_instance_heartbeat_timeout": 300,
         },
         "workers": {
             "execution_api_timeout": 30,  # on a busy machine 5 s are too short for an answer
-            # A task waits this often, 2 to 10 s each time, for an API server that does not answer:
-            # 200 s at least, ten minutes mostly, which is how long its token is valid.
+            # A task retries a silent API server this often, after 2 to 10 s each: at least 200 s,
+            # usually ten minutes, which is the lifetime of its token.
             "execution_api_retries": 100,
             "execution_api_retry_wait_min": 2,
             "execution_api_retry_wait_max": 10,

@@ -1,9 +1,9 @@
-"""Start the processes of Airflow from one that has imported it already.
+"""Starts the processes of Airflow by forks of one process that has imported it.
 
-Importing Airflow costs 3 s of a core, its API another 3 s. With four processes that each do both,
-and a migration before, Airflow is usable after 25 s on two cores; forked from one process that did,
-after 12 s, and they share most of their memory. Each leads a session of its own with a pid file,
-exactly as if its command had started it; this process ends when all run.
+The import of Airflow takes 3 s of a core, that of its API another 3 s. With four processes that
+each import both, after a migration, Airflow is usable after 25 s on two cores. With forks of one
+process it is usable after 12 s, and the processes share most of their memory. Each has a session
+and a pid file, as if its command had started it; this process ends when all run.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def _prepare() -> None:
 def _fork(
     work: Callable[[], None], command: Sequence[str] = (), *, output: int | None = None
 ) -> int:
-    """Do some work of Airflow in a child; returns its pid.
+    """Run a function in a child process; return its pid.
 
     Args:
-        work: Entry point of Airflow, or what needs no command.
-        command: What would follow ``airflow`` on a command line.
-        output: File descriptor for its output; the child then leads a session of its own.
+        work: Entry point of Airflow, or another function.
+        command: Arguments of the command ``airflow``.
+        output: File descriptor for the output; the child then leads a new session.
     """
     sys.stdout.flush()
     pid = os.fork()

@@ -1,4 +1,4 @@
-"""A Ceph cluster of one mon, mgr, osd and mds: how it comes to be, and how its daemons start."""
+"""A Ceph cluster of one mon, mgr, osd and mds: its creation, and the start of its daemons."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["CephCluster"]
 
 _CONFIG = Path(__file__).parent / "config" / "cephfs" / "ceph.conf"
 _IDS: Mapping[str, str] = MappingProxyType({"mon": "a", "mgr": "x", "osd": "0", "mds": "a"})
-# An mds takes up to 5 s to take leave of the mon, and has nothing to save once its clients are
-# gone: its journal is complete.
+# An mds needs up to 5 s to sign off from the mon. It can be killed instead: without clients, its
+# journal is complete.
 _STOP_SIGNALS: Mapping[str, signal.Signals] = MappingProxyType(
     {name: signal.SIGKILL if name == "mds" else signal.SIGTERM for name in _IDS}
 )
@@ -52,7 +52,7 @@ class CephCluster:
 
     Args:
         home: State directory of the service; keyrings are below ``keys``, for the owner alone.
-        port: Of the mon; the other daemons take free ones from 6800 on.
+        port: Port of the mon; the other daemons take free ports from 6800 on.
         store: Object store of the osd, ``memstore`` or ``bluestore``.
     """
 
@@ -64,7 +64,7 @@ class CephCluster:
 
     @property
     def created(self) -> bool:
-        """Say whether :meth:`create` has been here."""
+        """Whether :meth:`create` has made the cluster."""
         return self._stamp.exists()
 
     def create(self) -> None:
@@ -90,36 +90,36 @@ class CephCluster:
         self._stamp.touch()
 
     def start(self) -> None:
-        """Start those daemons that do not run."""
+        """Start the daemons that do not run."""
         down = [name for name, daemon in self.daemons.items() if daemon.pid() is None]
         for name in down:
             if name == "mds":
-                # The mon still takes the dead one for alive and active, for 15 s.
+                # For 15 s the mon considers the dead mds alive and active.
                 self.command("mds", "fail", _IDS[name])
             self._spawn(name)
 
     def stop(self) -> None:
         """End the daemons; their clients must be gone."""
-        # The mon last: the osd takes 5 s to end when nobody hears it leave.
+        # The mon last: without it, the osd needs 5 s to end.
         mon = self.daemons["mon"]
         stop_daemons(daemon for daemon in self.daemons.values() if daemon is not mon)
         stop_daemons([mon])
         shutil.rmtree(self._sockets, ignore_errors=True)
 
     def active(self) -> bool:
-        """Say whether the mds serves the file system."""
+        """Return whether the mds serves the file system."""
         return "up:active" in self.command("mds", "stat")
 
     def command(self, *arguments: str) -> str:
-        """Run ``ceph`` with ``arguments`` as the administrator; returns what it printed."""
+        """Run ``ceph`` with ``arguments`` as the administrator; return its output."""
         return run_tool([*self.command_line("ceph"), *arguments], what="cephfs", timeout_s=60.0)
 
     def command_line(self, program: str) -> list[str]:
-        """Start of a command line that makes ``program`` use this cluster."""
+        """Return the start of a command line by which ``program`` uses this cluster."""
         return [program, "-c", str(self._home / "ceph.conf")]
 
     def keyring(self, name: str) -> Path:
-        """Where the key of ``name``, for instance ``client.admin``, is."""
+        """Return the file with the key of ``name``, for instance ``client.admin``."""
         return self._keys / f"{name}.keyring"
 
     @property
@@ -181,7 +181,7 @@ class CephCluster:
         run_tool([*osd, "--no-mon-config"], what="cephfs")
 
     def _run_commands(self, commands: Sequence[str]) -> None:
-        # One interactive client for all: each start of it costs 0.2 s.
+        # One interactive client for all commands, because each start of it takes 0.2 s.
         done = subprocess.run(
             self.command_line("ceph"),
             input="\n".join(commands),

@@ -1,4 +1,4 @@
-"""Where the services keep their state and sockets, and which ports they use."""
+"""The folders of services for state and sockets, and their ports."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 _PORTS_FILE = "ports.json"
 _MAX_SOCKET_PATH_BYTES = 100  # the kernel's limit is 107
 
-# Below the range from which the kernel takes ports for outgoing connections.
+# Below the range of the kernel's ports for outgoing connections.
 _FREE_PORTS = range(20000, 32000)
 
 
 def default_home() -> Path:
-    """State directory of all services: ``$TRAINFEED_SERVICES_HOME`` or ``.services`` here."""
+    """Return the state directory of all services: $TRAINFEED_SERVICES_HOME or ``.services``."""
     return Path(os.environ.get("TRAINFEED_SERVICES_HOME") or REPOSITORY / ".services").resolve()
 
 
 def remembered_ports(home: Path, preferred: Mapping[str, int]) -> dict[str, int]:
-    """Ports of the service with state in ``home``, chosen once and kept in ``ports.json``.
+    """Return the ports of the service in ``home``, chosen once and kept in ``ports.json``.
 
     Args:
         home: State directory of one service.
-        preferred: Port by name. Taken in the default home when nobody listens there; elsewhere,
-            and otherwise, any free one is.
+        preferred: Name → port. These are chosen in the default home if all are free; otherwise
+            any free ports are.
     """
     chosen = home / _PORTS_FILE
     if not chosen.exists():
@@ -57,24 +57,24 @@ def remembered_ports(home: Path, preferred: Mapping[str, int]) -> dict[str, int]
 
 
 def known_ports(home: Path) -> dict[str, int]:
-    """Ports of the service with state in ``home``; none before its first start."""
+    """Return the ports of the service in ``home``; empty before its first start."""
     chosen = home / _PORTS_FILE
     ports: dict[str, int] = json.loads(chosen.read_text()) if chosen.exists() else {}
     return ports
 
 
 def socket_folder(folder: Path, name: str) -> Path:
-    """Return ``folder``, or a short one in its stead when a socket ``name`` in it has no room."""
+    """Return ``folder``, or a shorter path if that of a socket ``name`` in it would be too long."""
     if len(os.fsencode(folder / name)) <= _MAX_SOCKET_PATH_BYTES:
         return folder
     return Path("/tmp") / f"trainfeed-{sha256(os.fsencode(folder)).hexdigest()[:16]}"  # noqa: S108
 
 
 def make_private(folder: Path, account: str | None = None) -> None:
-    """Make a folder that only ``account``, ourselves by default, can open.
+    """Make a folder that only ``account`` (by default our own) can open.
 
     Raises:
-        ServiceError: It belongs to another account.
+        ServiceError: The folder belongs to another account.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     owners = {os.geteuid()} if account is None else {os.geteuid(), getpwnam(account).pw_uid}
@@ -87,9 +87,10 @@ def make_private(folder: Path, account: str | None = None) -> None:
 
 
 def _claim(path: Path, text: str) -> None:
-    """Make a file of this content, unless another process was quicker; half of it is never read."""
+    """Make a complete file with this content, unless another process was faster."""
     temporary = path.with_name(f"{path.name}.{uuid.uuid4()}.tmp")
     temporary.write_text(text)
+    # A link appears with the whole content, and fails if the name is taken.
     try:
         path.hardlink_to(temporary)
     except FileExistsError:

@@ -30,23 +30,23 @@ class JavaProgram:
 
     Args:
         name: Part of the folder's name.
-        pom: Its runtime dependencies are the program.
-        resources: Folder that is on the class path after the jars.
+        pom: The pom whose runtime dependencies are the program.
+        resources: Folder behind the jars on the class path.
     """
 
     def __init__(self, name: str, pom: Path, *, resources: Path | None = None) -> None:
         self._pom = pom
         self._resources = resources
         digest = hashlib.sha256(pom.read_bytes()).hexdigest()
-        # The folder appears complete or not at all, so its name is the stamp.
+        # The folder appears complete or not at all, so its existence is the mark of success.
         self._jars = default_home() / "jars" / f"{name}-{digest[:16]}"
 
     def unavailable(self) -> str | None:
-        """Say what is missing to run the program here, or None."""
+        """Return what is missing to run the program here, or None."""
         return packages_unavailable(_JAVA if self._jars.is_dir() else {**_JAVA, **_MAVEN})
 
     def install(self) -> None:
-        """Resolve the jars unless this very pom was resolved before.
+        """Resolve the jars unless the same pom was resolved before.
 
         Raises:
             InstallError: No Java, no Maven, or an artifact cannot be fetched.
@@ -60,11 +60,11 @@ class JavaProgram:
             self._resolve(Path(folder) / "jars")
 
     def jars(self) -> list[Path]:
-        """The jars, in the order of the class path."""
+        """Return the jars, in the order of the class path."""
         return sorted(self._jars.glob("*.jar"))
 
     def command(self, main: str, *args: str, heap_mb: int, flags: Sequence[str] = ()) -> list[str]:
-        """Command line that runs the class ``main``."""
+        """Return the command line that runs the class ``main``."""
         path = self.jars()
         if self._resources is not None:
             path.append(self._resources)

@@ -1,4 +1,4 @@
-"""What services of Java processes share: a folder with their state, ports, jars and daemons."""
+"""The base of services with Java processes: state directory, ports, jars and daemons."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class JavaService:
         ports: All of ``PORTS``; chosen and remembered when missing.
 
     Attributes:
-        name: What it is called.
-        PORTS: Port by name, as they are where they are free.
-        home: Its state directory.
+        name: Name of the service.
+        PORTS: Name → preferred port.
+        home: State directory of the service.
     """
 
     name: str
@@ -39,19 +39,19 @@ class JavaService:
 
     @property
     def ports(self) -> Mapping[str, int]:
-        """Port by name, the same at every start of this home."""
+        """Name → port, the same at every start of this home."""
         return self._ports or remembered_ports(self.home, self.PORTS)
 
     def unavailable(self) -> str | None:
-        """Say why the service cannot run here, or None."""
+        """Return why the service cannot run here, or None."""
         return self._java.unavailable()
 
     def install(self) -> None:
-        """Fetch Java, Maven and the jars as far as they are missing."""
+        """Install Java, Maven and the jars if they are missing."""
         self._java.install()
 
     def start(self, *, fresh: bool = False) -> None:
-        """Start what does not run; the first start formats the storage."""
+        """Start the processes that do not run; the first start formats the storage."""
         if fresh:
             self.stop()
             shutil.rmtree(self._data, ignore_errors=True)
@@ -62,11 +62,11 @@ class JavaService:
         wait_until(self._usable, list(self._daemons.values()), what=self.name, timeout_s=timeout_s)
 
     def status(self) -> dict[str, int | None]:
-        """Pid of each process."""
+        """Return process → pid."""
         return {name: daemon.pid() for name, daemon in self._daemons.items()}
 
     def stop(self) -> None:
-        """End all processes, the one that was started last first."""
+        """End all processes, in reverse order of their start."""
         stop_daemons(list(self._daemons.values())[::-1])
 
     def kill(self, daemon: str) -> None:
@@ -95,7 +95,7 @@ class JavaService:
     def _format_with(
         self, command: list[str], *, what: str, environ: Mapping[str, str] | None = None
     ) -> None:
-        """Run what formats the storage; it counts as formatted when that has ended well."""
-        shutil.rmtree(self._data, ignore_errors=True)  # what an interrupted try left
+        """Run the command that formats the storage, and mark success."""
+        shutil.rmtree(self._data, ignore_errors=True)  # the rest of an interrupted attempt
         run_tool(command, what=what, environ=environ)
         self._formatted.touch()

@@ -1,4 +1,4 @@
-"""Mounts of FUSE file systems: is one there, does it answer, and away with it."""
+"""Mounts of FUSE file systems: whether one exists and answers, and its removal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["answers", "unmount"]
 
 
 def answers(path: Path) -> bool:
-    """Say whether a file system that knows its size is mounted at ``path``."""
+    """Return whether a file system is mounted at ``path`` and reports its size."""
     try:
         return _is_mounted(path) and os.statvfs(path).f_blocks > 0
     except OSError:
@@ -18,7 +18,7 @@ def answers(path: Path) -> bool:
 
 
 def unmount(path: Path) -> None:
-    """Detach what is mounted at ``path``, also when it is in use or its server has died."""
+    """Detach the mount at ``path``, even if it is in use or its server has died."""
     if not _is_mounted(path):
         return
     busy = subprocess.run(["umount", path], capture_output=True, check=False).returncode
@@ -27,6 +27,6 @@ def unmount(path: Path) -> None:
 
 
 def _is_mounted(path: Path) -> bool:
-    # Not os.path.ismount: it says no when the server has died.
+    # Not os.path.ismount, which returns False if the server has died.
     points = (line.split()[1] for line in Path("/proc/mounts").read_text().splitlines())
     return str(path) in {point.replace("\\040", " ") for point in points}

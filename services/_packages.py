@@ -14,10 +14,10 @@ _INSTALL_S = 600.0
 
 
 def packages_unavailable(programs: Mapping[str, str]) -> str | None:
-    """Say which of ``programs`` is missing for good, or None when all are here or can be fetched.
+    """Return which of ``programs`` cannot be installed; None if all are there or can be.
 
     Args:
-        programs: Program to the package that holds it.
+        programs: Program → package with it.
     """
     missing = _missing(programs)
     if not missing:
@@ -30,10 +30,10 @@ def packages_unavailable(programs: Mapping[str, str]) -> str | None:
 
 
 def install_packages(programs: Mapping[str, str]) -> None:
-    """Install the packages of those ``programs`` that are missing.
+    """Install the packages of missing ``programs``.
 
     Raises:
-        InstallError: The package manager failed, or may not be used.
+        InstallError: The package manager failed, or is not allowed.
     """
     missing = _missing(programs)
     if not missing:

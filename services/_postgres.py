@@ -1,8 +1,8 @@
-"""A PostgreSQL that comes as a Python package, reached through a Unix socket only.
+"""A PostgreSQL from a Python package, reached through a Unix socket only.
 
-Its own programs are run directly, and the server is one more daemon with a pid file: it belongs to
-no Python process, survives the one that started it, and is found again after a crash. PostgreSQL
-refuses to run as root, so root runs it as ``nobody``.
+The programs of the package are run directly, and the server is a daemon with a pid file: it
+survives the process that started it, and is found again after a crash. PostgreSQL refuses to run as
+root, so root runs it as ``nobody``.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class Postgres:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        # SIGTERM would wait until the last client has gone.
+        # SIGINT, because with SIGTERM the server waits for its last client.
         self.daemon = Daemon("postgres", home, signal.SIGINT)
 
     def unavailable(self) -> str | None:
-        """Say why the server cannot run here, or None."""
+        """Return why the server cannot run here, or None."""
         return None if find_spec(_PACKAGE) else f"the Python package {_PACKAGE} is not installed"
 
     def install(self) -> None:
         """Do nothing: the server is a Python package."""
 
     def url(self, driver: str) -> str:
-        """Address of the database for SQLAlchemy with ``driver``, for instance ``psycopg2``."""
+        """Return the address of the database for SQLAlchemy with ``driver``, as ``psycopg2``."""
         return f"postgresql+{driver}://postgres@/postgres?host={quote(str(self._socket_dir))}"
 
     def start(self) -> None:
@@ -61,7 +61,7 @@ class Postgres:
         settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         command = [self._program("postgres"), "-D", str(self._data), *settings]
         self.daemon.spawn(command, cwd=Path("/"), user=self._account())
-        # Its log is that of this start.
+        # The log has only the output of this start.
         wait_until(
             lambda: _READY in self.daemon.log_file.read_bytes(),
             [self.daemon],
@@ -96,7 +96,7 @@ class Postgres:
     def _make_data(self) -> None:
         initialized = self._home / self.folder / ".initialized"
         if not initialized.exists():
-            shutil.rmtree(self._data, ignore_errors=True)  # what an interrupted try left
+            shutil.rmtree(self._data, ignore_errors=True)  # the rest of an interrupted attempt
         make_private(self._data, self._account())
         if self._account() is not None:
             _admit_account(Path(self._program("postgres")), self._data)
@@ -108,14 +108,14 @@ class Postgres:
         initialized.touch()
 
     def _identity(self) -> list[str]:
-        """What ``initdb`` is told of the superuser and how it proves itself."""
+        """Return the options of ``initdb`` about the superuser and authentication."""
         return ["--username=postgres", "--auth=trust"]
 
     def _program(self, name: str) -> str:
         spec = find_spec(_PACKAGE)
         if spec is None or spec.origin is None:
             raise ModuleNotFoundError(_PACKAGE)
-        # The package brings several versions, one folder each; the last one is the newest.
+        # The package has a folder for each of several versions; the last one is the newest.
         return str(max(Path(spec.origin).resolve().parent.glob(f"pginstall*/bin/{name}")))
 
     def _account(self) -> str | None:
@@ -123,9 +123,9 @@ class Postgres:
 
 
 def _admit_account(program: Path, data: Path) -> None:
-    """Let another account than ours pass to its program and its data.
+    """Give another account access to its program and its data.
 
-    The folders above get the right to be passed through, not the right to be listed.
+    The folders above can then be passed through, but not listed.
     """
     folders = {*program.parents, *data.parents}
     opened = [str(folder) for folder in sorted(folders) if _add_mode(folder, stat.S_IXOTH)]
@@ -138,7 +138,7 @@ def _admit_account(program: Path, data: Path) -> None:
 
 
 def _add_mode(path: Path, mode: int) -> bool:
-    """Return whether it lacked the right."""
+    """Add permissions to a path; return whether it lacked them."""
     if not path.exists() or path.stat().st_mode & mode == mode:
         return False
     path.chmod(path.stat().st_mode | mode)

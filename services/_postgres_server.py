@@ -1,8 +1,8 @@
 """The PostgreSQL server of the operating system: a port on the loopback, an account, a password.
 
-It is the database that Airflow has in production, so what is tested on it is tested on what will
-run. The server is ours alone: data, port and password of this home, and no trace of the cluster
-that the package may have made for the machine.
+Airflow has this database in production, so tests with it are tests of the production setup. The
+server has data, port and password in this home, and no relation to a cluster that the package may
+have made for the machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from services._process import run_tool
 
 __all__ = ["PostgresServer"]
 
-_NAME = "airflow"  # of the superuser and of the database
+_NAME = "airflow"  # name of the superuser and of the database
 _PACKAGES: Mapping[str, str] = MappingProxyType({"postgres": "postgresql"})
 _INSTALLED = Path("/usr/lib/postgresql")
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.conf")
@@ -41,15 +41,15 @@ class PostgresServer(Postgres):
 
     @property
     def port(self) -> int:
-        """Where clients connect, the same at every start of this home."""
+        """The port for clients, the same at every start of this home."""
         return remembered_ports(self._home / self.folder, self.PORTS)["postgres"]
 
     def unavailable(self) -> str | None:
-        """Say why the server cannot run here, or None."""
+        """Return why the server cannot run here, or None."""
         return None if _find("postgres") else packages_unavailable(_PACKAGES)
 
     def install(self) -> None:
-        """Install the package of the server if it is missing; it starts none of its own."""
+        """Install the package of the server if it is missing, without a cluster for the machine."""
         if _find("postgres"):
             return
         if not _NO_CLUSTER.exists():
@@ -58,7 +58,7 @@ class PostgresServer(Postgres):
         install_packages(_PACKAGES)
 
     def url(self, driver: str) -> str:
-        """Address of the database for SQLAlchemy with ``driver``, with the password in it."""
+        """Return the address of the database for SQLAlchemy with ``driver``, password included."""
         return f"postgresql+{driver}://{_NAME}:{self._password()}@127.0.0.1:{self.port}/{_NAME}"
 
     def start(self) -> None:
@@ -94,7 +94,7 @@ class PostgresServer(Postgres):
         return self._home / self.folder / "secret" / "password"
 
     def _password(self) -> str:
-        """The password, made at the first call, readable by the server's account and by us."""
+        """Return the password, made at the first call, readable by us and the server's account."""
         if not self._password_file.exists():
             make_private(self._password_file.parent, self._account())
             self._password_file.touch(mode=0o600)
@@ -119,6 +119,6 @@ class PostgresServer(Postgres):
 
 
 def _find(name: str) -> str | None:
-    """The newest installed version's program; Debian has them off the search path."""
+    """Return a program of the newest installed version; Debian's are not on the search path."""
     versions = sorted(_INSTALLED.glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]))
     return str(versions[-1]) if versions else shutil.which(name)

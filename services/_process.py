@@ -1,9 +1,9 @@
-"""Daemons that outlive the process that started them, and how to find and end them again.
+"""Daemons that outlive the process that started them: how they are started, found and ended.
 
-A daemon leads a session of its own and is known by its pid file, which holds the pid and the
-moment the kernel started it. Both together name a process for good: a recycled pid has another
-moment, so nothing is ever signalled that is not ours. The command line would not do as a mark,
-because Airflow rewrites its own.
+A daemon leads a separate session. Its pid file holds the pid and the time at which the kernel
+started the process. Both together identify a process: a reused pid has another start time, so no
+foreign process ever gets a signal. The command line would not identify it, because Airflow rewrites
+its own.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _POLL_S = 0.05
 _KILL_S = 10.0
 _TAIL_BYTES = 2500
 
-# Only a parent can reap: without the handle a daemon that died would stay a zombie of ours.
+# Only a parent can reap a process: without the handle, a dead daemon would stay a zombie.
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 
 class ServiceError(RuntimeError):
-    """A service did not start, died or failed a command; the message holds the end of its log."""
+    """A service did not start, died or failed a command; the message has the end of its log."""
 
 
 class InstallError(ServiceError):
-    """What a service needs is not here, and could not be installed."""
+    """A program that a service needs is missing, and could not be installed."""
 
 
 class _Stat(NamedTuple):
@@ -56,7 +56,7 @@ class Daemon:
     Args:
         name: Unique below ``home``.
         home: State directory of the service.
-        stop_signal: What asks this program to end in good order.
+        stop_signal: The signal by which the program ends regularly.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Daemon:
 
     @property
     def log_file(self) -> Path:
-        """Output of the current start; the one before is kept as ``<name>.log.1``."""
+        """Output of the present start; that of the last one is kept as ``<name>.log.1``."""
         return self.home / "logs" / f"{self.name}.log"
 
     @property
@@ -80,15 +80,15 @@ class Daemon:
         cwd: Path | None = None,
         user: str | None = None,
     ) -> int:
-        """Start the process detached from this one and record it; returns its pid.
+        """Start the process detached from this one and record it; return its pid.
 
-        What an earlier start left of its session is ended first.
+        Remaining processes of an earlier start's session are ended first.
 
         Args:
             argv: Program and arguments.
             environ: The whole environment, or None to inherit ours.
-            cwd: Its working directory; ``home`` by default.
-            user: Account to run as, which only root may choose.
+            cwd: Working directory; ``home`` by default.
+            user: Account of the process, which only root may choose.
         """
         self.sweep()
         with self.open_log() as log:
@@ -117,7 +117,7 @@ class Daemon:
         return os.fdopen(os.open(self.log_file, flags, 0o600), "ab")
 
     def record(self, pid: int) -> None:
-        """Make the living process ``pid``, leader of its session, the one this name stands for."""
+        """Record the living process ``pid``, leader of its session, as this daemon."""
         stat = _stat(pid)
         self._pid_file.parent.mkdir(parents=True, exist_ok=True)
         temporary = self._pid_file.with_suffix(".tmp")
@@ -125,7 +125,7 @@ class Daemon:
         temporary.replace(self._pid_file)
 
     def pid(self) -> int | None:
-        """Pid of the running process, or None when it is not running."""
+        """Return the pid of the running process, or None if it is not running."""
         recorded = self._recorded()
         if recorded is None:
             return None
@@ -138,26 +138,26 @@ class Daemon:
         return pid if ours else None
 
     def started_at(self) -> datetime | None:
-        """When the recorded process was started, running or not; aware UTC."""
+        """Return when the recorded process was started, running or not; aware UTC."""
         try:
             return datetime.fromtimestamp(self._pid_file.stat().st_mtime, UTC)
         except FileNotFoundError:
             return None
 
     def signal(self, number: signal.Signals) -> None:
-        """Send ``number`` to the process if it is running."""
+        """Send a signal to the process if it is running."""
         pid = self.pid()
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
     def kill(self) -> None:
-        """End the process with SIGKILL and wait until it is gone; its children live on."""
+        """End the process with SIGKILL and wait for its end; its children stay."""
         self.signal(signal.SIGKILL)
         _wait_gone([self], _KILL_S)
 
     def sweep(self) -> None:
-        """Kill the process and whatever else lives in its session, and forget it."""
+        """Kill the process and all others of its session, and remove the record."""
         self.kill()
         for pid in self._orphans():
             with contextlib.suppress(ProcessLookupError):
@@ -165,7 +165,7 @@ class Daemon:
         self._pid_file.unlink(missing_ok=True)
 
     def log_tail(self) -> str:
-        """The end of the log, or of the one before while nothing was written yet."""
+        """Return the end of the log, or of the last one if this one is empty."""
         for path in (self.log_file, self.log_file.with_suffix(".log.1")):
             tail = path.read_bytes()[-_TAIL_BYTES:] if path.exists() else b""
             if tail.strip():
@@ -180,14 +180,14 @@ class Daemon:
         return int(pid), int(started_ticks)
 
     def _orphans(self) -> list[int]:
-        """Living members of the session whose leader has died."""
+        """Return the living processes of the session, if the leader has died."""
         recorded = self._recorded()
         if recorded is None:
             return []
         leader, started_ticks = recorded
         stat = _stat(leader)
         if stat is not None and stat.started_ticks != started_ticks:
-            return []  # the number was recycled; a session that carries it is not ours
+            return []  # the pid was reused, so a session with this id is not ours
         members = filter(None, (_stat(int(p.name)) for p in Path("/proc").glob("[0-9]*")))
         return [m.pid for m in members if m.session == leader and m.pid != leader and not m.dead]
 
@@ -195,13 +195,13 @@ class Daemon:
 def stop_daemons(
     daemons: Iterable[Daemon], *, grace_s: float = 15.0, insist_s: float | None = None
 ) -> None:
-    """End daemons in good order, all at once, and kill what is left of their sessions.
+    """Ask all daemons to end, then kill the remaining processes of their sessions.
 
     Args:
-        daemons: Those that do not run are fine.
+        daemons: The daemons, running or not.
         grace_s: How long they may take before they are killed.
-        insist_s: After how long the signal is sent a second time, for programs that wait until
-            they are asked twice.
+        insist_s: Time after which the signal is sent a second time, for programs that end only
+            after two; None to send it once.
     """
     daemons = list(daemons)
     for daemon in daemons:
@@ -220,10 +220,10 @@ def wait_until(
     """Wait until ``usable()`` holds.
 
     Args:
-        usable: Asked about twenty times a second.
-        daemons: All must stay alive meanwhile.
-        what: Name for the message.
-        timeout_s: How long to wait.
+        usable: Called about twenty times a second.
+        daemons: Daemons that must stay alive meanwhile.
+        what: Name of the service, for the message.
+        timeout_s: Longest wait.
 
     Raises:
         ServiceError: A daemon is not running, or the time is over; with the end of the logs.
@@ -232,7 +232,7 @@ def wait_until(
     deadline_s = time.monotonic() + timeout_s
     while not usable():
         dead = [daemon for daemon in daemons if daemon.pid() is None]
-        # Asked again: one whose work is to make it usable may end when that is done.
+        # Called again, because a daemon may end after it has made the service usable.
         if dead and not usable():
             names = ", ".join(daemon.name for daemon in dead)
             raise ServiceError(_with_logs(f"{what} is not usable: {names} is not running", dead))
@@ -249,10 +249,10 @@ def run_tool(
     user: str | None = None,
     timeout_s: float = 120.0,
 ) -> str:
-    """Run a command that ends by itself; returns what it printed.
+    """Run a command to its end; return its output.
 
     Raises:
-        ServiceError: It failed or took too long; the message says what it printed last.
+        ServiceError: The command failed or took too long; the message has the end of its output.
     """
     try:
         done = subprocess.run(
@@ -297,5 +297,5 @@ def _stat(pid: int) -> _Stat | None:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = text.rpartition(")")[2].split()  # the name before may hold anything, even ")"
+    fields = text.rpartition(")")[2].split()  # the name before it may contain ")", too
     return _Stat(pid, state=fields[0], session=int(fields[3]), started_ticks=int(fields[19]))

@@ -24,15 +24,15 @@ Tell = Callable[[str], None]
 
 
 def available(services: Sequence[Service], *, require: bool, tell: Tell) -> list[Service]:
-    """Install the services; returns those that can run on this machine.
+    """Install the services; return those that can run on this machine.
 
     Args:
-        services: What is wanted.
-        require: Fail when one cannot run.
-        tell: Told which cannot run, and why.
+        services: The wanted services.
+        require: Whether to fail if a service cannot run.
+        tell: Called with a message about each service that cannot run.
 
     Raises:
-        ServiceError: One cannot run and ``require`` was given.
+        ServiceError: A service cannot run, and ``require`` is set.
     """
     usable = []
     for service in services:
@@ -50,7 +50,7 @@ def start(services: Sequence[Service], *, fresh: bool, tell: Tell) -> None:
     """Start the services side by side and wait until all are usable.
 
     Raises:
-        ServiceError: The first that failed; the others are left as they are.
+        ServiceError: A service failed; the error is that of the first. The others stay as they are.
     """
     if not services:
         return
@@ -63,16 +63,16 @@ def start(services: Sequence[Service], *, fresh: bool, tell: Tell) -> None:
 
 
 def run(services: Sequence[Service], command: Sequence[str], *, fresh: bool, tell: Tell) -> int:
-    """Run a command with the services; returns its exit status.
+    """Run a command with the services; return its exit status.
 
-    Whatever happens, a service of which nothing ran before is stopped afterwards; one that ran
-    is left running. SIGTERM and SIGHUP end the command, and then the services.
+    A service that did not run before is stopped afterwards in any case; one that ran is left
+    running. SIGTERM and SIGHUP end the command, and then the services.
 
     Args:
-        services: Found by the command through their exported variables.
+        services: The services; the command finds them by their exported variables.
         command: Program and arguments.
-        fresh: Drop the data of the services first.
-        tell: Told how long the start took.
+        fresh: Whether to drop the data of the services first.
+        tell: Called with a message about the start.
     """
     idle = [service for service in services if not any(service.status().values())]
     with _signals_raise():
@@ -108,7 +108,7 @@ def _call(command: Sequence[str], services: Sequence[Service]) -> int:
         raise ServiceError(f"the command cannot be run: {error}") from error
     try:
         status = process.wait()
-    except KeyboardInterrupt:  # the terminal has told the command as well
+    except KeyboardInterrupt:  # the command gets Ctrl-C of the terminal, too
         _end(process)
         return 128 + signal.SIGINT
     except SystemExit:
@@ -128,7 +128,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _signals_raise() -> Iterator[None]:
-    """Let signals that would end this process at once unwind it instead."""
+    """Turn signals that would end this process at once into exceptions."""
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
         raise SystemExit(128 + number)

@@ -1,4 +1,4 @@
-"""What every service can do, so that the command line and the tests need to know no service."""
+"""The protocol of services, by which command line and tests use any of them."""
 
 from __future__ import annotations
 
@@ -8,51 +8,51 @@ __all__ = ["Service"]
 
 
 class Service(Protocol):
-    """One real service: a few daemons on the loopback with a state directory of their own.
+    """One real service: a few daemons on the loopback, with a state directory.
 
-    Nothing is shared with another instance that has another home; several may run side by side.
-    All methods may be called in any state and any number of times, by one process at a time.
+    Instances with different homes share nothing, and may run side by side. All methods may be
+    called in any state and any number of times, by one process at a time.
     """
 
     @property
     def name(self) -> str:
-        """What the command line calls it."""
+        """Name of the service on the command line."""
 
     def unavailable(self) -> str | None:
-        """Say why the service cannot run on this machine, or None when it can."""
+        """Return why the service cannot run on this machine, or None."""
 
     def install(self) -> None:
-        """Fetch what is missing; at once when it is all here.
+        """Install missing programs; returns at once if there are none.
 
         Raises:
-            InstallError: It could not be fetched.
+            InstallError: A program could not be installed.
         """
 
     def start(self, *, fresh: bool = False) -> None:
-        """Start what does not run yet; use :meth:`wait` before you talk to it.
+        """Start the daemons that do not run; call :meth:`wait` before you use the service.
 
         Args:
-            fresh: Stop the service and drop its data first.
+            fresh: Whether to stop the service and drop its data first.
 
         Raises:
-            ServiceError: Its data could not be prepared.
+            ServiceError: The data could not be prepared.
         """
 
     def wait(self, timeout_s: float = 60.0) -> None:
-        """Wait until the service itself says that it is usable.
+        """Wait until the service itself reports that it is usable.
 
         Raises:
             ServiceError: A daemon died, or the time is over; with the end of the logs.
         """
 
     def status(self) -> dict[str, int | None]:
-        """Pid of each daemon, None where it does not run."""
+        """Return daemon → pid, None for a daemon that does not run."""
 
     def stop(self) -> None:
-        """End every daemon in good order; the data stay."""
+        """End every daemon regularly; the data stay."""
 
     def kill(self, daemon: str) -> None:
         """End one daemon with SIGKILL; :meth:`start` brings it back."""
 
     def exports(self) -> dict[str, str]:
-        """Environment variables by which tests find the service."""
+        """Return the environment variables by which tests find the service."""

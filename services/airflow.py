@@ -1,4 +1,4 @@
-"""The embedded Airflow: its four processes and a PostgreSQL of their own, on the loopback."""
+"""The embedded Airflow: four processes and a PostgreSQL, on the loopback."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from services.airflow_client import AirflowClient, AirflowRequestError
 __all__ = ["AirflowOptions", "AirflowStack"]
 
 _PACKAGES = ("airflow", "asyncpg", "psycopg2")
-# Health by name, and the part that reports it.
+# Name in the health report → part that reports it.
 _REPORTS: Mapping[str, str] = MappingProxyType(
     {"scheduler": "scheduler", "dag_processor": "dag-processor"}
 )
 _SUPERVISE_S = 2.0
-# Airflow 3.3 reads .airflowignore with a class that its library has renamed, and every log of a
-# task would begin with that.
+# Airflow 3.3 reads .airflowignore with a class that its library has deprecated; without this, every
+# log of a task would begin with that warning.
 _NO_WARNING = "ignore:GitWildMatchPattern:DeprecationWarning"
-_OWNER_S = 60.0  # it ends everything else in good order first
+_OWNER_S = 60.0  # the owner ends everything else regularly first
 
 
 class AirflowStack:
@@ -46,11 +46,11 @@ class AirflowStack:
 
     Args:
         home: State directory of the services; ``AIRFLOW_HOME`` is ``<home>/airflow``.
-        port: Of the API server; chosen and remembered when None.
-        environ: Added to the environment of every process and task; ``AIRFLOW__…`` settings in
-            it win over ours. Those in the environment of this process are left out.
-        parallelism: How many tasks run at once.
-        options: Where the DAGs are, how they are treated, and which database there is.
+        port: Port of the API server; None to choose and remember one.
+        environ: Variables for every process and task; ``AIRFLOW__…`` settings in it precede ours.
+            Those in the environment of this process are left out.
+        parallelism: Number of tasks that run at once.
+        options: Options about DAGs and database.
     """
 
     name = "airflow"
@@ -83,7 +83,7 @@ class AirflowStack:
 
     @property
     def url(self) -> str:
-        """Where the pages are."""
+        """Address of the pages."""
         return f"http://127.0.0.1:{self.port}"
 
     @cached_property
@@ -93,7 +93,7 @@ class AirflowStack:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Environment in which ``airflow`` commands talk to this stack."""
+        """The environment in which ``airflow`` commands use this stack."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")}
         local = ",".join(filter(None, [os.environ.get("NO_PROXY"), "127.0.0.1", "localhost"]))
         return {
@@ -109,14 +109,14 @@ class AirflowStack:
         }
 
     def unavailable(self) -> str | None:
-        """Say why Airflow cannot run here, or None."""
+        """Return why Airflow cannot run here, or None."""
         missing = [package for package in _PACKAGES if find_spec(package) is None]
         if missing:
             return f"Python packages not installed: {', '.join(missing)}"
         return self._database.unavailable()
 
     def install(self) -> None:
-        """Fetch the database server if it is missing; the rest are Python packages."""
+        """Install the database server if it is missing; all else are Python packages."""
         self._database.install()
 
     def prepare(self) -> None:
@@ -131,14 +131,14 @@ class AirflowStack:
         self._database.start()
 
     def migrate(self) -> None:
-        """Bring the database to this Airflow's version and wait; :meth:`start` does it as well."""
+        """Migrate the database to this Airflow's version and wait; :meth:`start` does so, too."""
         self.prepare()
         self._airflow("db", "migrate")
 
     def start(self, *, fresh: bool = False) -> None:
         """Start the parts that do not run; the first start makes the database.
 
-        Returns before they are healthy: see :meth:`wait`.
+        The method returns before they are healthy: see :meth:`wait`.
         """
         if fresh or self._database.daemon.pid() is None:
             self.stop()  # parts whose database has gone are about to die
@@ -158,7 +158,7 @@ class AirflowStack:
         self._launcher.spawn(command, environ=self.environ)
 
     def wait(self, timeout_s: float = 300.0) -> None:
-        """Wait until both APIs answer, and scheduler and DAG processor report themselves well."""
+        """Wait until both APIs answer, and scheduler and DAG processor are healthy."""
         deadline_s = time.monotonic() + timeout_s
         while self._launcher.pid() is not None and time.monotonic() < deadline_s:
             time.sleep(0.05)
@@ -172,7 +172,7 @@ class AirflowStack:
         """Wait until all of ``dag_ids`` are known.
 
         Raises:
-            ServiceError: Some are not in time; the message holds the errors of the import.
+            ServiceError: Some are missing after the time; the message has the import errors.
         """
         known: set[str] = set()
 
@@ -195,17 +195,17 @@ class AirflowStack:
         self._airflow("dags", "reserialize")
 
     def supervise(self, until: threading.Event) -> None:
-        """Start again whatever dies, until the event is set; blocks."""
+        """Restart dead parts until the event is set; blocks."""
         while not until.wait(_SUPERVISE_S):
             self.start()
 
     def status(self) -> dict[str, int | None]:
-        """Pid of the database server and of each part."""
+        """Return pids of the database server and of each part, by name."""
         daemons = [self._database.daemon, *self._parts.values()]
         return {daemon.name: daemon.pid() for daemon in daemons}
 
     def own(self) -> None:
-        """Make this process the owner, which :meth:`stop` ends first when another one calls it.
+        """Make this process the owner, which :meth:`stop` of another process ends first.
 
         Raises:
             ServiceError: Another process owns this Airflow.
@@ -225,17 +225,17 @@ class AirflowStack:
         if self._owner.pid() not in {None, os.getpid()}:
             stop_daemons([self._owner], grace_s=_OWNER_S)
         self._launcher.sweep()
-        # The triggerer waits 10 s for a child that has gone, the scheduler for its tasks, and the
-        # API server for its connections, unless they are asked twice.
+        # After one signal, the triggerer waits 10 s for a dead child, the scheduler for its tasks,
+        # and the API server for its connections; after a second one they end.
         stop_daemons(self._parts.values(), grace_s=10.0, insist_s=1.0)
         self._database.stop()
 
     def kill(self, daemon: str) -> None:
-        """End a part or ``postgres`` with SIGKILL; children of it live on until the next start."""
+        """End a part or ``postgres`` with SIGKILL; its children stay until the next start."""
         {**self._parts, "postgres": self._database.daemon}[daemon].kill()
 
     def exports(self) -> dict[str, str]:
-        """Where tests find the API, and ``airflow`` commands this Airflow."""
+        """Return the variables by which tests find the API, and ``airflow`` commands this home."""
         return {"TEST_AIRFLOW_URL": self.url, "AIRFLOW_HOME": str(self.home)}
 
     def _airflow(self, *command: str) -> None:
@@ -256,7 +256,7 @@ class AirflowStack:
         for report, part in _REPORTS.items():
             heartbeat = health[report][f"latest_{report}_heartbeat"]
             started_at = self._parts[part].started_at()
-            # Right after a restart the last word may still be that of the process before.
+            # Right after a restart, the last heartbeat may be that of the process before.
             stale = not (heartbeat and started_at) or _time(heartbeat) < started_at
             states.append("stale" if stale else health[report]["status"])
         return set(states) == {"healthy"}

@@ -1,4 +1,4 @@
-"""What tests and demos ask of a running Airflow, over its REST API."""
+"""A client of Airflow's REST API, for tests and demos."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDED = frozenset({"success", "failed"})
 
 
 class AirflowRequestError(ServiceError):
-    """The API refused a request; ``status`` is that of HTTP, 0 when nobody answered."""
+    """The API refused a request; ``status`` is that of HTTP, 0 without an answer."""
 
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class AirflowRequestError(ServiceError):
 
 @dataclass(frozen=True)
 class DagRun:
-    """A run of a DAG as it was when it was asked for. Times are aware UTC."""
+    """A run of a DAG at the time of the request. Times are aware UTC."""
 
     dag_id: str
     run_id: str
@@ -54,7 +54,7 @@ class DagRun:
 
 @dataclass(frozen=True)
 class TaskInstance:
-    """A task of a run; ``map_index`` is -1 for one that is not mapped. Times are aware UTC."""
+    """A task of a run; ``map_index`` is -1 for an unmapped task. Times are aware UTC."""
 
     task_id: str
     map_index: int
@@ -70,10 +70,10 @@ class AirflowClient:
     """A user of the REST API of an Airflow on the loopback; it logs in at the first request.
 
     Args:
-        port: Of the API server.
+        port: Port of the API server.
         user: Name of the user.
-        password: Its password.
-        parts: Says how the parts are; asked when runs do not end in time.
+        password: Password of the user.
+        parts: Returns a text about the state of the parts, for runs that do not end in time.
     """
 
     def __init__(
@@ -85,39 +85,39 @@ class AirflowClient:
         self._parts = parts
 
     def token(self) -> str:
-        """What requests carry to be those of the user; asked for once."""
+        """Return the token of the user for requests; fetched once."""
         if self._token is None:
             answer = self._send("POST", "/auth/token", self._credentials, {})
             self._token = str(answer["access_token"])
         return self._token
 
     def health(self) -> dict[str, Any]:
-        """State of the parts as they report it, by name; no login needed."""
+        """Return the reported state of the parts, by name; needs no login."""
         return dict(self._send("GET", "/api/v2/monitor/health", None, {}))
 
     def warm_up(self) -> None:
-        """Make the API that tasks talk to build itself, as its first request does; takes 3 s."""
+        """Send the first request to the API of tasks, which then builds its app; takes 3 s."""
         self._send("GET", "/execution/health", None, {})
 
     def dags(self) -> dict[str, bool]:
-        """Known DAGs; the value says whether one is paused."""
+        """Return known DAG → whether it is paused."""
         return {dag["dag_id"]: dag["is_paused"] for dag in self._pages("/dags", "dags")}
 
     def import_errors(self) -> dict[str, str]:
-        """Traceback by file, for files of DAGs that could not be imported."""
+        """Return file → traceback, for DAG files that could not be imported."""
         errors = self._pages("/importErrors", "import_errors")
         return {error["filename"]: error["stack_trace"] for error in errors}
 
     def pools(self) -> dict[str, int]:
-        """Pools and their slots."""
+        """Return pool → slots."""
         return {pool["name"]: pool["slots"] for pool in self._pages("/pools", "pools")}
 
     def unpause(self, dag_id: str) -> None:
-        """Let the DAG run."""
+        """Unpause a DAG."""
         self._call("PATCH", f"/dags/{_quoted(dag_id)}", {"is_paused": False})
 
     def pause(self, dag_id: str) -> None:
-        """Start no further task of the DAG."""
+        """Pause a DAG: no further task of it starts."""
         self._call("PATCH", f"/dags/{_quoted(dag_id)}", {"is_paused": True})
 
     def trigger(
@@ -134,11 +134,11 @@ class AirflowClient:
 
         Args:
             dag_id: The DAG; while it is paused the run waits.
-            conf: Its parameters.
-            logical_date: Its date, or None for a run without one.
-            data_interval: ``[start, end)``; the start is the logical date when there is none.
-            partition_key: For a DAG that is scheduled on partitions.
-            note: What the run's page shows of it.
+            conf: Parameters of the run.
+            logical_date: Logical date, or None for a run without one.
+            data_interval: ``[start, end)``; the start is the default of the logical date.
+            partition_key: Partition key, for a partitioned DAG.
+            note: Note of the run.
         """
         body: dict[str, Any] = {
             "conf": dict(conf or {}),
@@ -162,14 +162,14 @@ class AirflowClient:
         reprocess: Literal["none", "failed", "completed"] = "none",
         conf: Mapping[str, object] | None = None,
     ) -> int:
-        """Make the runs whose logical dates lie in ``[first, last]``; returns the backfill's id.
+        """Make the runs with logical dates in ``[first, last]``; return the backfill's id.
 
         Args:
             dag_id: The DAG; it has no other active backfill.
             first: First logical date.
             last: Last logical date, not in the future.
-            max_active_runs: How many of them run at once, whatever the DAG says.
-            reprocess: Which existing runs run again: none, those that failed, all that ended.
+            max_active_runs: Number of runs at once; precedes the setting of the DAG.
+            reprocess: Existing runs that run again: none, failed ones, all completed ones.
             conf: Parameters of every run, if any.
         """
         body = {
@@ -183,7 +183,7 @@ class AirflowClient:
         return int(self._call("POST", "/backfills", body)["id"])
 
     def dag_runs(self, dag_id: str) -> list[DagRun]:
-        """All runs of a DAG, oldest first."""
+        """Return all runs of a DAG, oldest first."""
         path = f"/dags/{_quoted(dag_id)}/dagRuns"
         return [_dag_run(run) for run in self._pages(path, "dag_runs", order_by="id")]
 
@@ -193,15 +193,15 @@ class AirflowClient:
         timeout_s: float,
         on_progress: Callable[[Sequence[DagRun]], None] | None = None,
     ) -> list[DagRun]:
-        """Wait until all ``runs`` have succeeded or failed; returns them as they are then.
+        """Wait until all ``runs`` have succeeded or failed; return their final state.
 
         Args:
-            runs: At least one.
-            timeout_s: How long to wait.
-            on_progress: Called twice a second with the runs as they are.
+            runs: The runs, at least one.
+            timeout_s: Longest wait.
+            on_progress: Called twice a second with the present state of the runs.
 
         Raises:
-            ServiceError: Some did not end in time; the message says which tasks they were at.
+            ServiceError: Some runs did not end in time; the message has their tasks.
         """
         wanted = {(run.dag_id, run.run_id) for run in runs}
         deadline_s = time.monotonic() + timeout_s
@@ -217,20 +217,20 @@ class AirflowClient:
             threading.Event().wait(_POLL_S)
 
     def task_instances(self, dag_id: str, run_id: str) -> list[TaskInstance]:
-        """The tasks of a run, each index of a mapped one on its own."""
+        """Return the tasks of a run, with one entry for each index of a mapped task."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances"
         return [_task_instance(task) for task in self._pages(path, "task_instances")]
 
     def xcom(
         self, run: DagRun, task_id: str, map_index: int = -1, *, key: str = "return_value"
     ) -> Any:
-        """What a task of a run returned, or left under another key."""
+        """Return an XCom of a task: its result, or that of another key."""
         path = f"{_run_path(run.dag_id, run.run_id)}/taskInstances/{_quoted(task_id)}"
         query = urlencode({"map_index": map_index, "deserialize": "true"})
         return self._call("GET", f"{path}/xcomEntries/{_quoted(key)}?{query}")["value"]
 
     def log(self, dag_id: str, run_id: str, task: TaskInstance) -> str:
-        """What a task wrote in its last try, errors with their reasons included."""
+        """Return the log of a task's last try, with errors and their reasons."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{_quoted(task.task_id)}"
         query = urlencode({"map_index": task.map_index, "full_content": "true"})
         lines = self._call("GET", f"{path}/logs/{task.try_number}?{query}")["content"]
@@ -239,13 +239,13 @@ class AirflowClient:
     def clear(
         self, dag_id: str, run_id: str, *, task_ids: Sequence[str] = (), only_failed: bool = False
     ) -> int:
-        """Run tasks of a run once more; returns how many there are.
+        """Clear tasks of a run; return their number.
 
         Args:
             dag_id: The DAG.
             run_id: The run.
-            task_ids: Which of its tasks; all when empty.
-            only_failed: Leave those that succeeded.
+            task_ids: The tasks to clear; all if empty.
+            only_failed: Whether to leave out tasks that succeeded.
         """
         body: dict[str, Any] = {"dag_run_id": run_id, "only_failed": only_failed, "dry_run": False}
         if task_ids:
@@ -254,10 +254,10 @@ class AirflowClient:
         return int(cleared["total_entries"])
 
     def asset_events(self, dag_id: str | None = None) -> list[dict[str, Any]]:
-        """Events of assets, oldest first: ``uri``, ``partition_key``, ``extra``, ``source_run_id``.
+        """Return events of assets as JSON, oldest first.
 
         Args:
-            dag_id: Only those that tasks of this DAG made.
+            dag_id: The DAG whose tasks made the events; None for all.
         """
         query = {"order_by": "timestamp"} | ({} if dag_id is None else {"source_dag_id": dag_id})
         return list(self._pages("/assets/events", "asset_events", **query))
@@ -341,7 +341,7 @@ def _task_instance(task: Mapping[str, Any]) -> TaskInstance:
 
 
 def _log_lines(line: Mapping[str, Any] | str) -> Iterator[str]:
-    """One line of a log, and below it the errors that it is about, the cause first."""
+    """Yield a line of a log, then its errors, beginning with the cause."""
     if isinstance(line, str):
         yield line
         return

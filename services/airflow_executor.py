@@ -1,13 +1,13 @@
 """LocalExecutor with one pipe per worker, so that a worker that dies loses nothing else.
 
-In Airflow's LocalExecutor all workers read one queue. A worker that is killed takes the task that
-it has just read with it: nobody knows which one, the task stays ``queued`` for ever, and
-``task_queued_timeout`` does not free it, because that executor cannot revoke a task. A worker that
-is killed while it waits holds the queue's lock, and no worker gets a task after that.
+In Airflow's LocalExecutor all workers read one queue. If a worker is killed, the task that it has
+just read is lost: its identity is not recorded, the task stays ``queued`` for ever, and
+``task_queued_timeout`` does not free it, because that executor cannot revoke a task. If a worker is
+killed while it waits, it holds the queue's lock, and no worker gets a task after that.
 
-Here the scheduler's process knows what each worker has. When one ends without a word it says so, in
-its own log and in the reason of the failure, which Airflow keeps as the event ``state mismatch`` of
-its audit log, and the task is tried again.
+Here the scheduler's process knows the task of each worker. If a worker ends without an answer, the
+executor reports that in its log and as the reason of the failure, which Airflow keeps as the event
+``state mismatch`` of its audit log, and the task is tried again.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["WatchedLocalExecutor"]
 
 @dataclass
 class _Worker:
-    """A process that does one workload after the other.
+    """A process that runs one workload after the other.
 
     Attributes:
         process: The process.
-        pipe: Our end: workloads out; None or the error of each one in.
-        workload: What it has been given and has not answered yet.
+        pipe: Our end of the pipe: workloads go out; for each, None or its error comes in.
+        workload: The workload that it has got and not answered yet.
     """
 
     process: BaseProcess
@@ -61,7 +61,7 @@ class WatchedLocalExecutor(LocalExecutor):
         self._fill()
 
     def sync(self) -> None:
-        """Take the answers of the workers, replace those that died, hand out nothing."""
+        """Read the answers of the workers, and replace dead ones."""
         for worker in list(self._staff):
             if not self._take_answer(worker) and not worker.process.is_alive():
                 # Its last answer may have come in between.
@@ -70,7 +70,7 @@ class WatchedLocalExecutor(LocalExecutor):
         self._fill()
 
     def end(self) -> None:
-        """Wait until the workers have done what they have, then end them."""
+        """Wait until the workers have finished their workloads, then end them."""
         for worker in self._staff:
             _try_send(worker, None)
         for worker in self._staff:
@@ -80,16 +80,16 @@ class WatchedLocalExecutor(LocalExecutor):
         self._staff = []
 
     def try_adopt_task_instances(self, tis: Sequence[TaskInstance]) -> Sequence[TaskInstance]:
-        """Those of the tasks that no worker of ours has: they are started again.
+        """Return the tasks that no worker of ours has, which are then started again.
 
-        A scheduler whose round takes longer than ``scheduler_health_check_threshold`` takes itself
-        for dead, and asks this about the tasks that it runs itself. Started again each time, on a
-        machine that stays busy they would never end.
+        A scheduler whose round takes longer than ``scheduler_health_check_threshold`` considers
+        itself dead, and calls this with tasks that it runs itself. If these were started again
+        each time, they would never end on a busy machine.
         """
         return [ti for ti in tis if not self.has_task(ti)]
 
     def revoke_task(self, *, ti: TaskInstance) -> None:
-        """End the worker that has the task, and forget the task; without an event."""
+        """End the worker that has the task, and drop the task without an event."""
         self.queued_tasks.pop(ti.key, None)
         self.running.discard(ti.key)
         for worker in self._staff:
@@ -97,7 +97,7 @@ class WatchedLocalExecutor(LocalExecutor):
                 self.log.warning("Task %s is revoked: ending worker %s", ti, worker.process.pid)
                 worker.workload = None
                 worker.process.kill()
-                worker.process.join()  # else it could be taken for an idle one
+                worker.process.join()  # otherwise it could be taken for an idle worker
 
     def _process_workloads(self, workload_list: Sequence[ExecutorWorkload]) -> None:
         for workload in workload_list:
@@ -123,7 +123,7 @@ class WatchedLocalExecutor(LocalExecutor):
         return next((each for each in idle if each.process.is_alive()), None)
 
     def _take_answer(self, worker: _Worker) -> bool:
-        """Read a worker's answer if there is one; says whether there was."""
+        """Read a worker's answer if there is one; return whether there was one."""
         try:
             if not worker.pipe.poll():
                 return False
@@ -142,7 +142,7 @@ class WatchedLocalExecutor(LocalExecutor):
             self.change_state(workload.key, workload.failure_state, error)
 
     def _bury(self, worker: _Worker) -> None:
-        """Say what a dead worker was at, and give that another try."""
+        """Remove a dead worker, log its task, and report the task as failed."""
         worker.process.join()
         self._staff.remove(worker)
         worker.pipe.close()
@@ -156,7 +156,7 @@ class WatchedLocalExecutor(LocalExecutor):
         self.fail(key, message)
 
     def _fill(self) -> None:
-        """Start as many workers as are missing."""
+        """Start the missing workers."""
         missing = self.parallelism - len(self._staff)
         if not missing:
             return
@@ -178,10 +178,10 @@ class WatchedLocalExecutor(LocalExecutor):
 
 
 def _work(pipe: Connection, of_others: Sequence[Connection], conf: Any) -> None:
-    """Do what comes through the pipe, until None or the end of the scheduler."""
+    """Run the workloads from the pipe, until None or the end of the scheduler."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the scheduler tells when to end
     for other in of_others:
-        other.close()  # else no worker would see the scheduler's end
+        other.close()  # otherwise no worker would notice the end of the scheduler
     server = get_execution_api_server_url(conf)
     while True:
         setproctitle("airflow worker: idle")
@@ -202,13 +202,13 @@ def _error_of(workload: ExecutorWorkload, server: str) -> str | None:
             proctitle=f"airflow worker: {workload.display_name}",
             subprocess_logs_to_stdout=True,
         )
-    except Exception as error:  # noqa: BLE001 - whatever it is, the scheduler is told
+    except Exception as error:  # noqa: BLE001 - the scheduler gets every error
         return f"{type(error).__name__}: {error}"
     return None
 
 
 def _try_send(worker: _Worker, message: ExecutorWorkload | None) -> None:
-    """Send to a worker; one that has died meanwhile is found by the next ``sync``."""
+    """Send to a worker; the next ``sync`` finds one that has died meanwhile."""
     with suppress(OSError):
         worker.pipe.send(message)
 

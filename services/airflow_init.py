@@ -1,11 +1,11 @@
-"""``python -m services.airflow_init``: what an Airflow needs before its parts start.
+"""``python -m services.airflow_init``: prepares an Airflow before its parts start.
 
-It migrates the database, writes the password of the user, makes the pools, and tries the places
-that the connections name, so that a wrong one is told now and not by the first task. It ends with
-status 0, may run again at any time, and is the service ``init`` of docker-compose.yaml.
+The program migrates the database, writes the password of the user, makes the pools, and tests the
+folders of the connections, so that a wrong one fails here and not in the first task. The program
+ends with status 0, may run again at any time, and is the service ``init`` of docker-compose.yaml.
 
-Besides the settings of Airflow it reads ``ADMIN_PASSWORD`` and ``POOLS``: a JSON object as
-``airflow pools import`` takes it.
+Besides the settings of Airflow it reads ``ADMIN_PASSWORD`` and ``POOLS``, a JSON object in the form
+of ``airflow pools import``.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from services._process import ServiceError
 __all__ = ["make_pools", "migrate"]
 
 _ADMIN: Final = "admin"
-# A pool that a data set names and nobody has made would keep its tasks from ever starting.
+# Slots of pools that only data sets name: without the pool, their tasks would never start.
 _DEFAULT_SLOTS: Final = 8
 
 
 def migrate() -> None:
-    """Bring the database to this Airflow's version; makes its tables at the first time."""
+    """Migrate the database to this Airflow's version; the first time, make its tables."""
     command: Callable[[], None] = import_module("airflow.__main__").main
     sys.argv = ["airflow", "db", "migrate"]
     command()
 
 
 def make_pools(given: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Make or change the pools that are given, and make those that only data sets name.
+    """Make or change the given pools, and make the pools that only data sets name.
 
     Args:
-        given: Pool to ``slots``, ``description`` and ``include_deferred``.
+        given: Pool → ``slots``, ``description`` and ``include_deferred``.
 
     Returns:
-        Names of the pools that data sets name and that were neither given nor there.
+        Names of the pools that were made only because data sets name them.
     """
     pool: Any = import_module("airflow.models.pool").Pool
     for name, wanted in given.items():
@@ -55,11 +55,11 @@ def make_pools(given: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def main() -> None:
-    """Do all of it.
+    """Prepare Airflow.
 
     Raises:
-        ServiceError: A variable is missing or wrong; says which.
-        TrainFeedError: A connection or the publication root is not what it must be.
+        ServiceError: A variable is missing or wrong; the message has its name.
+        TrainFeedError: A connection or the publication root is wrong.
     """
     password, pools = _variable("ADMIN_PASSWORD"), _pools(_variable("POOLS"))
     migrate()
@@ -111,7 +111,7 @@ def _named_pools() -> set[str]:
 
 
 def _try_places() -> str:
-    """Resolve the connections as a task does, and ask the publication root what it can do."""
+    """Resolve the connections as a task does, and probe the publication root."""
     from operators._connections import environment_from_connections
     from trainfeed.config import KAFKA_CONNECTION
     from trainfeed.dataset import require_root

@@ -1,7 +1,8 @@
-"""``python -m services.airflow_scheduler``: ``airflow scheduler`` with what tasks import.
+"""``python -m services.airflow_scheduler``: ``airflow scheduler`` with the imports of tasks.
 
-The processes of tasks are forked from the scheduler's. What it has imported by then, no task has to
-import again: a task costs half the time. docs/authors/measured-month.md has the figures.
+The processes of tasks are forks of the scheduler's. A module that the scheduler has imported need
+not be imported by a task, which then takes half the time. docs/authors/measured-month.md has the
+figures.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Import, then be the scheduler."""
+    """Import the modules of tasks, then run the scheduler."""
     for module in TASK_MODULES:
         import_module(module)
     gc.freeze()  # a collection would touch, and so copy, every page that the tasks share

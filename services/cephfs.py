@@ -38,8 +38,8 @@ class CephFS:
     Args:
         home: State directory of the services; that of Ceph is ``<home>/cephfs``.
         ports: ``mon``; chosen and remembered when missing.
-        store: Where the osd keeps its objects. ``memstore`` loses them when the osd ends, so
-            the next start begins with an empty file system; ``bluestore`` keeps them in a file.
+        store: Store of the osd's objects. ``memstore`` loses them at the end of the osd, so the
+            next start begins with an empty file system; ``bluestore`` keeps them in a file.
     """
 
     name = "cephfs"
@@ -58,16 +58,16 @@ class CephFS:
 
     @property
     def ports(self) -> Mapping[str, int]:
-        """Port by name, the same at every start of this home."""
+        """Name → port, the same at every start of this home."""
         return self._ports or remembered_ports(self.home, self.PORTS)
 
     @property
     def path(self) -> Path:
-        """Where the file system is mounted."""
+        """The mount point of the file system."""
         return self.home / "mnt"
 
     def unavailable(self) -> str | None:
-        """Say why CephFS cannot run here, or None."""
+        """Return why CephFS cannot run here, or None."""
         if os.geteuid() != 0:
             return "only root can mount"
         if not _may_mount():
@@ -95,14 +95,14 @@ class CephFS:
         self.mount(self.path)
 
     def status(self) -> dict[str, int | None]:
-        """Pid of each daemon and of the client of each mount."""
+        """Return pids of each daemon and of the client of each mount, by name."""
         clients = {self.path: self._client(self.path), **self._clients()}
         daemons = [*self._cluster.daemons.values(), *clients.values()]
         return {daemon.name: daemon.pid() for daemon in daemons}
 
     def stop(self) -> None:
         """Unmount everything, then end the daemons."""
-        # In this order: a client whose mds has gone waits for it for ever.
+        # In this order, because a client waits for a missing mds for ever.
         for path in self._clients():
             self.unmount(path)
         self._cluster.stop()
@@ -112,16 +112,16 @@ class CephFS:
         {**self._cluster.daemons, "fuse": self._client(self.path)}[daemon].kill()
 
     def exports(self) -> dict[str, str]:
-        """Where tests find the file system."""
+        """Return the variable by which tests find the file system."""
         return {"TEST_CEPHFS_PATH": str(self.path)}
 
     def mount(self, path: Path, *, client: str = "admin", subdir: str = "/") -> None:
-        """Mount the file system at ``path`` with a client of its own; again if that has died.
+        """Mount the file system at ``path`` with a separate client; again if that has died.
 
         Args:
-            path: Folder, made when it is missing. :meth:`stop` unmounts it.
-            client: Who mounts: ``client.<client>`` with the key of that name.
-            subdir: Folder of the file system that is mounted.
+            path: Folder, made if it is missing. :meth:`stop` unmounts it.
+            client: Account of the client: ``client.<client>`` with the key of that name.
+            subdir: Folder of the file system to mount.
         """
         fuse = self._client(path)
         if fuse.pid() is not None and answers(path):
@@ -137,14 +137,14 @@ class CephFS:
         wait_until(lambda: answers(path), [fuse], what=f"the mount at {path}", timeout_s=30.0)
 
     def unmount(self, path: Path) -> None:
-        """Undo :meth:`mount`; fine when nothing is mounted at ``path``."""
+        """Undo :meth:`mount`; does nothing without a mount at ``path``."""
         fuse = self._client(path)
         unmount(path)
         stop_daemons([fuse], grace_s=5.0)
         (self._mounts / fuse.name).unlink(missing_ok=True)
 
     def command(self, *arguments: str) -> str:
-        """Run ``ceph`` with ``arguments`` as the administrator; returns what it printed."""
+        """Run ``ceph`` with ``arguments`` as the administrator; return its output."""
         return self._cluster.command(*arguments)
 
     @cached_property
@@ -156,12 +156,12 @@ class CephFS:
         return self.home / "mounts"
 
     def _clients(self) -> dict[Path, Daemon]:
-        """The client of each mount that was made and not undone."""
+        """Return mount point → client of the present mounts."""
         links = self._mounts.iterdir() if self._mounts.exists() else ()
         return {(path := link.readlink()): self._client(path) for link in links}
 
     def _evict(self, path: Path) -> None:
-        """End the session of a client that has died: what it held is locked for 30 s otherwise."""
+        """End the session of a dead client, whose files would otherwise stay locked for 30 s."""
         for session in json.loads(self.command("tell", "mds.a", "session", "ls")):
             if session["client_metadata"].get("mount_point") == str(path):
                 self.command("tell", "mds.a", "session", "evict", f"id={session['id']}")

@@ -43,17 +43,17 @@ class Hdfs(JavaService):
     _DAEMONS = ("namenode", "datanode")
 
     def admin(self, *arguments: str) -> str:
-        """Run ``hdfs dfsadmin`` as the superuser; returns what it printed.
+        """Run ``hdfs dfsadmin`` as the superuser; return its output.
 
         Raises:
-            ServiceError: It failed.
+            ServiceError: The command failed.
         """
         options = ["-conf", str(self._write_site()), *arguments]
         command = self._java.command(_ADMIN, *options, heap_mb=64, flags=_LOGGING)
         return run_tool(command, what=f"dfsadmin {' '.join(arguments)}", environ=_environ())
 
     def exports(self) -> dict[str, str]:
-        """Where tests find HDFS, and as whom they act."""
+        """Return the variables by which tests find HDFS, and their account."""
         return {
             "TEST_HDFS_URI": f"hdfs://127.0.0.1:{self.ports['namenode']}",
             "TEST_WEBHDFS_URI": f"webhdfs://{_SUPERUSER}@127.0.0.1:{self.ports['namenode_http']}",
@@ -77,7 +77,7 @@ class Hdfs(JavaService):
         try:
             state = self._bean("namenode_http", "NameNode", "FSNamesystemState")
             info = self._bean("namenode_http", "NameNode", "NameNodeInfo")
-            # The NameNode counts a DataNode that died as live for 14 s: ask the DataNode too.
+            # The NameNode counts a dead DataNode as live for 14 s, so the DataNode is asked, too.
             actors = self._bean("datanode_http", "DataNode", "DataNodeInfo")["BPServiceActorInfo"]
         except (OSError, http.client.HTTPException, ValueError, LookupError):
             return False  # not listening yet, or its metrics are not complete yet
@@ -86,7 +86,7 @@ class Hdfs(JavaService):
         return bool(registered and alive and info["Safemode"] == "") and self._writes()
 
     def _writes(self) -> bool:
-        """Whether a file gets through a DataNode: one that is just back may refuse the first."""
+        """Return whether a DataNode accepts a file: right after its start it may refuse."""
         name = f"/webhdfs/v1/{_PROBE}?user.name={_SUPERUSER}&op="
         namenode = f"127.0.0.1:{self.ports['namenode_http']}"
         try:
@@ -110,7 +110,7 @@ class Hdfs(JavaService):
     def _write_site(self) -> Path:
         template = Template((_CONFIG / "site.xml").read_text())
         site = self.home / "site.xml"
-        # The jars hold no web pages, and both nodes refuse to start without these folders.
+        # Both nodes refuse to start without these folders of web pages, which the jars do not have.
         for folder in ("hdfs", "datanode", "static"):
             (self._resources / "webapps" / folder).mkdir(parents=True, exist_ok=True)
         site.write_text(template.substitute(self.ports, data=self._data))
@@ -123,7 +123,7 @@ class Hdfs(JavaService):
 
 
 def _ask(address: str, method: str, target: str, body: bytes = b"") -> tuple[int, str]:
-    """Status and place of the answer to a request."""
+    """Return status and header ``Location`` of the answer to a request."""
     server = http.client.HTTPConnection(address, timeout=5)
     try:
         server.request(method, target, body)

@@ -27,11 +27,11 @@ class Kafka(JavaService):
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client connects to, ``host:port``."""
+        """Address for clients, ``host:port``."""
         return f"127.0.0.1:{self.ports['broker']}"
 
     def exports(self) -> dict[str, str]:
-        """Where tests find the broker."""
+        """Return the variable by which tests find the broker."""
         return {"TEST_KAFKA_BOOTSTRAP_SERVERS": self.bootstrap_servers}
 
     def _spawn(self) -> None:
@@ -46,7 +46,7 @@ class Kafka(JavaService):
         )
 
     def _usable(self) -> bool:
-        # The log is that of this start, and the broker writes this once clients may come.
+        # The log has only this start, and the broker writes this line when clients can connect.
         if _STARTED not in self._daemons["kafka"].log_file.read_bytes():
             return False
         with socket.socket() as probe:

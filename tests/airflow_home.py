@@ -1,6 +1,6 @@
 """A folder that Airflow may live in for as long as this process does.
 
-It is new: one named after the process may have been left there by an earlier one of that number.
+The folder has a new name: a folder named after the pid may be left from an earlier process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.boundaries``: what finding boundaries reads, and how long a plan takes.
+"""``python -m benchmarks.boundaries``: records read per boundary, and the time that a plan takes.
 
 Questions: how many records are looked at per boundary (plain logs, bursts stamped ahead, three
 million records), and how long do both boundaries of a topic of 100 partitions, and the whole stage

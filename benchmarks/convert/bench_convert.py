@@ -5,7 +5,7 @@ Question: ``convert_arrays`` of N times 60,000 records of (uint8[784], int64), 7
 they write. Method: every run is a process of its own; runs of the two alternate; medians. Memory is
 the peak of the process as the kernel counts it, the block of the data included (47 MiB). Processor
 time is given for our code (user) and for the kernel (system) apart: writing into the page cache of
-a shared machine costs the kernel anything between 0.3 and 3 s per GB, whoever writes.
+a shared machine costs the kernel between 0.3 and 3 s per GB, for every program.
 
     PYTHONPATH=include python benchmarks/convert/bench_convert.py --folder /tmp --times 80 --runs 7
 """

@@ -1,9 +1,9 @@
-"""Files made to harm: how long it takes to refuse them, and how much memory.
+"""Time and memory that it takes to refuse files that are made to harm.
 
     PYTHONPATH=include python benchmarks/convert/bench_hostile.py
 
-Each file is read in a process of its own. Memory is what the process took at most above what it had
-when it had imported everything. Ends with status 1 if a file was not refused, took more than a
+Each file is read in a process of its own. Memory is the peak above the memory of the process after
+its imports. The benchmark ends with status 1 if a file was not refused, took more than a
 second, or more than 64 MiB.
 """
 

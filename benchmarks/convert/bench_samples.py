@@ -1,4 +1,4 @@
-"""How many samples does a conversion take per second of processor time, by way of giving them?
+"""How many samples per second of processor time does a conversion take, for each kind of input?
 
 Question: 60,000 samples of (uint8[784], int64) into 10 shards, one by one and as arrays, as typed
 records, values and Examples; and from files. Method: processor time of this process, our code and

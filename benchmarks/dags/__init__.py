@@ -1,1 +1,1 @@
-"""What many data sets cost Airflow's DAG processor."""
+"""The cost of many data sets for Airflow's DAG processor."""

@@ -1,9 +1,9 @@
-"""What parsing the DAG files costs with many data sets: processor seconds, file by file.
+"""The cost of parsing the DAG files with many data sets: processor seconds, file by file.
 
 ``python -m benchmarks.dags.parse FOLDER [--sets 500]`` writes the specifications into FOLDER, a new
 one, and times every DAG file in a process of its own, as Airflow's DAG processor runs them. Imports
-are counted apart: Airflow's processor has made them before it forks. With ``--serialise`` what
-Airflow makes of the DAGs for its database counts too.
+are counted apart: Airflow's processor has made them before it forks. With ``--serialise``
+Airflow's serialisation of the DAGs for its database counts too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares TFRecord and Example with TensorFlow's, both ways; a difference ends it.
+"""Compares TFRecord and Example with TensorFlow's, both ways; a difference ends the comparison.
 
     PYTHONPATH=include python benchmarks/formats/compare_tensorflow.py
 

@@ -1,4 +1,4 @@
-"""The two data sets of the benchmarks, made anew from fixed seeds.
+"""The two data sets of the benchmarks, made from fixed seeds.
 
 A: 60,000 x (uint8[784], int64), of which an image compresses like a picture of a digit.
 B: 20,000 x (10-40 KB that do not compress, int64).

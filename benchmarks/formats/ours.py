@@ -1,4 +1,4 @@
-"""What trainfeed does in each case; every function is one pass over the data."""
+"""The passes of trainfeed in each case; every function is one pass over the data."""
 
 from __future__ import annotations
 

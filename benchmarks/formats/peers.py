@@ -1,4 +1,4 @@
-"""What the peers do in each case, each at its best setting that was found."""
+"""The passes of the peers in each case, each with the best setting that was found."""
 
 from __future__ import annotations
 

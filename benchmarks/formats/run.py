@@ -3,8 +3,8 @@
 Question: does trainfeed read and write as fast as memory allows, and how much faster than peers?
 Method: every case is one full pass over the data, warm, files written and readers opened before.
 All systems of a case take turns, in an order that changes; the figure is the median of the rounds,
-in samples per second. What is written goes to a file of a new name: ext4 flushes one that replaces
-another when it is closed, and then only the disk would be measured.
+in samples per second. Each file is written under a new name: if a file replaces another
+one, ext4 flushes it when it is closed, and then only the disk would be measured.
 
     PYTHONPATH=include python benchmarks/formats/run.py [--rounds 7] [--json FILE] [CASE …]
 

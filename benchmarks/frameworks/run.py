@@ -1,4 +1,4 @@
-"""What a framework's wiring costs beside the plain loader: seconds of an epoch, taken in turns.
+"""The cost of a framework's wiring beside the plain loader: seconds of an epoch, in turns.
 
 Prints one row of a table per wiring and number of workers. A wiring has a process of its own; a
 trainer is measured over batches that are ready in memory, too, because it does more than read.

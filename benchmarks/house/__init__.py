@@ -1,1 +1,1 @@
-"""The house in figures: how many files, names and lines it has, and what one record passes."""
+"""Figures of the code: files, names and lines, and the functions that one record passes."""

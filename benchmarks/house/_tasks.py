@@ -1,4 +1,4 @@
-"""What the two commits do in turns: the same text, run with one commit or the other to import.
+"""The tasks that two commits run in turns: this file, run with one commit or the other on the path.
 
 ``python _tasks.py PLACE TASK``. Only names that both commits have are used.
 """

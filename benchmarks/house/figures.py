@@ -1,4 +1,4 @@
-"""Counts what a reader of the code meets: folders, modules, names, lines, ``Any`` in signatures.
+"""Counts folders, modules, names, lines, and ``Any`` in signatures.
 
 ``python -m benchmarks.house.figures [CHECKOUT ...]`` prints one column for each folder with a
 commit of trainfeed; without any, for this one. A line of code is a line with a token that is

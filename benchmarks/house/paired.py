@@ -1,4 +1,4 @@
-"""Compares two commits of trainfeed: build, conversion, formats, loader, and what imports cost.
+"""Compares two commits of trainfeed: build, conversion, formats, loader, and the cost of imports.
 
 ``python -m benchmarks.house.paired BEFORE AFTER --folder FOLDER [--rounds 7] [--tasks …]``. BEFORE
 and AFTER are folders with a commit each. Every run is a process of its own; the two take turns, and

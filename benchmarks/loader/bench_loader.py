@@ -1,4 +1,4 @@
-"""How fast is the loader, by itself and against what it stands on?
+"""How fast is the loader, by itself and against the layers below it?
 
 Question: what does each step from the file to the batch cost: computed order, windows, threads,
 processes, codecs; what do a state and a first batch cost; does memory grow?

@@ -1,7 +1,7 @@
-"""Where does the time of the shuffled cases go, and what is the least that it could be?
+"""Where does the time of the shuffled cases go, and how small could it be?
 
 Question: what do loading windows, putting batches together and handing them over cost per sample,
-beside the copies that nobody can avoid?
+beside the copies that cannot be avoided?
 Method: one thread, warm page cache. Every case reads --epochs epochs after one that does not count;
 its parts are what the loader reports, the least of all epochs. A floor does one thing alone to the
 same bytes: read every chunk, pick every image in random order, copy every blob out of the map.

@@ -1,9 +1,9 @@
-"""How long does a loader take to its first batch from a new worker process, and what does it keep?
+"""How long does a loader take to its first batch from a new worker process, and how much memory?
 
-Question: what does a worker import before it can load a window, in time and memory?
-Method: --rounds loaders after each other, one worker each, over Python objects and over a record
-file; the files are small, so that starting is all there is. Time of the processor hardly depends on
-what else the machine does, the other times do. PYTHONPATH says which version is measured.
+Question: what does a worker import before it can load a window, in time and memory? Method:
+--rounds loaders after each other, one worker each, over Python objects and over a record file; the
+files are small, so that starting is all there is. Other work on the machine changes wall times, and
+hardly the processor time. PYTHONPATH says which version is measured.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CPU seconds of the parts of Airflow, each with all that it has started."""
+"""CPU seconds of the parts of Airflow, each with its descendants."""
 
 from __future__ import annotations
 

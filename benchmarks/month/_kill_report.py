@@ -1,4 +1,4 @@
-"""What a backfill under kills came to: the figures, whether they are right, and their tables."""
+"""The result of a backfill under kills: the figures, whether they are right, and their tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of tasks and runs went, from what Airflow's REST API says of them."""
+"""Tables of the time of tasks and runs, from Airflow's REST API."""
 
 from __future__ import annotations
 

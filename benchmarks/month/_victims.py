@@ -1,7 +1,7 @@
 """The processes that an Airflow consists of, by kind, for a benchmark that kills some of them.
 
-Only what the benchmark itself has started is found: the parts, by the pids that their Airflow has
-written down, and what descends from them.
+Only processes that the benchmark itself has started are found: the parts, by the pids in the files
+of their Airflow, and their descendants.
 """
 
 from __future__ import annotations

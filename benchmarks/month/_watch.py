@@ -1,4 +1,4 @@
-"""How long the runs of a backfill stand still, and what they ended as."""
+"""The time that runs of a backfill stand still, and the state in which they end."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """``python -m benchmarks.month.kills``: a month of flights while all parts of Airflow are killed.
 
-Question: does a backfill that nobody looks after end with the same bytes as a build by the command
-line, with one job per interval, no run that stands still, and nothing to clear by hand, although
-SIGKILL ends tasks, workers, parts and the database all the time?
+Question: does an unattended backfill end with the same bytes as a build by the command line, with
+one job per interval, no run that stands still, and nothing to clear by hand, although SIGKILL ends
+tasks, workers, parts and the database all the time?
 
-Method: the processes of docker-compose.yaml with its settings for recovery; what ends is started
-again within two seconds, as an engine of containers does. A seeded list of kinds of processes is
+Method: the processes of docker-compose.yaml with its settings for recovery; a process that ends is
+started again within two seconds, as a container engine does. A seeded list of kinds of processes is
 killed one after the other, at random distances, each time one process by random choice. All runs
 are looked at every two seconds. In the end every manifest is compared with one that the pipeline
 made without Airflow. docs/authors/measured-month.md has the results.

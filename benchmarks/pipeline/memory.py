@@ -1,8 +1,8 @@
 """Shows that sorting keeps within its memory: one task, one shard, bounds far below the samples.
 
 ``python -m benchmarks.pipeline.memory FOLDER [--copies 1] [--bounds 512MiB,64MiB,16MiB]`` builds
-the batch form of the benchmark once per bound, and prints what its processes took and whether the
-content is the same.
+the batch form of the benchmark once per bound, and prints the memory of its processes and whether
+the content is the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the parts of preprocessing cost: microseconds a record, the best of several tries.
+"""The cost of the parts of preprocessing: microseconds a record, the best of several tries.
 
 ``python -m benchmarks.pipeline.parts FOLDER/x1`` reads one recorded file into memory and runs each
 part alone, so that a loaded machine disturbs it little.

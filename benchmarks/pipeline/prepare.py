@@ -1,4 +1,4 @@
-"""Makes what the build benchmark reads: the year of departures, copied, as topic and as lines.
+"""Makes the input of the build benchmark: the year of departures, copied, as topic and as lines.
 
 ``python -m benchmarks.pipeline.prepare FOLDER [--copies 10]`` writes below FOLDER/x<copies>::
 

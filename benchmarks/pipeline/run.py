@@ -1,11 +1,11 @@
-"""Runs the build benchmark: trainfeed and its peers in turns, medians of what each took.
+"""Runs the build benchmark: trainfeed and its peers in turns; prints medians.
 
 ``python -m benchmarks.pipeline.run FOLDER --peers PYTHON [--rounds 3] [--copies 10] [--only NAME]``
 
-FOLDER is what ``benchmarks.pipeline.prepare`` wrote, PYTHON the interpreter of an environment with
-``requirements/peers.txt``. Every run is a process of its own, start and end included, into a folder
-that is removed afterwards. Memory is the largest sum over all its processes of what is resident,
-seen ten times a second; processor time is that of all its processes.
+FOLDER is the output of ``benchmarks.pipeline.prepare``, PYTHON the interpreter of an environment
+with ``requirements/peers.txt``. Every run is a process of its own, start and end included, into a
+folder that is removed afterwards. Memory is the largest sum of the resident memory of all its
+processes, measured ten times a second; processor time is that of all its processes.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Whether builds keep to their memory, and how they grow."""
+"""Memory of builds against its limit, and growth with the number of records."""

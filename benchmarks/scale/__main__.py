@@ -1,8 +1,8 @@
-"""Shows that a build keeps to its memory, and how it grows.
+"""Measures whether a build stays within its memory, and how its cost grows.
 
 ``python -m benchmarks.scale memory FOLDER [--bound 256MiB] [--only TEXT]`` builds the inputs of
-``cases.py``, each in a control group of its own, and prints a table: what its processes took
-together, and above those that build one record.
+``cases.py``, each in a control group of its own, and prints a table: the memory of its processes
+together, and how much more this is than the memory of a build of one record.
 
 ``python -m benchmarks.scale large FOLDER [--only TEXT]`` builds samples of 32 to 61 MB in 1 GiB,
 and reads every one of them through the loader.

@@ -1,4 +1,4 @@
-"""What a process and all that it starts take: memory in a control group, disk, processor time."""
+"""The cost of a process and its descendants: memory in a control group, disk, processor time."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""``make run``: some days of flights through a real Airflow, and what came of them in one table."""
+"""``make run``: some days of flights through a real Airflow, and one table of the results."""

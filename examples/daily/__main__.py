@@ -1,4 +1,4 @@
-"""``python -m examples.daily``: what ``make run``, ``make run-services`` and ``make ui`` start."""
+"""``python -m examples.daily``, which ``make run``, ``make run-services`` and ``make ui`` start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main(
     services: Annotated[bool, typer.Option(help="Use a real Kafka and HDFS.")] = False,
     ui: Annotated[bool, typer.Option(help="Only open Airflow on what was built.")] = False,
 ) -> None:
-    """Build days of flights through Airflow, train, and print what came of it."""
+    """Build days of flights through Airflow, train, and print the results."""
     started = time.monotonic()
     _unwind_on_signals()
     data = _DATA / "services" if services else _DATA
@@ -70,7 +70,7 @@ def _dag_ids() -> list[str]:
 
 
 def _own(stack: AirflowStack) -> None:
-    """Be the only one that runs this Airflow; what another left behind is taken over."""
+    """Become the only owner of this Airflow; leftovers of a killed owner are taken over."""
     try:
         stack.own()
     except ServiceError as error:
@@ -92,7 +92,7 @@ def _run(stack: AirflowStack, place: places.Places, days: int, results: Path) ->
 
 
 def _serve(stack: AirflowStack) -> None:
-    """Keep Airflow up until somebody ends it, which is no failure."""
+    """Keep Airflow up until a user ends it, which is no failure."""
     password = stack.home / "passwords.json"
     console.print(
         f"Airflow: {stack.url}  user: admin, password in {password}\nCtrl-C or 'make stop' ends it",

@@ -1,4 +1,4 @@
-"""Where a run keeps its things: local files and a recorded topic, or a real Kafka and HDFS."""
+"""The places of a run: local files and a recorded topic, or a real Kafka and HDFS."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FOLLOWING: Final = 200
 
 @dataclass(frozen=True)
 class Places:
-    """What a run needs to know of its surroundings.
+    """Places and connections of a run.
 
     Attributes:
         title: For the first line of output.

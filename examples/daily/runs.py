@@ -26,7 +26,7 @@ Progress = Callable[[Sequence[DagRun]], None]
 
 @dataclass(frozen=True)
 class DayResult:
-    """What one interval's runs did: the build run, and the training run that followed."""
+    """The runs of one interval: the build run, and the training run that followed."""
 
     build: DagRun
     training: DagRun
@@ -35,7 +35,7 @@ class DayResult:
 def backfill(
     client: AirflowClient, dataset: str, first: date, days: int, on_progress: Progress
 ) -> list[DayResult]:
-    """Build the days anew through Airflow, and wait for all builds and trainings.
+    """Build the days again through Airflow, and wait for all builds and trainings.
 
     Days that were run before run again; it is trainfeed that finds out that nothing is to do.
 

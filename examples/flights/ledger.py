@@ -1,14 +1,14 @@
 """The producer's own account: every event that a topic has acknowledged, and where.
 
-It is kept in SQLite, apart from everything that trainfeed writes, so that published versions can be
-held against it by somebody who trusts neither::
+The account is a SQLite file, apart from all files that trainfeed writes, so that an independent
+program can compare published versions with it::
 
     topic(name, uuid)                                       one row
     events(partition, offset, event_id, timestamp_ms, bytes, sha256, planted, fate, label)
 
-``sha256`` is that of the value. ``planted`` is the kind of a broken line, or null. ``fate`` says
-what has to become of the record: ``sample``, ``quarantined`` or ``filtered:<reason>``; ``label`` is
-the sample's.
+``sha256`` is the digest of the value. ``planted`` is the kind of a broken line, or null. ``fate``
+is the expected outcome of the record: ``sample``, ``quarantined`` or ``filtered:<reason>``;
+``label`` is the label of the sample.
 """
 
 from __future__ import annotations

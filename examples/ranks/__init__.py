@@ -1,1 +1,1 @@
-"""A training on several ranks whose curve depends neither on their number nor on their deaths."""
+"""A training on several ranks whose curve depends neither on their number nor on kills."""

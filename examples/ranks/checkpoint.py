@@ -1,4 +1,4 @@
-"""Model and loader, saved together: what a training goes on from."""
+"""The checkpoint from which a training resumes: model and loader, saved together."""
 
 from __future__ import annotations
 

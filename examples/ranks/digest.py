@@ -1,4 +1,4 @@
-"""What a step has read, as one number: the same for any number of ranks."""
+"""The samples of a step as one number: the same for any number of ranks."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Exchange:
     Attributes:
         rank: Number of this rank.
         world_size: Number of ranks.
-        pipes: Of rank 0: to ranks 1, 2, …; of the others: to rank 0.
+        pipes: On rank 0 the pipes to ranks 1, 2, …; on the others the pipe to rank 0.
     """
 
     rank: int

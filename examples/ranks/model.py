@@ -23,7 +23,7 @@ class Model:
     """Log-odds = bias + the weights of a sample's indices + slopes · values.
 
     Args:
-        num_buckets: What indices are below of.
+        num_buckets: Number of buckets; indices are below it.
         num_values: Values per sample.
 
     Attributes:

@@ -26,15 +26,15 @@ CURVE_FILE: Final = "curve.jsonl"
 
 @dataclass(frozen=True)
 class Settings:
-    """What is trained on, and how; all that the curve depends on, and where it goes.
+    """The data and settings of a training, on which its curve depends, and the output folder.
 
     Attributes:
         dataset: Name of the data set, with fields ``indices``, ``values`` and ``label``.
-        interval: Of one interval, or ``first/last``.
+        interval: Name of one interval, or ``first/last``.
         output: Folder of the checkpoint and the curve; exists.
         root: The publication root; where the environment says when None.
         split: Name of the split.
-        num_buckets: What the data set's ``indices`` are below of.
+        num_buckets: Number of buckets; the data set's ``indices`` are below it.
         num_epochs: Epochs.
         global_batch: Samples per step, over all ranks; a multiple of their number.
         seed: That of the order of the samples.

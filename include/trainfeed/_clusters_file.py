@@ -35,13 +35,13 @@ def read_clusters(path: Path) -> Mapping[str, Mapping[str, Any]]:
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise ConfigError(f"expected at most {_MAX_BYTES} bytes in {path}, got more")
         found = YAML(typ="safe", pure=True).load(data.decode())
     except OSError as error:
         raise ConfigError(f"cannot read the clusters in {path}: {error.strerror}") from error
     except (UnicodeDecodeError, YAMLError) as error:
         raise ConfigError(f"expected YAML in {path}, such as '{_EXAMPLE}': {error}") from error
-    if len(data) > _MAX_BYTES:
-        raise ConfigError(f"expected at most {_MAX_BYTES} bytes of clusters in {path}, got more")
     if not isinstance(found, dict) or not all(
         isinstance(name, str) and isinstance(each, dict) for name, each in found.items()
     ):

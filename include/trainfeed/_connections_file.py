@@ -1,7 +1,7 @@
-"""The connections of the command line: a file, because settings of clusters hold passwords.
+"""The connections of the command line, in a file because they may have passwords.
 
-``TRAINFEED_CONNECTIONS`` names a JSON file. What Airflow keeps as connections stands there by the
-same ids: librdkafka settings (an object of texts) or a place of log files (a text)::
+``TRAINFEED_CONNECTIONS`` names a JSON file with the connections that Airflow has under the same
+ids. A connection is an object of librdkafka settings, or a text with a place of log files::
 
     {"kafka_clicks": {"bootstrap.servers": "broker:9093", "security.protocol": "SASL_SSL", …},
      "hdfs_logs": "webhdfs://reader@namenode:9870/logs"}
@@ -23,18 +23,18 @@ _EXAMPLE: Final = '{"kafka_clicks": {"bootstrap.servers": "broker:9092"}}'
 
 
 def read_connections(path: Path) -> Mapping[str, str | dict[str, str]]:
-    """Return connections by id: a text is a place, an object has a client's settings.
+    """Return id → connection: a text is a place, a mapping has a client's settings.
 
     Raises:
-        ConfigError: It cannot be read, or is something else. Values never appear in the message:
-            they may be secrets.
+        ConfigError: The file cannot be read, or has other content. The message has no values of
+            the file, which may be secrets.
     """
     try:
         found = json.loads(_read(path))
     except OSError as error:
         raise ConfigError(f"cannot read the connections in {path}: {error.strerror}") from error
     except ValueError:
-        # The parser's error would quote the text around the fault.
+        # Without the parser's error, which quotes the text around the fault.
         raise ConfigError(f"expected JSON in {path}, for instance {_EXAMPLE}") from None
     if not isinstance(found, dict):
         raise ConfigError(f"expected {path} to hold an object, for instance {_EXAMPLE}")
@@ -48,7 +48,7 @@ def read_connections(path: Path) -> Mapping[str, str | dict[str, str]]:
 
 
 def _read(path: Path) -> bytes:
-    # A pipe is welcome, as from a program that keeps secrets.
+    # Plain ``open``: a pipe is allowed, for example from a program that keeps secrets.
     with path.open("rb") as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:

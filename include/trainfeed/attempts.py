@@ -1,9 +1,9 @@
-"""What a process that is killed cannot say: the next attempt at the same work says it.
+"""Reports that an attempt at some work was killed: the next attempt does so.
 
-An attempt leaves a mark while it runs, and removes it however it ends. A mark that is found at the
-start tells of an attempt that had no time to: it was killed. Whether the kernel did so for want of
-memory is counted by the control group, which outlives the process. On another host, and in a
-container that was started again, nobody counts: then the log says that too.
+An attempt has a mark while it runs, and removes the mark at its end. A mark that is found at the
+start is therefore that of a killed attempt. The control group, which outlives the process, counts
+the processes that the kernel has killed for want of memory. On another host, and in a restarted
+container, that count is not available, and the log says so.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 @contextmanager
 def attempt(mark: Location, what: str, remedy: str) -> Iterator[None]:
-    """Mark the work of the block as begun; say first how the last attempt ended, if it was killed.
+    """Mark the work of the block as begun; first log a kill of the last attempt, if there was one.
 
-    A mark is advice: where it cannot be read or written, the log says so and the work goes on.
+    Marks are only advice: a mark that cannot be read or written is logged, and the work goes on.
 
     Args:
-        mark: The file, of this work alone; it is there while the block runs.
-        what: The work, as the log names it.
-        remedy: What to do when there was too little memory.
+        mark: File of the mark, for this work alone; it exists while the block runs.
+        what: Name of the work, for the log.
+        remedy: Advice for the case of too little memory.
     """
     with _as_advice(mark):
         _tell_of_last(mark, what, remedy)
@@ -59,14 +59,14 @@ def attempt(mark: Location, what: str, remedy: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Mark:
-    """What an attempt leaves.
+    """The content of a mark.
 
     Attributes:
-        began: When, an ISO 8601 time in UTC.
-        host: Name and boot of the machine.
-        pid: Of the process.
-        started: When the process did, in ticks since the boot.
-        kills: What the control groups had counted, as ``KillCount`` gives it.
+        began: Begin of the attempt, ISO 8601 in UTC.
+        host: Name and boot id of the machine.
+        pid: Id of the process.
+        started: Start of the process, in ticks since the boot; tells reused ids apart.
+        kills: ``KillCount.counts`` at the begin.
     """
 
     began: str

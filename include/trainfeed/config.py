@@ -1,15 +1,15 @@
-"""Where things are: frozen settings, and the only reader of ``os.environ``.
+"""Folders and connections of a deployment; the only reader of ``os.environ``.
 
-One ``dataset.yaml`` serves every environment; these settings are what differs. Airflow fills
-them from its connections, everything else from these variables::
+One ``dataset.yaml`` serves every environment; these settings differ. Airflow sets them from its
+connections; all other programs use these variables::
 
-    TRAINFEED_DATA         folder of the embedded use, below which the others have their defaults
+    TRAINFEED_DATA         folder below which the others have their defaults
     TRAINFEED_ROOT         publication root: a folder of a POSIX file system
     TRAINFEED_LANDING      folder or URI of the landing files
     TRAINFEED_WORK         folder or URI of the files between two stages
     TRAINFEED_KAFKA        host:port[,host:port…], or recorded:<folder or URI of recorded topics>
-    TRAINFEED_LOGS         folder or URI that the paths of log files start at
-    TRAINFEED_CONNECTIONS  file of further clusters, and of such that want credentials
+    TRAINFEED_LOGS         folder or URI at which the paths of log files start
+    TRAINFEED_CONNECTIONS  file of further clusters, and of clusters with credentials
     TRAINFEED_CLUSTERS     file of the Kubernetes clusters that run trainings
     TRAINFEED_DATASETS     folder of the data sets' folders
 
@@ -61,7 +61,8 @@ KAFKA_CONNECTION = "kafka_default"
 LOGS_CONNECTION = "hdfs_default"
 
 _RECORDED = "recorded:"
-# An Airflow worker's environment holds connections and keys; code of a data set gets none of it.
+# Variables for the code of data sets. All others stay out, because the environment of an Airflow
+# worker has connections and keys.
 _INHERITED = (
     "CUDA_VISIBLE_DEVICES",
     "HOME",
@@ -74,7 +75,7 @@ _INHERITED = (
     "TRAINFEED_FAULTS",
     "TZ",
 )
-# What clients of storage and clusters look up: names, places, and where a ticket lies.
+# Variables for the clients of storage: names, places, and the place of a Kerberos ticket.
 _OF_STORAGE = (
     "HADOOP_CONF_DIR",
     "HADOOP_HOME",
@@ -93,12 +94,12 @@ _SCHEMES = ("file", "hdfs", "webhdfs")
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """How to reach one Kafka cluster, or recorded topics in its place.
+    """The settings of one Kafka cluster, or of recorded topics in its place.
 
     Attributes:
         client: librdkafka settings; they may hold secrets and are never printed.
-        recorded: Folder or URI whose subfolders are recorded topics; wins over ``client``.
-        remedy: What to change when a topic is not there, for messages.
+        recorded: Folder or URI whose subfolders are recorded topics; precedes ``client``.
+        remedy: The setting to change if a topic is not there, for messages.
     """
 
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -108,17 +109,17 @@ class KafkaSettings:
 
 @dataclass(frozen=True)
 class Environment:
-    """The places that a build reads and writes.
+    """The folders and connections that a build reads and writes.
 
     Attributes:
         root: Absolute POSIX path of the publication root.
         landing: Absolute path or URI of the landing files.
-        work: Absolute path or URI of spills and other files between stages.
-        kafka: Kafka settings by connection id.
-        datasets: Folder that holds one folder per data set.
-        logs: By connection id, the absolute path or URI that the paths of log files start at.
-        clusters: By connection id, the settings of a cluster that runs trainings.
-        root_setting: What names ``root``, for messages.
+        work: Absolute path or URI of spill files and other files between stages.
+        kafka: Connection id → Kafka settings.
+        datasets: Folder with one folder per data set.
+        logs: Connection id → absolute path or URI at which the paths of log files start.
+        clusters: Connection id → settings of a cluster that runs trainings.
+        root_setting: Name of the setting with ``root``, for messages.
     """
 
     root: str
@@ -140,14 +141,15 @@ def environment_from_environ(
     datasets: str | None = None,
     logs: str | None = None,
 ) -> Environment:
-    """The environment of this process; an argument wins over its variable.
+    """Return the environment of this process; an argument precedes its variable.
 
-    What neither gives lies below ``TRAINFEED_DATA`` (``data`` in the working directory):
-    ``root``, ``landing``, ``work`` and the recorded topics in ``recorded``; the paths of log files
-    start there. The data sets are those of ``include/datasets`` in the working directory.
+    The defaults are folders below ``TRAINFEED_DATA`` (``data`` in the working directory):
+    ``root``, ``landing``, ``work``, and ``recorded`` for recorded topics; the paths of log files
+    start at ``TRAINFEED_DATA`` itself. The default folder of data sets is ``include/datasets`` in
+    the working directory.
 
     Raises:
-        ConfigError: A setting is not what it must be; names the variable.
+        ConfigError: A setting is not valid; the message names the variable.
     """
     data = Path(_setting("TRAINFEED_DATA", None, "data")).absolute()
     clients, places = _connections()
@@ -172,7 +174,7 @@ def environment_from_environ(
 
 
 def job_places() -> tuple[Path | None, Path | None]:
-    """Where a rank finds the publication root and the data set's code; None what nothing names."""
+    """Return publication root and code folder as a rank sees them; None for one that is not set."""
     root, code = (os.environ.get(name) for name in (JOB_ROOT, JOB_CODE))
     return Path(root) if root else None, Path(code) if code else None
 
@@ -200,23 +202,24 @@ def rendezvous() -> str | None:
 
 
 def training_environ(package: str, job: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a training process: what programs need to run, and no credentials.
+    """Return the variables for a training process: those that programs need, no credentials.
 
     Args:
-        package: Folder that holds trainfeed; goes in front of ``PYTHONPATH``.
+        package: Folder of the package trainfeed; becomes the first of ``PYTHONPATH``.
         job: Variables of the job.
     """
     kept = _kept(_INHERITED)
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-    # No bytecode: a cached compilation is trusted by size and second, a job's code is a digest.
+    # No bytecode: Python compares a cached compilation by size and second only, while the code of a
+    # job is identified by a digest.
     fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     return {**kept, **job, **fixed, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def command_environ() -> dict[str, str]:
-    """The whole environment of this process, for a command that it runs as itself.
+    """Return all variables of this process, for a command that it runs with the same rights.
 
-    The process finds trainfeed where this one has found it.
+    With ``PYTHONPATH``, the command finds the same package trainfeed.
     """
     package = str(Path(__file__).parents[1])
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -224,10 +227,10 @@ def command_environ() -> dict[str, str]:
 
 
 def worker_environ() -> dict[str, str]:
-    """The environment of a process that runs preprocessing functions: no credentials either.
+    """Return the variables for a process that runs preprocessing functions: no credentials.
 
-    Beside what programs need to run it holds what storage needs: the process reads landing files
-    or logs, and writes spill files.
+    Besides the variables that programs need, these are the ones for clients of storage: the
+    process reads landing files or logs, and writes spill files.
     """
     return _kept((*_INHERITED, *_OF_STORAGE))
 
@@ -294,7 +297,7 @@ def _place(variable: str, value: str) -> str:
 
 
 def _shown(value: str) -> str:
-    """Return a setting as messages show it: what stands before an @ may be a password."""
+    """Return a setting for messages, without the text before an @, which may be a password."""
     return re.sub(r"^([a-z0-9]+://)?.*@", r"\1…@", value)
 
 

@@ -1,7 +1,7 @@
-"""What to do about damage in record files, and an account of what was dropped because of it.
+"""Policies for damage in record files, and the account of dropped bytes.
 
-For RecordIO and TFRecord alike. What is found whole or damaged is a chunk of RecordIO, which holds
-many records, or a record of TFRecord; both are called a piece here.
+The module serves RecordIO and TFRecord. The unit that is intact or damaged is a chunk in RecordIO,
+with many records, and a record in TFRecord; both are called a piece here.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = [
     "SearchBudget",
 ]
 
-# What looking for whole pieces may cost above reading an intact file: this multiple of it, and this
-# much for small files. A place that looks like a piece costs more than its bytes.
+# Limits for the search for intact pieces: bytes as a multiple of the file, a minimum for small
+# files, and the cost of a place that looks like a piece, which is more than its bytes.
 _MAX_WORK_RATIO: Final = 64
 _MIN_WORK_BYTES: Final = 1 << 30
 _CANDIDATE_WORK_BYTES: Final = 4096
 
 
 class DamageMode(Enum):
-    """What a policy lets pass; see the constructors of ``DamagePolicy``."""
+    """The damage that a policy allows; see the constructors of ``DamagePolicy``."""
 
     STRICT = auto()
     TOLERATE_TRUNCATED_TAIL = auto()
@@ -38,14 +38,14 @@ class DamageMode(Enum):
 
 @dataclass(frozen=True)
 class DamagePolicy:
-    """What a reader does about damage. Make one with a constructor that says what.
+    """The reaction of a reader to damage. Make a policy with one of the constructors.
 
-    No policy lets a record pass that was not verified; and an intact chunk of another layout is an
-    error under each.
+    No policy allows records that were not verified, and an intact chunk of another layout is an
+    error with each policy.
 
     Attributes:
-        mode: What may pass.
-        max_dropped: How many ranges may be dropped before damage is an error after all; for
+        mode: The allowed damage.
+        max_dropped: The most ranges that may be dropped before damage is an error after all; for
             SKIP_CHUNK.
     """
 
@@ -59,27 +59,27 @@ class DamagePolicy:
 
     @classmethod
     def tolerate_truncated_tail(cls) -> Self:
-        """End a file where a piece was torn off, as when its writer was killed; else raise.
+        """End a file at a torn piece, as a killed writer leaves it; raise at other damage.
 
-        A length that was damaged looks like a torn piece. Where the bytes behind it show that,
-        because whole pieces are among them, it is an error.
+        A damaged length looks like a torn piece. If there are intact pieces behind it, the piece
+        was not torn, and the damage is an error.
         """
         return cls(DamageMode.TOLERATE_TRUNCATED_TAIL)
 
     @classmethod
     def skip_chunk(cls, *, max: int) -> Self:  # noqa: A002 (reads as what it is where it is used)
-        """Drop damaged pieces, torn tails too, and go on with the next whole piece.
+        """Drop damaged pieces, also torn tails, and go on with the next intact piece.
 
-        A damaged piece ends where its content fits the checksum; else where its header says, if
-        another header or the end of the file is there. A whole piece before that place is dropped
-        with it, since it may be part of a record.
+        A damaged piece ends where its content fits the checksum; otherwise where its header says,
+        if another header or the end of the file is there. An intact piece before that place is
+        dropped, too, because it may be part of a record.
 
-        Where header and checksum of a piece are both lost, the next whole piece is searched for. If
-        a record of the lost one holds a whole piece itself, uncompressed, that is found: nothing
-        tells it from a piece of the file.
+        If header and checksum of a piece are both damaged, the scan searches for the next intact
+        piece. If a record of the damaged piece contains an intact piece itself, uncompressed, that
+        one is found: it cannot be told from a piece of the file.
 
         Args:
-            max: The most ranges that one scan may drop; the next one raises.
+            max: The most ranges that one scan may drop; the next damage raises.
 
         Raises:
             ConfigError: ``max`` is negative.
@@ -90,18 +90,19 @@ class DamagePolicy:
 
     @property
     def skips(self) -> bool:
-        """Whether reading may go on behind damage that is no torn tail."""
+        """Whether reading may go on behind damage other than a torn tail."""
         return self.mode is DamageMode.SKIP_CHUNK
 
     def require_drop(self, error: FormatError, report: DamageReport) -> None:
-        """Raise ``error`` unless what it is about may be dropped, as far as the error says.
+        """Raise ``error`` unless the policy allows dropping the damaged place.
 
         Args:
-            error: What is wrong. It gets a word on how much was dropped before, if that is why.
-            report: What was dropped before.
+            error: The error about the damage. If too much was dropped before, its message gets
+                the number.
+            report: The ranges dropped before.
 
         Raises:
-            FormatError: That very error.
+            FormatError: The argument ``error``.
         """
         if self.mode is DamageMode.TOLERATE_TRUNCATED_TAIL and isinstance(error, TruncatedError):
             return
@@ -115,13 +116,13 @@ class DamagePolicy:
 
 
 class DamageGap(NamedTuple):
-    """What is known about a damaged place.
+    """The known facts about a damaged place.
 
     Attributes:
         end_bytes: Where the next piece starts, or the file ends.
-        num_records: How many records the piece has, None if nothing that says so can be believed.
-        is_whole: Of a chunk: the payload is all there and fits its checksum, so another word of the
-            header is damaged.
+        num_records: Number of records of the piece, None if no reliable field has it.
+        is_whole: For a chunk, whether its payload is complete and fits the checksum, so that only
+            another word of the header is damaged.
     """
 
     end_bytes: int
@@ -131,18 +132,18 @@ class DamageGap(NamedTuple):
 
 @dataclass(frozen=True)
 class DroppedRange:
-    """Bytes of a file whose records were not given out.
+    """Bytes of a file whose records were not yielded.
 
     Attributes:
-        path: The file, None when it has no name.
-        start_bytes: Where the first dropped byte is. In a compressed TFRecord file bytes of its
-            content are counted.
-        end_bytes: Where reading went on; the end of the file when nothing whole follows. Of a
-            compressed TFRecord file the end of what could be inflated so far: nothing behind it is
-            read.
-        num_records: How many records were lost, as far as headers state; None where the header is
-            damaged too, or more than one piece may have been there.
-        reason: What was wrong.
+        path: The file, None if it has no name.
+        start_bytes: Offset of the first dropped byte; in a compressed TFRecord file, in its
+            decompressed content.
+        end_bytes: Offset at which reading went on; the end of the file if no intact piece follows.
+            In a compressed TFRecord file, the end of the decompressed content, behind which
+            nothing can be read.
+        num_records: Number of lost records by the headers; None if the header is damaged, too, or
+            more than one piece may have been there.
+        reason: The error.
     """
 
     path: str | None
@@ -154,32 +155,32 @@ class DroppedRange:
 
 @dataclass
 class DamageReport:
-    """What was dropped, in the order of reading.
+    """The dropped ranges, in the order of reading.
 
     Attributes:
-        dropped: The ranges. A range is one piece, or more where headers were damaged.
+        dropped: The ranges. A range is one piece, or more if headers were damaged.
     """
 
     dropped: list[DroppedRange] = field(default_factory=list)
 
     def drop(self, path: str | None, start_bytes: int, gap: DamageGap, error: FormatError) -> None:
-        """Account for a damaged place of a file, and for what was wrong with it."""
+        """Add a damaged place of a file, with its error."""
         reason = str(error.args[0])
         self.dropped.append(DroppedRange(path, start_bytes, gap.end_bytes, gap.num_records, reason))
 
     @property
     def num_chunks(self) -> int:
-        """How many pieces were dropped, at least: a range counts as one."""
+        """Number of dropped pieces, at least: a range counts as one."""
         return len(self.dropped)
 
     @property
     def num_bytes(self) -> int:
-        """How many bytes of files were dropped, headers included."""
+        """Number of dropped bytes, headers included."""
         return sum(part.end_bytes - part.start_bytes for part in self.dropped)
 
     @property
     def num_records(self) -> int | None:
-        """How many records were lost, None when that is unknown for a range."""
+        """Number of lost records, None if it is unknown for any range."""
         total = 0
         for part in self.dropped:
             if part.num_records is None:
@@ -189,14 +190,14 @@ class DamageReport:
 
 
 class SearchBudget:
-    """How much of a file may be looked at in search of whole pieces.
+    """A bound for the bytes that are read in search of intact pieces.
 
-    A file can be made of places that look like pieces, each of which has content to be verified:
-    without an end to it, that takes hours.
+    A file can consist of places that look like pieces, each with content to verify: without a
+    bound, the search would take hours.
 
     Args:
-        file_bytes: The size of the file.
-        piece: What is searched for, in messages.
+        file_bytes: Size of the file.
+        piece: Name of the pieces, for messages.
     """
 
     def __init__(self, file_bytes: int, piece: str) -> None:
@@ -204,10 +205,10 @@ class SearchBudget:
         self._piece = piece
 
     def spend(self, num_bytes: int) -> None:
-        """Account for bytes that are looked at.
+        """Count bytes that are read.
 
         Raises:
-            FormatError: That is more than damage can ask for.
+            FormatError: The bound is exceeded.
         """
         self._left_bytes -= num_bytes
         if self._left_bytes < 0:
@@ -217,9 +218,9 @@ class SearchBudget:
             )
 
     def spend_candidate(self) -> None:
-        """Account for a place that looks like a piece.
+        """Count a place that looks like a piece.
 
         Raises:
-            FormatError: As for ``spend``.
+            FormatError: The bound is exceeded.
         """
         self.spend(_CANDIDATE_WORK_BYTES)

@@ -26,7 +26,7 @@ class _Fault(NamedTuple):
 
 
 def point(name: str) -> None:
-    """Mark a place where a process may die; does nothing unless a test asked for it.
+    """Mark a place where a process may die; does nothing unless a test names it.
 
     Args:
         name: ``<stage>.<place>``, for instance ``publish.before_rename``.
@@ -38,7 +38,7 @@ def point(name: str) -> None:
 
 @cache
 def _plan() -> dict[str, _Fault]:
-    # Read here and not in trainfeed.config: every layer may have points, also those below it.
+    # Read here, not in trainfeed.config, because rooms below that module may have points, too.
     plan = {}
     for entry in filter(None, os.environ.get(VARIABLE, "").split(",")):  # noqa: TID251
         name, action, *rest = entry.split(":", 2)

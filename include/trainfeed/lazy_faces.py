@@ -1,6 +1,6 @@
-"""Faces of rooms that import a module when the first name of it is asked for.
+"""Faces of rooms that import a module at the first access to one of its names.
 
-For rooms that a process imports which has to start soon, or to stay small, and needs little of it.
+They are for rooms from which fast or small processes need only a part.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def on_demand(face: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         face: Name of the room's package.
-        homes: Module by name; those that begin with a dot lie in the room.
+        homes: Name → module; a module that begins with a dot is in the room.
     """
 
     def find(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""How much memory this process may still take, and whether the kernel has ended one for want of it.
+"""The memory that this process may still take, and processes that the kernel killed for want of it.
 
-The machine says how much there is; control groups, where the process is in any, say how much of it
-it may have, and count the processes that the kernel has ended.
+The machine has a total. Control groups, if the process is in any, limit its part of it, and count
+the processes that the kernel has killed.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ __all__ = ["KillCount", "available_bytes", "free_group_bytes"]
 _ROOT: Final = Path("/sys/fs/cgroup")
 _GROUPS: Final = Path("/proc/self/cgroup")
 _MEMINFO: Final = Path("/proc/meminfo")
-# What version 1 says when there is no limit is about as large as numbers get.
+# Version 1 of control groups shows no limit as a number near 2^63.
 _NO_LIMIT: Final = 1 << 60
 
 
 def available_bytes() -> int | None:
-    """Return what may still be taken: of the machine, and of the groups; None where nobody says."""
+    """Return the free bytes of machine and control groups, whichever is less; None if unknown."""
     known = [free for free in (_free_of_machine(), free_group_bytes()) if free is not None]
     return min(known, default=None)
 
 
 def free_group_bytes() -> int | None:
-    """Return what the control group leaves, page cache counted as free; None without a limit.
+    """Return the free bytes of the control group, page cache counted as free; None without a limit.
 
-    The groups above it count too: their limits hold for all that is in them.
+    The groups above count, too: their limits apply to all groups in them.
     """
     frees = []
     for folder, limit_name, usage_name in _with_parents():
@@ -40,12 +40,12 @@ def free_group_bytes() -> int | None:
 
 
 class KillCount:
-    """Tells whether the kernel has ended a process of the control group for want of memory.
+    """Tells whether the kernel has killed a process of the control group for want of memory.
 
-    Only kills from the making of the object on count, or from that of another one.
+    Kills count from the construction of the object on, or of an earlier object.
 
     Args:
-        counts: ``counts`` of that other one, which an earlier process may have made.
+        counts: ``counts`` of an earlier object, perhaps of another process.
 
     Attributes:
         counts: Kills so far, by control group; empty where the kernel does not count them.
@@ -55,7 +55,7 @@ class KillCount:
         self.counts = _num_kills() if counts is None else dict(counts)
 
     def has_grown(self) -> bool | None:
-        """Return whether there was such a kill; None where nobody counts in the same group."""
+        """Return whether there was such a kill; None if the group has no count, or is another."""
         now = _num_kills()
         same = self.counts.keys() & now.keys()
         return any(now[group] > self.counts[group] for group in same) if same else None
@@ -63,7 +63,7 @@ class KillCount:
 
 def _num_kills() -> dict[str, int]:
     return {
-        # A group that was made again under the name of another has another inode.
+        # With the inode: a group that was deleted and made again with the same name is another.
         f"{folder}#{folder.stat().st_ino}": count
         for folder, _, _ in _limits()
         for name in ("memory.events", "memory.oom_control")
@@ -80,7 +80,7 @@ def _free_of_machine() -> int | None:
 
 
 def _with_parents() -> Iterator[tuple[Path, str, str]]:
-    """Yield the groups of the process as ``_limits`` does, each with those above it."""
+    """Yield the groups of ``_limits``, each followed by the groups above it."""
     for folder, limit_name, usage_name in _limits():
         for each in (folder, *folder.parents):
             if (each / limit_name).is_file():
@@ -90,7 +90,7 @@ def _with_parents() -> Iterator[tuple[Path, str, str]]:
 
 
 def _limits() -> list[tuple[Path, str, str]]:
-    """Return the folders of the process's groups, with the names of limit and usage therein."""
+    """Return the folders of the process's groups, with the names of their limit and usage files."""
     try:
         lines = _GROUPS.read_text().splitlines()
     except OSError:
@@ -106,7 +106,7 @@ def _limits() -> list[tuple[Path, str, str]]:
             names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
         else:
             continue
-        # In a container the group's path may be that outside of it, and its folder the root.
+        # In a container, the path may be the one outside of it, while the folder is the root.
         folders = [base / group.lstrip("/") for base in bases] + bases
         found += [(folder, *names) for folder in folders if (folder / names[0]).is_file()][:1]
     return found

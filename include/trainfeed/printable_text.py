@@ -1,4 +1,4 @@
-"""Text from elsewhere, made safe to show: no terminal acts on it, and secrets are replaced."""
+"""Makes text from outside safe to show: no terminal acts on it, and secrets are replaced."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _USER_OF_URL: Final = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s/@:]*):[^\s/@]
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Return text whose control and format characters are spelt out as escapes.
+    """Return text with control and format characters replaced by escapes.
 
     Args:
         text: Any text, from a file, a record or the answer of a server.
-        keep: Characters that stay as they are, such as the ends of lines.
+        keep: Characters that stay unchanged, such as line ends.
     """
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 

@@ -1,6 +1,6 @@
-"""What one process has to do with another: start, tie, state, end, and errors on their way.
+"""Relations between processes: start, tie to the parent, state, end, and errors sent home.
 
-Light, because processes are tied to their parent before they import anything slow.
+The module imports nothing slow, because processes are tied to their parent before such imports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
     "tie_to_parent",
 ]
 
-# Begins in a new interpreter, which knows neither the modules' path nor what to run.
+# The code that a new interpreter starts with: it sets the module path and calls ``main``.
 _BOOT: Final = (
     "import importlib, json, sys; sys.path[:], module, arguments = json.loads(sys.argv[1]);"
     " importlib.import_module(module).main(*arguments)"
@@ -38,7 +38,7 @@ _BOOT: Final = (
 
 
 _PR_SET_PDEATHSIG: Final = 1
-# Of /proc/<pid>/stat, behind the name: the state, and when the process started.
+# Indices into the fields of /proc/<pid>/stat behind the name: state and start time.
 _STATE_FIELD: Final = 0
 _START_FIELD: Final = 19
 
@@ -47,23 +47,23 @@ def program(module: str, arguments: Sequence[int | str], executable: str = "") -
     """Return the command that calls ``main`` of a module in a new interpreter.
 
     Args:
-        module: Its name; it is looked for where this process looks for modules.
-        arguments: Those of ``main``.
-        executable: The interpreter; that of this process when empty.
+        module: Name of the module, found with the module path of this process.
+        arguments: Arguments of ``main``.
+        executable: The interpreter; if empty, that of this process.
     """
     begin = [[os.fspath(path) for path in sys.path], module, list(arguments)]
     return [executable or sys.executable, "-c", _BOOT, json.dumps(begin)]
 
 
 def tie_to_parent(parent: int) -> bool:
-    """Let the kernel kill this process, even a stopped one, when the one that started it dies.
+    """Make the kernel kill this process, even if stopped, when its parent dies.
 
-    The kernel watches the thread that started this process, not the whole process: a thread that
-    ends takes it along.
+    The kernel watches the thread that started this process, not the whole parent: the end of that
+    thread kills this process.
 
     Args:
-        parent: Process id of the one that started this process, as it says of itself: the first
-            parent that a process sees may be the one that adopts orphans.
+        parent: Process id of the parent, from the parent itself: ``os.getppid`` may already give
+            the process that adopts orphans.
 
     Returns:
         False if the parent died before the kernel was told; nothing ends this process then.
@@ -78,20 +78,20 @@ def is_stopped(pid: int) -> bool:
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether there is no such process, or only what its parent has not reaped yet."""
+    """Return whether a process does not exist, or has ended and is not reaped yet."""
     return _stat(pid)[_STATE_FIELD] in (b"Z", b"X", b"")
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return when a process started, in ticks since the boot; None when it has ended."""
+    """Return when a process started, in ticks since the boot; None if it has ended."""
     fields = _stat(pid)
     return None if fields[_STATE_FIELD] in (b"Z", b"X", b"") else int(fields[_START_FIELD])
 
 
 def _stat(pid: int) -> list[bytes]:
-    """Return what the kernel says of a process behind its name; one empty field if there is none.
+    """Return the fields of /proc/<pid>/stat behind the name; one empty field if there is none.
 
-    The name is any bytes, closing parentheses and white space included.
+    The search is from the end, because the name may contain parentheses and white space.
     """
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split() or [b""]
@@ -100,12 +100,12 @@ def _stat(pid: int) -> list[bytes]:
 
 
 def ending(status: int | None, for_want_of_memory: bool | None = False) -> str:
-    """Return how a process has ended, as messages say it behind the name of the process.
+    """Return how a process has ended, as text that follows its name in a message.
 
     Args:
-        status: As ``subprocess`` gives it: the negative number of a signal, or the exit status.
-        for_want_of_memory: Whether the kernel has ended a process of its control group for want of
-            memory meanwhile; None where nobody counts that.
+        status: The status of ``subprocess``: the negative number of a signal, or the exit status.
+        for_want_of_memory: Whether the kernel has killed a process of its control group for want
+            of memory meanwhile; None if there is no such count.
     """
     if status is None or status >= 0:
         return f"exited with status {status}"
@@ -118,19 +118,19 @@ def ending(status: int | None, for_want_of_memory: bool | None = False) -> str:
 
 
 def portable(error: BaseException, where: str) -> BaseException:
-    """Return an error that can be pickled: a copy of it, or one that says the same.
+    """Return an error that can be pickled: a copy, or another error with the same text.
 
     Args:
         error: The error, as it was caught.
-        where: What a note of the result begins with; the number of this process and the traceback
-            follow.
+        where: Beginning of the note that the result gets; the id of this process and the
+            traceback follow.
 
     Returns:
-        Of the same type; a ``LoaderError`` with its name and text where that cannot travel.
+        A copy of the error; if it cannot be pickled, a ``LoaderError`` with its name and text.
     """
     trace = "".join(traceback.format_exception(error))
     copy: BaseException | None = None
-    with suppress(Exception):  # pickling calls any code of theirs
+    with suppress(Exception):  # pickling runs code of the error's class
         copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     if copy is None or type(copy) is not type(error):
         name = f"{type(error).__module__}.{type(error).__qualname__}"
@@ -140,7 +140,7 @@ def portable(error: BaseException, where: str) -> BaseException:
 
 
 def signal_name(number: int) -> str:
-    """Return the name of a signal as ``kill -l`` has it, real-time signals included."""
+    """Return the name of a signal, as ``kill -l`` shows it, also for real-time signals."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -1,4 +1,4 @@
-"""What threads that work ahead need: locks free in every fork, one owner, an end to waiting."""
+"""Helps threads that work ahead: locks that are free in a fork, one owner, bounded waits."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from trainfeed.errors import LoaderError
 
 __all__ = ["new_lock", "patience_s", "require_owner"]
 
-# An error of one thread reaches the consumer within a second, whatever the others are doing.
+# With this limit, an error of one thread reaches the consumer within a second.
 _ERROR_JOIN_S: Final = 0.8
 
 _locks: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 
 def new_lock() -> threading.RLock:
-    """Return a lock that is free in every fork, also when it is held at that moment.
+    """Return a lock that is free in every fork, even if it is held at that moment.
 
-    A fork goes on with one thread: what another one holds would never be given back there. What the
-    lock protects must be good enough for a fork at any moment.
+    A fork has only the thread that forked, so locks of other threads would never be released
+    there. The data that the lock protects must be usable by a fork at any moment.
 
-    It is reentrant: a garbage collection inside a locked region may close an iterator, and that a
-    loader or a stream with this very lock.
+    The lock is reentrant: a garbage collection inside a locked region may close an iterator, which
+    closes a loader or stream with the same lock.
     """
     lock = threading.RLock()
     _locks.add(lock)
@@ -33,7 +33,7 @@ def new_lock() -> threading.RLock:
 
 
 def require_owner(owner: int) -> None:
-    """Raise in a fork: its copy of a pass has no threads, and would take from its parent's.
+    """Raise in a fork: its copy of a pass has no threads, and would disturb that of the parent.
 
     Args:
         owner: Id of the process that began the pass.
@@ -50,10 +50,10 @@ def require_owner(owner: int) -> None:
 
 
 def patience_s(most_s: float) -> float:
-    """Return how long to wait for threads: ``most_s``, and less while an error is on its way."""
+    """Return how long to wait for threads: ``most_s``, or less while an error is being raised."""
     error = sys.exc_info()[1]
     if isinstance(error, GeneratorExit):
-        # What made its owner close this iterator.
+        # The iterator is being closed; the context is the error for which its owner closes it.
         error = error.__context__
     return most_s if error is None else min(most_s, _ERROR_JOIN_S)
 

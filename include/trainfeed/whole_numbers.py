@@ -1,4 +1,4 @@
-"""Whole numbers among arguments, whatever type they come in: one check and one message for all."""
+"""Whole numbers among arguments, of any integer type: one check and one message for all."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["rank_of", "whole", "whole_value"]
 
 
 def whole(name: str, value: object, least: int | None = None, most: int | None = None) -> int:
-    """Return a whole number, of whatever type it is, as an ``int``.
+    """Return a whole number of any integer type as an ``int``.
 
     Args:
-        name: What the message calls it.
-        value: The number; True and False are none.
-        least: The smallest one allowed; there is no bound when None.
-        most: The largest one allowed, where there is a smallest; there is no bound when None.
+        name: Name of the argument, for the message.
+        value: The number; True and False are refused.
+        least: The smallest allowed number; None for no bound.
+        most: The largest allowed number; None for no bound. It needs ``least``.
 
     Raises:
-        ConfigError: It is none, or below ``least``, or above ``most``.
+        ConfigError: ``value`` is no whole number, below ``least``, or above ``most``.
     """
     number = _as_int(value)
     if number is None or (least is not None and not _is_within(number, least, most)):
@@ -29,10 +29,10 @@ def whole(name: str, value: object, least: int | None = None, most: int | None =
 
 
 def whole_value(name: str, value: object, least: int | None = None, most: int | None = None) -> int:
-    """Return a whole number as ``whole`` does, for what stands in for another library's class.
+    """Return a whole number as ``whole`` does, for classes that replace those of another library.
 
     Raises:
-        ValueError: It is none, or out of bounds: what users of the original catch.
+        ValueError: ``value`` is no whole number, or out of bounds; the original raises the same.
     """
     try:
         return whole(name, value, least, most)
@@ -41,14 +41,14 @@ def whole_value(name: str, value: object, least: int | None = None, most: int | 
 
 
 def rank_of(rank: object, world_size: object) -> tuple[int, int]:
-    """Return a rank and the number of ranks that there are, each as an ``int``.
+    """Return a rank and the number of ranks, each as an ``int``.
 
     Args:
         rank: A number from 0 to ``world_size - 1``.
         world_size: A number from 1 on.
 
     Raises:
-        ConfigError: One of them is no such number.
+        ConfigError: One of them is out of range or no whole number.
     """
     size = whole("world_size", world_size, 1)
     number = _as_int(rank)
@@ -64,7 +64,7 @@ def _as_int(value: object) -> int | None:
         return None
     try:
         return operator.index(value)
-    except TypeError:  # an array that is no single number
+    except TypeError:  # an array with more than one number
         return None
 
 

@@ -1,7 +1,7 @@
 """docker-compose.yaml, Dockerfile and .env.example, checked as files: no engine runs here.
 
-Whatever they name must be there: settings, commands, modules, paths, ports, hosts, variables.
-What only a running process can tell is in tests/e2e/test_topology.py and tests/integration.
+Everything that they name must exist: settings, commands, modules, paths, ports, hosts, variables.
+Tests that need a running process are in tests/e2e/test_topology.py and tests/integration.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The DAG ``convert``: its form, its tasks, and that they make what one process makes."""
+"""The DAG ``convert``: its form, its tasks, and that they make the same files as one process."""
 
 from __future__ import annotations
 

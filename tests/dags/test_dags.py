@@ -1,4 +1,4 @@
-"""The DAG files: what they make of the specifications, and what they cost."""
+"""The DAG files: the DAGs that they make of the specifications, and the cost of parsing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``make run`` and ``make ui`` give their Airflow: all connections that its DAGs ask for."""
+"""``make run`` and ``make ui`` give their Airflow all connections that its DAGs ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The DAG ``housekeeping``: off until somebody wants it, and one sweep of all data sets."""
+"""The DAG ``housekeeping``: off until it is switched on, and one sweep of all data sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The note of a run is its interval; what somebody wrote there stays."""
+"""The note of a run is its interval; a note that a user wrote stays."""
 
 from __future__ import annotations
 

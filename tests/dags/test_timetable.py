@@ -1,4 +1,4 @@
-"""The timetable of builds: its bounds, what a trigger means, and what runs are called."""
+"""The timetable of builds: its bounds, the meaning of a trigger, and the names of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkout as somebody has it who has just cloned it and run ``make setup data``.
+"""A checkout in the state after a clone and ``make setup data``.
 
 Its environment and the fetched data are those of this checkout: no network is needed.
 """

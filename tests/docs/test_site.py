@@ -165,6 +165,15 @@ def test_the_index_of_the_search_knows_every_page_that_users_look_for(site):
     assert set(SEARCHES.values()) <= known
 
 
+def test_the_index_of_the_search_has_the_text_of_pages_without_that_of_drawings(site):
+    index = json.loads((site / "search" / "search_index.json").read_text())
+    pages = {entry["location"]: entry["text"] for entry in index["docs"]}
+    order = pages["concepts/order.html"]
+    assert "pure function of content digest" in order
+    assert "laid in a row" in order  # below the drawing
+    assert "chunks, permuted" not in order  # in the drawing
+
+
 @pytest.fixture(scope="module")
 def browser():
     try:

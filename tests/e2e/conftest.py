@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(config, items):
 
 @dataclass(frozen=True)
 class Produced:
-    """Where the events are, and the ledger of whoever put them there."""
+    """The place of the events, and the ledger of their producer."""
 
     kafka: dict[str, str]
     ledger: Path

@@ -35,6 +35,8 @@ DAYS = {
     "digits": ("2024-01-01", "2024-01-02", "2024-01-03"),
     "clicks": ("2026-01-01", "2026-01-02", "2026-01-03"),
 }
+# Days of flights that no other test builds.
+NEW = [f"2013-02-0{day}" for day in range(1, 6)]
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -152,26 +154,29 @@ def test_housekeeping_sweeps(client, when):
 
 
 def test_a_backfill_of_five_days_with_training_last_trains_on_the_newest_alone(client):
-    days = [datetime(2013, 2, day, tzinfo=UTC) for day in range(1, 6)]
-    before = {run.run_id for run in client.dag_runs("train.flights")}
+    days = [datetime.fromisoformat(name).replace(tzinfo=UTC) for name in NEW]
+    before = {run.run_id for name in ("build", "train") for run in runs_of(client, name)}
     client.backfill("build.flights", days[0], days[-1], conf={"training": "last"})
-    names = {f"backfill__{day:%Y-%m-%d}" for day in days}
-    runs = [run for run in client.dag_runs("build.flights") if run.run_id in names]
-    succeed(client, runs)
-    told = {run.run_id: client.xcom(run, "publish")["training"]["state"] for run in runs}
-    newest = max(names)
-    assert told == dict.fromkeys(names, "declined") | {newest: "listens"}
-    until(lambda: {r.run_id for r in client.dag_runs("train.flights")} - before, "the training")
-    trainings = [run for run in client.dag_runs("train.flights") if run.run_id not in before]
+    runs = [run for run in runs_of(client, "build") if run.run_id not in before]
+    reports = [client.xcom(run, "publish") for run in succeed(client, runs)]
+    told = {report["interval"]: report["training"]["state"] for report in reports}
+    assert told == dict.fromkeys(NEW[:-1], "declined") | {NEW[-1]: "listens"}
+    trained = f"the training of {NEW[-1]}"
+    until(lambda: any(run.run_id not in before for run in runs_of(client, "train")), trained)
+    trainings = [run for run in runs_of(client, "train") if run.run_id not in before]
     succeed(client, trainings)
-    assert [run.partition_key for run in trainings] == ["2013-02-05"]
+    assert [run.partition_key for run in trainings] == NEW[-1:]
+
+
+def runs_of(client, kind):
+    return client.dag_runs(f"{kind}.flights")
 
 
 def test_models_promotes_and_rolls_back_what_trainings_have_made(client, place, finished):
     folder = ModelsFolder(place.root).known("flights")
     promoted = current(folder, PROD)
     promoted.verify()
-    made = version(place, "flights", "2013-02-05").manifest
+    made = version(place, "flights", NEW[-1]).manifest
     assert promoted.manifest.data[-1].fingerprint == made.fingerprint
     other, _ = register(folder, finished())
     form = {"model": "flights", "why": "to see", "version": other.path.name}

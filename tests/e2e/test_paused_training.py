@@ -1,6 +1,6 @@
 """A training DAG that is paused while versions are published: no training is lost, none runs twice.
 
-And what happens to a training whose process is killed, and to the reason of a failure.
+Also: a training whose process is killed, and the reason of a failure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Airflow does by itself when one of its parts is gone: nobody has to clear anything.
+"""Airflow recovers by itself when one of its parts is gone: nothing has to be cleared by hand.
 
 An executor's worker that dies with a task that it has just got, and an API server that is away for
 three minutes while one task runs and others are due. The settings are those of docker-compose.yaml.

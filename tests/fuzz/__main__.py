@@ -1,4 +1,4 @@
-"""Fuzzing of everything that reads files, in stretches that are not done again.
+"""Fuzzing of everything that reads files, in stretches that are not repeated.
 
 python -m tests.fuzz run --stretches 2 --seconds 60              # every target
 python -m tests.fuzz run --stretches 2 --seconds 60 --only spec  # of one

@@ -1,4 +1,4 @@
-"""All that is fuzzed: by name a target, the files to start from, and how these are changed."""
+"""All targets of fuzzing by name: the target, the files to start from, and their mutators."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _JSON: Final = frozenset(
             "base64_commit",
             "boundary",
             "job",
+            "job_record",
             "ledger",
             "manifest",
             "marker",

@@ -1,8 +1,8 @@
 """Damages small files of every format in every way there is: ``python tests/fuzz/damage.py``.
 
-Prints a row per format and kind of damage: how many damaged files were read; how many of them were
-an error with its place; gave what the whole file gives; were no damage, because a file is valid
-wherever one of its parts ends. Anything else ends the run.
+Prints a row per format and kind of damage: how many damaged files were read; how many of them gave
+an error with its place; how many gave the data of the whole file; and how many were not damaged,
+because a file is valid wherever one of its parts ends. Any other result ends the run.
 ``tests/unit/damage`` does the same with some of the bits.
 """
 

@@ -1,7 +1,7 @@
 """Runs one target under coverage guidance: ``python tests/fuzz/fuzz.py chunk -max_total_time=120``.
 
-Needs the package ``atheris``, which no other test needs. A name behind the target's is a folder
-that keeps what was found of interest; everything else is libFuzzer's. A finding ends the run, and
+Needs the package ``atheris``, which no other test needs. A name after the target's is a folder
+that keeps interesting inputs; all other arguments are libFuzzer's. A finding ends the run, and
 its input is written to the current folder.
 """
 

@@ -1,4 +1,4 @@
-"""What is fuzzed of files that people bring: inputs of conversion, log files, dataset.yaml.
+"""Targets for files that users bring: inputs of conversion, log files, dataset.yaml.
 
 Each target writes the bytes into a file of the name that such a file has, and reads it by the call
 that reads it in a conversion, a build or a command.

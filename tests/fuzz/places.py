@@ -1,4 +1,4 @@
-"""Where targets write the bytes that they read as files: in memory where there is such a place."""
+"""The folder for the files of targets: in memory if the machine has such a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is fuzzed of a publication root and of work files: every file there that is read whole.
+"""Targets for a publication root and work files: every file there that is read whole.
 
 Each target writes the bytes where the file would be, and reads it by the call that reads it in a
 build, a reader or a command.
@@ -25,7 +25,7 @@ from trainfeed.dataset.schedules import read_schedule
 from trainfeed.dataset.skips import read_skip
 from trainfeed.dataset.trainings import TrainingMarks
 from trainfeed.errors import TrainFeedError
-from trainfeed.jobs import JobSpec
+from trainfeed.jobs import JobRecord, JobSpec
 from trainfeed.models import PROD, ModelManifest, ModelsFolder, history
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.boundaries._boundary_file import read_boundary
@@ -129,6 +129,21 @@ def job(data: bytes) -> None:
     assert JobSpec.model_validate(canonical.loads(found.to_bytes())) == found
 
 
+def job_record(data: bytes) -> None:
+    """The files beside a job: its result, an attempt, and what became of it."""
+    record = JobRecord(_home() / "recorded-job")
+    _placed(record.home / "result.json", data)
+    with suppress(TrainFeedError):
+        record.result()
+    ended = _placed(record.home / "attempts" / "0001.ended.json", data)
+    _placed(record.home / "attempts" / "0001.json", canonical.dumps({"job": _a_job()}))
+    with suppress(TrainFeedError):
+        record.attempt(1)
+    ended.unlink()
+    _placed(record.home / "attempts" / "0001.json", data)
+    assert record.attempt(1).number == 1
+
+
 def model(data: bytes) -> None:
     """A model's manifest, and a change of an alias of it."""
     folder = ModelsFolder(_home()).model("a")
@@ -210,6 +225,7 @@ ROOT_TARGETS: dict[str, Callable[[bytes], None]] = {
     "plan": plan,
     "ledger": ledger,
     "job": job,
+    "job_record": job_record,
     "model": model,
     "marker": marker,
     "schema": schema,
@@ -292,7 +308,7 @@ def _ledgers() -> list[bytes]:
     return [canonical.dumps({"kafka:a/0": source})]
 
 
-def _jobs() -> list[bytes]:
+def _a_job() -> dict[str, Any]:
     digest = "0" * 64
     version = {
         "interval": _INTERVAL,
@@ -302,7 +318,27 @@ def _jobs() -> list[bytes]:
         "manifest_sha256": digest,
     }
     texts = dict.fromkeys(("name", "dataset", "interval", "folder", "entry", "code"), "a")
-    return [canonical.dumps({**texts, "seed": 7, "ranks": 1, "versions": [version]})]
+    return {**texts, "seed": 7, "ranks": 1, "versions": [version]}
+
+
+def _jobs() -> list[bytes]:
+    place = {
+        "launcher": "job-set",
+        "connection": "k",
+        "volumes": ["a"],
+        "node_selector": {"a": "b"},
+    }
+    later = {"image": "a", "command": ["a"], "environment": {"A": "b"}, "placement": place}
+    return [canonical.dumps(_a_job()), canonical.dumps({**_a_job(), **later, "attempt": 2})]
+
+
+def _job_records() -> list[bytes]:
+    rank = {"rank": 0, "state": "failed", "reason": "r"}
+    ended = {"state": "failed", "reason": "r", "ranks": [rank], "is_rejected": False}
+    file = {"size": 1, "sha256": "0" * 64}
+    result = {"metrics": {"a": 0.5}, "files": {"m": file}, "job": "a", "identity": "b"}
+    attempt = {"job": _a_job(), "why": "w"}
+    return [canonical.dumps(each) for each in (ended, result, attempt, {"a": 0.5})]
 
 
 def _models() -> list[bytes]:
@@ -376,6 +412,7 @@ ROOT_SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "plan": _plans,
     "ledger": _ledgers,
     "job": _jobs,
+    "job_record": _job_records,
     "model": _models,
     "marker": _markers,
     "schema": _schemas,

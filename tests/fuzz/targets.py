@@ -1,4 +1,4 @@
-"""What is fuzzed: a decoder each, the errors it may raise, and what must hold when it does not.
+"""Targets for decoders: the errors that each may raise, and the assertions if it raises none.
 
 Each target takes bytes. An exception that is none of trainfeed's own is a finding, and so is an
 assertion.

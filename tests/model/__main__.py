@@ -1,6 +1,6 @@
 """Random logs against the oracle, in blocks that can be resumed.
 
-python -m tests.model seeds 0 400                     # prints counts, and what is wrong by seed
+python -m tests.model seeds 0 400                     # prints counts, and broken promises by seed
 python -m tests.model nightly --blocks 20 --size 5000 # one file per block, done ones are kept
 """
 

@@ -1,7 +1,7 @@
-"""Drives trainfeed's planning over a history: the same calls as stage ``plan``, and what they gave.
+"""Drives trainfeed's planning over a history: the same calls as stage ``plan``, and their results.
 
-Boundary files are real, in a folder of the history's own. Only the topic is simulated, and nothing
-is landed or published: what a version would hold is told by the ranges of its plan.
+Boundary files are real, in a folder for each history. Only the topic is simulated, and nothing
+is landed or published: the ranges of a plan show the records that the version would hold.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Built:
         starts: By partition the offset of the boundary at the window's start, and the log start
             when it was found.
         read: By partition the offsets of the records that are in the range.
-        empty_because: What the plan says of sources without a record, if it says that.
+        empty_because: The plan's reasons for sources without a record, if it has any.
     """
 
     window: int
@@ -135,7 +135,7 @@ def build_history(project, history, root, broker=None):
 
     Args:
         project: The data set.
-        history: What to build, and when.
+        history: The windows to build, and their times.
         root: An empty folder.
         broker: Serves the history's topic; a simulation of it by default.
     """

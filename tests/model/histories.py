@@ -34,7 +34,7 @@ class History:
     """A topic's life, and when which window is built.
 
     Attributes:
-        seed: What it was drawn from.
+        seed: Seed of the random numbers.
         order: One of ``ORDERS``.
         windows: Those in which records arrive.
         incarnations: The topic, and the one that took its name, oldest first.

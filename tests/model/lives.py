@@ -1,4 +1,4 @@
-"""What brokers and administrators do to a partition: transactions, segments, cleaning, deletion."""
+"""Events in the life of a partition: transactions, segments, cleaning, deletion."""
 
 from __future__ import annotations
 

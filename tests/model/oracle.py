@@ -1,4 +1,4 @@
-"""Says where every committed record of a history has to be, and holds what was built against it.
+"""Computes the interval of every committed record of a history, and compares builds with it.
 
 Written from the promises alone: records are counted from the history's own arrays, and no part of
 trainfeed is imported.

@@ -1,8 +1,8 @@
-"""One partition's whole life, and what a broker would answer about it at any moment of that life.
+"""The whole life of one partition, and the answers of a broker at any moment of it.
 
-The offset of an entry is its index. Nothing here is of trainfeed; the answers are those of Kafka's
-``UnifiedLog`` and ``LogSegment``, with the cases in which its time index answers "none" although
-later records are there.
+The offset of an entry is its index. This module imports nothing of trainfeed; the answers are those
+of Kafka's ``UnifiedLog`` and ``LogSegment``, with the cases in which its time index answers "none"
+although later records are there.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass
 class Entries:
-    """What was appended, in the order of offsets; times are milliseconds since 1970.
+    """Appended entries, in the order of offsets; times are milliseconds since 1970.
 
     Attributes:
-        stamps: What the producer wrote; -1 for none.
+        stamps: Stamps of the producer; -1 for none.
         arrived: When the broker appended it; ascending.
         nominal: When it would have been stamped by a good clock; -1 of control markers.
         is_main: Whether it is of the regular stream: neither late, nor ahead, nor unstamped.

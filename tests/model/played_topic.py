@@ -1,7 +1,7 @@
-"""Plays a history on a real broker: what the simulated one pretends, a producer and an admin do.
+"""Plays a history on a real broker, with a producer and an admin client.
 
-Offsets have to come out as the history has them, markers included; every acknowledgement is held
-against it. What the cleaner takes away is the broker's own affair, and is found out by reading.
+Offsets must be those of the history, markers included; every acknowledgement is compared with
+it. The broker itself decides which records its cleaner removes; reading shows which ones.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PlayedTopic:
 
     Args:
         servers: Where the broker is.
-        history: What to play.
+        history: The history to play.
         compact: Whether a cleaner is at work.
     """
 

@@ -1,4 +1,4 @@
-"""What the counts of many random logs have to be."""
+"""The limits that the counts of many random logs must keep."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["allowed", "broken"]
 
 _BASELINE = json.loads((Path(__file__).parent / "baseline.json").read_text())
 
-# In none of them, whatever the seeds.
+# These counts are 0 for all seeds.
 _NEVER = ("lost", "doubled", "unnamed", "torn", "miscounted", "unlike", "errors", "unbuilt")
 
 
 def allowed(logs):
-    """Return how many needless stops the rule before had in so many logs, at its rate."""
+    """Return how many needless stops the earlier rule has in this many logs, at its rate."""
     return _BASELINE["needless_nightly"] * logs // _BASELINE["logs"]
 
 
@@ -22,7 +22,7 @@ def broken(counts, *, needless, most_needless, empty_per_1000=1):
     """Return one line for every promise that the counts break.
 
     Args:
-        counts: What ``run`` gave over many seeds.
+        counts: Result of ``run`` over many seeds.
         needless: Needless stops in nightly order.
         most_needless: How many there may be.
         empty_per_1000: Versions that may be wrongly empty; in a few hundred logs chance may

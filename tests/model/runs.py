@@ -1,4 +1,4 @@
-"""Runs ranges of seeds and adds up what came out."""
+"""Runs ranges of seeds and adds up their counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle sees what a wrong build does: each fault is planted in what a right one gave."""
+"""The oracle notices wrong builds: each fault is planted in the result of a right build."""
 
 from __future__ import annotations
 

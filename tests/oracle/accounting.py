@@ -1,6 +1,6 @@
-"""Holds published versions against the ledger that their producer kept.
+"""Compares published versions with the ledger that their producer kept.
 
-Every acknowledged event of a version's interval must be there once, as what it is: a sample with
+Every acknowledged event of a version's interval must be there once, in its own form: a sample with
 its label, a quarantined line with its bytes, or one of the filtered. Imports nothing of trainfeed.
 
     python -m tests.oracle.accounting LEDGER.sqlite VERSION_FOLDER…

@@ -1,4 +1,4 @@
-"""Reads a published version, and believes nothing: every digest and count is computed again.
+"""Reads a published version and verifies everything: every digest and count is computed again.
 
 Written from the format's specification alone: nothing of trainfeed is imported. pyarrow reads the
 ``.arrow`` files, cramjam decompresses; the rest is standard library and numpy.

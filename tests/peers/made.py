@@ -1,4 +1,4 @@
-"""Record files of a thousand samples, and what came of them."""
+"""Record files of a thousand samples, and checks of the samples that arrive."""
 
 import collections
 import os

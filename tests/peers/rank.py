@@ -1,4 +1,4 @@
-"""What a program on several ranks is asked for, and where it notes which samples arrived."""
+"""The arguments of a program on several ranks, and its notes of the samples that arrived."""
 
 import json
 import os

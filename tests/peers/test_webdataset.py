@@ -1,4 +1,4 @@
-"""Tars against the package webdataset: what it writes is read here, and the other way round."""
+"""Tars against the package webdataset: its files are read here, and ours by it."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Wirings of torch and accelerate, run by every rank; rank 0 prints what came of each."""
+"""Wirings of torch and accelerate, run by every rank; rank 0 prints the result of each."""
 
 import sys
 

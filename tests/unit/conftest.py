@@ -1,4 +1,4 @@
-"""What all unit tests have in common."""
+"""Fixtures that all unit tests have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of forks and locks use."""
+"""Helpers of tests of forks and locks."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""Processes that tests start: whether one is there, and waiting for what it does."""
+"""Processes that tests start: whether one lives, and waits for its effects."""
 
 from __future__ import annotations
 

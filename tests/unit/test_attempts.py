@@ -1,4 +1,4 @@
-"""An attempt that was killed says nothing itself: the next one says what is known of its end."""
+"""A killed attempt cannot report its end: the next attempt reports what is known about it."""
 
 import json
 import logging

@@ -214,6 +214,29 @@ def test_a_wrong_file_of_connections_is_named_without_its_values(
     assert "secret" not in str(caught.value)
 
 
+def test_a_file_of_clusters_has_their_settings_by_connection(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert environment_from_environ().clusters == {}
+    (tmp_path / "clusters.yaml").write_text("kubernetes_default: {root: {path: /pfs}}\n")
+    monkeypatch.setenv("TRAINFEED_CLUSTERS", str(tmp_path / "clusters.yaml"))
+    found = environment_from_environ().clusters
+    assert found == {"kubernetes_default": {"root": {"path": "/pfs"}}}
+
+
+@pytest.mark.parametrize("text", ["[a]", "a: b", "a: {b", "1: {}", "a: {}\na: {}", "\x80"])
+def test_a_wrong_file_of_clusters_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "clusters.yaml").write_bytes(text.encode("latin-1"))
+    monkeypatch.setenv("TRAINFEED_CLUSTERS", str(tmp_path / "clusters.yaml"))
+    with pytest.raises(ConfigError, match=r"clusters\.yaml"):
+        environment_from_environ()
+    monkeypatch.setenv("TRAINFEED_CLUSTERS", str(tmp_path / "none.yaml"))
+    with pytest.raises(ConfigError, match=r"none\.yaml: No such file"):
+        environment_from_environ()
+
+
 def test_a_missing_file_of_connections_is_a_clear_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""What the control group of a process says of memory, read from files that a test has written."""
+"""The memory figures of a control group, read from files that a test has written."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What one process has to do with another, asked of real ones."""
+"""Ties between a process and its parent, tested with real processes."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""What is public is exact, documented, light to import, and installable without Airflow."""
+"""Public names are exact, documented, light to import, and installable without Airflow."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""Whole numbers among arguments: what is one, which range it is in, and what the message says."""
+"""Whole numbers among arguments: accepted types, ranges, and messages."""
 
 import numpy as np
 import pytest

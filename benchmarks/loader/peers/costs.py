@@ -1,4 +1,4 @@
-"""What states, starts and long runs cost.
+"""The cost of states, starts and long runs.
 
     PYTHONPATH=include:benchmarks/formats python benchmarks/loader/peers/costs.py FOLDER
 

@@ -1,10 +1,10 @@
 """Measures the loader beside its peers: one process per system, in turns, in one run.
 
-Question: how many samples per second, of 128 each, reach a training, in batches of arrays?
-Method: all data lie in the page cache. Every system starts, imports and opens before it is timed,
-makes one pass that does not count, and then one pass per round in turn with the others; a figure
-is the median of its rounds. Whoever has no turn is stopped, with all its threads and processes:
-some read ahead for as long as they live.
+Question: how many samples per second, of 128 each, reach a training, in batches of arrays? Method:
+all data lie in the page cache. Every system starts, imports and opens before it is timed, makes one
+pass that does not count, and then one pass per round in turn with the others; a figure is the
+median of its rounds. Between its turns a system is stopped, with all its threads and processes:
+some systems read ahead as long as they live.
 
     PYTHONPATH=include:benchmarks/formats python benchmarks/loader/peers/run.py FOLDER [CASE …]
 

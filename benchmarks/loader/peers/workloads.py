@@ -14,7 +14,7 @@ in /dev/shm may be left.
 
     PYTHONPATH=include python benchmarks/loader/peers/workloads.py [--rounds 7] [--only text]
 
-Needs Pillow beside trainfeed's own packages, and two cores that nobody else uses.
+The benchmark needs Pillow beside trainfeed's own packages, and two idle cores.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Many departures → samples at once, in arrays; the same samples as ``preprocess:flights`` gives.
 
-What is unusual about a record is left to that function: it says what is wrong with it.
+Unusual records are left to that function, which names their faults.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What departures are joined with, as arrays: many rows are found at once."""
+"""The lookups that departures are joined with, as arrays: many rows are found at once."""
 
 from __future__ import annotations
 

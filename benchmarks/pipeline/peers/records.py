@@ -1,4 +1,4 @@
-"""What every peer writes: packed records in chunks, a shard per range of keys.
+"""The output of every peer: packed records in chunks, a shard per range of keys.
 
 The layout is that of trainfeed's RecordIO: a header of five 32-bit numbers (magic, CRC-32, codec,
 bytes, records), then the records with their lengths, compressed with zstd level 1.

@@ -1,4 +1,4 @@
-"""What the REST API of Airflow says of a run: a page alone proves nothing."""
+"""Checks of runs with the REST API of Airflow: a page alone proves nothing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _AFTER_PLAN: Final = frozenset({"ingest", "preprocess", "convert", "check", "pub
 
 
 class Evidence:
-    """Asks the API what a run did, and fails when it is not what the page showed.
+    """Asks the API for the result of a run, and fails when it differs from the page.
 
     Args:
-        client: Of the Airflow.
+        client: Client of the Airflow.
     """
 
     def __init__(self, client: AirflowClient) -> None:
@@ -60,7 +60,7 @@ class Evidence:
         """Whether the newest training of a day has ended.
 
         Raises:
-            AssertionError: It failed, or trained on another day.
+            AssertionError: The training failed, or was of another day.
         """
         runs = [run for run in self._client.dag_runs(dag_id) if run.partition_key == day]
         if not runs or not runs[-1].ended:

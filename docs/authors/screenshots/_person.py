@@ -1,4 +1,4 @@
-"""What a person does in the pages of Airflow: log in, fill forms, press buttons, look."""
+"""Actions in the pages of Airflow: log in, fill forms, press buttons, look."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def sample(record, lookups):
     return {"user": user, "price": row.get("price"), "label": float(row.get("bought", False))}
 '''
 _TRAIN: Final = '''\
-"""Counts what it reads: the walk is about the way there."""
+"""Counts its samples: the walk does not test trainings."""
 
 
 def main(job):

@@ -37,8 +37,8 @@ class Browser:
     """Chromium with an empty profile, from entry to exit of a ``with`` block.
 
     Args:
-        width: Of the page, in pixels.
-        height: Of the page, in pixels.
+        width: Width of the page, in pixels.
+        height: Height of the page, in pixels.
     """
 
     def __init__(self, *, width: int = 1280, height: int = 900) -> None:
@@ -113,7 +113,7 @@ class Browser:
         self._call("POST", f"/element/{self.find(xpath)}/value", {"text": text})
 
     def attribute(self, xpath: str, name: str) -> str:
-        """What an element has as a property, such as its ``outerHTML``."""
+        """A property of an element, such as its ``outerHTML``."""
         return str(self._call("GET", f"/element/{self.find(xpath)}/property/{name}"))
 
     def gone(self, xpath: str) -> None:
@@ -125,11 +125,11 @@ class Browser:
             threading.Event().wait(_POLL_S)
 
     def text(self) -> str:
-        """What the page says."""
+        """The text of the page."""
         return str(self._call("GET", f"/element/{self.find('//body')}/text"))
 
     def shoot(self, path: Path) -> None:
-        """Write what is shown as PNG, once two looks in a row are the same."""
+        """Write the page as PNG when two pictures in a row are equal."""
         before = b""
         for _ in range(int(_WAIT_S / _POLL_S)):
             now = base64.b64decode(self._call("GET", "/screenshot"))

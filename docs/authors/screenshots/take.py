@@ -32,7 +32,7 @@ MOST_BYTES: Final = 200_000
 
 
 def main(folder: Path | None) -> None:
-    """Walk unless a walk has been made, and keep what the table names."""
+    """Walk unless a walk has been made, and keep the screenshots of the table."""
     if folder is not None:
         keep(folder)
         return

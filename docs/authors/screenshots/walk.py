@@ -45,7 +45,7 @@ class Walk:
     """The walk through one data set.
 
     Args:
-        person: Who walks.
+        person: The logged-in browser.
         phone: A narrow window.
         stack: The Airflow.
         walked: The data set.
@@ -70,7 +70,7 @@ class Walk:
         return [self.dry_run, self.trigger, self.backfill, self.refuse, self.repair, self.pause]
 
     def dry_run(self) -> None:
-        """See what a build would do; nothing is published."""
+        """Look at a dry run; nothing is published."""
         day = self._set.days[0]
         run = self._run(lambda: self._person.trigger(self._build, day, dry_run=True))
         self._look(run, "dry-run", expects="Nothing was written")
@@ -78,7 +78,7 @@ class Walk:
         self._evidence.only_planned(run, day)
 
     def trigger(self) -> None:
-        """Build one day by the form, and look at what came of it and of its training."""
+        """Build one day by the form, and look at its version and its training."""
         day, shot = self._set.days[0], f"{self._set.name}-trigger-form"
         run = self._run(lambda: self._person.trigger(self._build, day, shot=shot))
         self._trained(day)
@@ -111,7 +111,7 @@ class Walk:
         self._person.look_at_log(run, "check", f"{self._set.name}-refused-log")
 
     def repair(self) -> None:
-        """Repair what the message names, and build the day."""
+        """Repair the fault that the message names, and build the day."""
         self._edit(*self._set.repair)
         run = self._run(lambda: self._person.trigger(self._build, self._set.days[3]))
         self._look(run, "repaired", expects="g0001 is published")

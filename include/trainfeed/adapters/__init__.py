@@ -1,11 +1,11 @@
 """Batches as tensors of a framework, without a copy where the framework allows it.
 
-Every adapter takes a loader, or whatever else yields batches (field → array, or a list of arrays)
-again and again; a framework is imported when its adapter is called. Memory that a loader lends
-stays valid as long as a tensor made of it lives. What ``torch``, ``paddle`` and ``jax`` return has
-``set_epoch``, ``state_dict``, ``load_state_dict`` and, where the loader knows it, ``len``. A state
-is the loader's own; a loader over a generator, or a list of batches, has none: there batches are
-counted, and those before the state are read again and dropped.
+Every adapter takes a loader, or any iterable of batches (field → array, or a list of arrays); a
+framework is imported when its adapter is called. Memory that a loader lends stays valid as long as
+a tensor on it exists. The results of ``torch``, ``paddle`` and ``jax`` have ``set_epoch``,
+``state_dict``, ``load_state_dict`` and, if the loader knows its length, ``len``. The state is that
+of the loader. Iterables without a state, such as a list of batches, are counted; restoring reads
+and drops the batches before the state.
 
 ========================  ==================  ====================================  ===============
 field                     in a batch          tensors                               Arrow
@@ -32,22 +32,22 @@ __all__ = ["accelerate", "arrow", "jax", "paddle", "tensorflow", "torch"]
 
 
 def accelerate(loader: Batches, accelerator: Any, *, check_ranks: bool = True) -> Any:
-    """Return batches as ``accelerator.prepare`` would, and leave the sharing out to the loader.
+    """Return batches like ``accelerator.prepare``, but without dividing them among ranks again.
 
-    They are torch tensors on the accelerator's device; ``accelerator.prepare`` takes them as they
-    are, and so does ``get_train_dataloader`` of a Hugging Face Trainer. Accelerate is one batch
-    ahead of what it hands over, and so is ``loader.state_dict()``: take the state from
+    The batches hold torch tensors on the accelerator's device. ``accelerator.prepare`` accepts the
+    result unchanged, and so does ``get_train_dataloader`` of a Hugging Face Trainer. Accelerate
+    reads one batch ahead, so ``loader.state_dict()`` is one batch ahead too: take the state from
     ``accelerator.save_state`` with ``DataLoaderConfiguration(use_stateful_dataloader=True)``, or
-    go on with ``accelerate.skip_first_batches``.
+    resume with ``accelerate.skip_first_batches``.
 
     Args:
-        loader: What yields the batches; one of rank ``accelerator.process_index`` of
+        loader: The loader, made with rank ``accelerator.process_index`` and world size
             ``accelerator.num_processes``.
         accelerator: An ``accelerate.Accelerator``.
-        check_ranks: Whether to refuse a loader of another rank.
+        check_ranks: Whether a loader of another rank is refused.
 
     Raises:
-        ConfigError: Accelerate is not installed, or the loader is one of another rank.
+        ConfigError: Accelerate is not installed, or the loader has another rank.
     """
     from trainfeed.adapters._accelerate import prepared_batches
 
@@ -58,12 +58,12 @@ def arrow(loader: Batches, *, schema: Schema | None = None) -> pa.RecordBatchRea
     """Return a ``pyarrow.RecordBatchReader`` over one pass of a loader.
 
     Args:
-        loader: What yields the batches.
-        schema: Their fields, in the order of the arrays if batches are lists; None to ask the
-            loader.
+        loader: The loader, or another iterable of batches.
+        schema: Fields of the batches, in the order of the arrays if batches are lists; None takes
+            the schema of the loader.
 
     Raises:
-        ConfigError: Neither says what the fields are.
+        ConfigError: There is no schema, neither as argument nor in the loader.
     """
     from trainfeed.adapters._arrow import record_batches
 
@@ -73,18 +73,19 @@ def arrow(loader: Batches, *, schema: Schema | None = None) -> pa.RecordBatchRea
 def jax(loader: Batches, *, device: Any = None, check_ranks: bool = True) -> Any:
     """Return an iterable of batches of ``jax.Array``, each put on ``device``.
 
-    JAX makes 32-bit numbers of 64-bit ones unless ``jax_enable_x64`` is set; integers that do not
-    survive that are an error.
+    JAX converts 64-bit numbers to 32 bits unless ``jax_enable_x64`` is set; integers out of this
+    range are an error.
 
     Args:
-        loader: What yields the batches.
-        device: A device or sharding; None for JAX's default. Of a sharding over the devices of
-            several processes, every process gives its part: the arrays are those of all ranks.
-        check_ranks: Whether to refuse a loader of another rank than ``jax.process_index()``.
+        loader: The loader, or another iterable of batches.
+        device: A device or sharding; None is JAX's default. With a sharding over the devices of
+            several processes, every process contributes its part, and the arrays are those of all
+            ranks.
+        check_ranks: Whether a loader of another rank than ``jax.process_index()`` is refused.
 
     Raises:
-        ConfigError: JAX is not installed; while iterating: the loader is one of another rank, or
-            its last batch may be shorter on some processes, in arrays of all of them.
+        ConfigError: JAX is not installed. While iterating: the loader has another rank, or its
+            last batch may have different lengths on the processes that share an array.
         SampleShapeError: While iterating: an integer does not fit into 32 bits.
     """
     from trainfeed.adapters._jax import JaxBatches
@@ -96,12 +97,12 @@ def paddle(loader: Batches, *, check_ranks: bool = True) -> Any:
     """Return an iterable of batches of ``paddle.Tensor`` on the CPU.
 
     Args:
-        loader: What yields the batches.
-        check_ranks: Whether to refuse a loader of another rank than that of
-            ``paddle.distributed``.
+        loader: The loader, or another iterable of batches.
+        check_ranks: Whether a loader of another rank than that of ``paddle.distributed`` is
+            refused.
 
     Raises:
-        ConfigError: Paddle is not installed; while iterating: the loader is one of another rank.
+        ConfigError: Paddle is not installed. While iterating: the loader has another rank.
     """
     from trainfeed.adapters._paddle import PaddleBatches
 
@@ -111,17 +112,18 @@ def paddle(loader: Batches, *, check_ranks: bool = True) -> Any:
 def tensorflow(loader: Batches, *, schema: Schema | None = None) -> Any:
     """Return a ``tf.data.Dataset`` whose elements are batches.
 
-    It has ``set_epoch``, ``state_dict`` and ``load_state_dict`` beside the methods of TensorFlow;
-    what ``map``, ``prefetch`` and the like return has not. A strategy of TensorFlow leaves batches
-    of a loader that is one of several ranks where they are.
+    The result has ``set_epoch``, ``state_dict`` and ``load_state_dict`` besides TensorFlow's
+    methods; the results of ``map``, ``prefetch`` and similar methods do not have them. A
+    distribution strategy of TensorFlow does not divide the batches of a loader with several ranks
+    again.
 
     Args:
-        loader: What yields the batches.
-        schema: Their fields, in the order of the arrays if batches are lists; None to ask the
-            loader.
+        loader: The loader, or another iterable of batches.
+        schema: Fields of the batches, in the order of the arrays if batches are lists; None takes
+            the schema of the loader.
 
     Raises:
-        ConfigError: Neither says what the fields are.
+        ConfigError: There is no schema, neither as argument nor in the loader.
         ConfigError: TensorFlow is not installed.
     """
     from trainfeed.adapters._tensorflow import dataset
@@ -136,14 +138,13 @@ def torch(loader: Batches, *, check_ranks: bool = True) -> Any:
     ``batch_size=None`` and without workers, or to a trainer of Lightning.
 
     Args:
-        loader: What yields the batches.
-        check_ranks: Whether to refuse a loader of another rank than that of
-            ``torch.distributed``.
+        loader: The loader, or another iterable of batches.
+        check_ranks: Whether a loader of another rank than that of ``torch.distributed`` is refused.
 
     Raises:
-        ConfigError: Torch is not installed; while iterating: torch's DataLoader makes batches of
-            the batches or has workers, accelerate shares out what is a share already, or the
-            loader is one of another rank.
+        ConfigError: Torch is not installed. While iterating: torch's DataLoader makes batches of
+            the batches, or has workers; accelerate divides the batches of one rank again; or the
+            loader has another rank.
     """
     from trainfeed.adapters._torch import TorchBatches
 

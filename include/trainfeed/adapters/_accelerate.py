@@ -1,4 +1,4 @@
-"""Batches as accelerate hands them out, of loaders that have shared out the samples already."""
+"""Batches for accelerate, from loaders that have divided the samples among ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _data = framework("torch.utils.data")
 
 
 def prepared_batches(loader: Batches, accelerator: Any, *, check_ranks: bool) -> Any:
-    """Return what ``accelerator.prepare`` would, without sharing out anything."""
+    """Return the result of ``accelerator.prepare``, without dividing batches among ranks."""
     if check_ranks:
         hold_ranks(loader, accelerator.process_index, accelerator.num_processes, "accelerate")
     batches = _accelerate.prepare_data_loader(
@@ -28,9 +28,9 @@ def prepared_batches(loader: Batches, accelerator: Any, *, check_ranks: bool) ->
         non_blocking=accelerator.non_blocking,
         use_stateful_dataloader=accelerator.use_stateful_dataloader,
     )
-    # With this mark accelerator.prepare() takes the batches as they are, and keeps their state.
+    # With this mark accelerator.prepare() leaves the batches unchanged, and saves their state.
     batches._is_accelerate_prepared = True  # noqa: SLF001
-    # Accelerate counts epochs by itself; the loader may go on in a later one.
+    # Accelerate counts epochs itself, from 0; a resumed loader starts in a later one.
     due = getattr(loader, "due", None)
     batches.set_epoch(0 if due is None else due.epoch)
     return batches

@@ -1,4 +1,4 @@
-"""What adapters take, and what they share."""
+"""The input of adapters, and the code that they share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Batch: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 class Batches(Protocol):
-    """Yields batches; every ``iter`` is a pass of its own."""
+    """An iterable of batches; every ``iter`` starts a new pass."""
 
     def __iter__(self) -> Iterator[Batch]:
         """Start a pass."""
@@ -38,7 +38,7 @@ def framework(name: str) -> Any:
     """Import a framework.
 
     Raises:
-        ConfigError: It is not installed.
+        ConfigError: The framework is not installed.
     """
     try:
         return importlib.import_module(name)
@@ -52,10 +52,10 @@ def framework(name: str) -> Any:
 
 
 def schema_of(loader: Batches, schema: Schema | None) -> Schema:
-    """Return ``schema``, or else that of the loader.
+    """Return ``schema``, or the schema of the loader.
 
     Raises:
-        ConfigError: Neither is there.
+        ConfigError: Neither exists, or the data sets of a mixture have different schemas.
     """
     found = {schema} if schema is not None else _schemas(loader)
     if len(found) != 1:
@@ -67,27 +67,26 @@ def schema_of(loader: Batches, schema: Schema | None) -> Schema:
 
 
 def _schemas(loader: Batches) -> set[Schema]:
-    """Return the schemas of a loader: its own, or those of its data set, or of a mixture's."""
+    """Return the schemas of a loader, its data set, or the data sets of its mixture."""
     dataset = getattr(loader, "dataset", loader)
     parts = [getattr(part, "schema", None) for part in getattr(dataset, "datasets", [dataset])]
     return {part for part in parts if isinstance(part, Schema)} if None not in parts else set()
 
 
 def marks_padding(loader: Batches) -> bool:
-    """Say whether a loader's batches may hold rows that only fill them."""
+    """Return whether batches of a loader may have rows that only fill them."""
     return getattr(loader, "tail", None) == "pad"
 
 
 def converted(batch: Any, tensor: Callable[[str, NDArray[Any]], Any], *, marks: bool) -> Any:
     """Return a batch with ``tensor(name, array)`` in place of each of its arrays.
 
-    A mapping becomes a dict. ``<name>_present`` comes after a field that may be absent, and
-    ``valid`` at the end where rows may be there only to fill a batch. A list or tuple, as loaders
-    over generators give them, becomes a list; its arrays have the name ``""``.
+    A mapping becomes a dict. The column ``<name>_present`` follows an optional field, and the
+    column ``valid`` is added at the end if rows may only fill the batch. A list or tuple, from
+    loaders over generators, becomes a list; its arrays have the name ``""``.
 
     Raises:
-        SampleShapeError: A field has the name of such a column, or there is something else than
-            arrays.
+        SampleShapeError: A field has the name of such a column, or a value is not an array.
     """
     if isinstance(batch, Mapping):
         return {name: tensor(name, values) for name, values in columns_of(batch, marks=marks)}
@@ -102,10 +101,10 @@ def converted(batch: Any, tensor: Callable[[str, NDArray[Any]], Any], *, marks: 
 
 
 def columns_of(batch: Any, *, marks: bool) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield name and array of the columns of a mapping, and of those that an adapter adds.
+    """Yield name and array of the columns of a mapping, and of the columns that adapters add.
 
     Raises:
-        SampleShapeError: A field has the name of such a column.
+        SampleShapeError: A field has the name of an added column.
     """
     for name, values in batch.items():
         if not isinstance(values, np.ma.MaskedArray):
@@ -118,10 +117,10 @@ def columns_of(batch: Any, *, marks: bool) -> Iterator[tuple[str, NDArray[Any]]]
 
 
 def named(batch: Any, schema: Schema) -> Batch:
-    """Return a batch by name: itself, or a list of arrays with the names of a schema in order.
+    """Return a batch as a mapping; the arrays of a list get the names of the schema in order.
 
     Raises:
-        SampleShapeError: There are more or fewer arrays than names, or something else.
+        SampleShapeError: The numbers of arrays and names differ, or the batch has another type.
     """
     if isinstance(batch, Mapping):
         return batch
@@ -142,10 +141,10 @@ def _free(name: str, batch: Batch) -> str:
 
 
 def dense(values: NDArray[Any]) -> NDArray[Any]:
-    """Return an array that frameworks can take over: itself, or a copy if it is laid out otherwise.
+    """Return an array that frameworks can use without a copy: itself, or a copy if necessary.
 
-    Tensors are writeable, aligned and without gaps. Columns of packed records have gaps, which
-    numpy does not count where there is a single row.
+    Tensors must be writeable, aligned and contiguous. Columns of packed records are not
+    contiguous, but numpy says that they are if there is a single row, so strides are checked too.
     """
     flags = values.flags
     whole = all(stride % values.itemsize == 0 for stride in values.strides)

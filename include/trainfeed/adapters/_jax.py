@@ -21,9 +21,9 @@ class JaxBatches(Adapted):
     """Batches on a device.
 
     Args:
-        loader: What yields the batches.
+        loader: The loader, or another iterable of batches.
         device: A device, a sharding, or None.
-        check_ranks: Whether its share has to be that of the process.
+        check_ranks: Whether rank and world size of the loader must equal those of the process.
     """
 
     def __init__(self, loader: Batches, device: Any, *, check_ranks: bool) -> None:
@@ -36,8 +36,8 @@ class JaxBatches(Adapted):
         """Start a pass.
 
         Raises:
-            ConfigError: The loader's share is not that of this process, or its last batch may have
-                another number of rows than that of another process, in arrays of all processes.
+            ConfigError: The rank of the loader is not that of the process, or its last batch may
+                have another number of rows than on other processes that share an array.
         """
         if self._check_ranks:
             hold_ranks(self._loader, _jax.process_index(), _jax.process_count(), "JAX")
@@ -57,10 +57,10 @@ class JaxBatches(Adapted):
 
 
 def _refuse_uneven(loader: Batches) -> None:
-    """Refuse last batches of which processes would make arrays of different shapes.
+    """Refuse a loader whose last batch may have different lengths on different ranks.
 
     Raises:
-        ConfigError: The loader's last batch may be shorter on some ranks than on others.
+        ConfigError: The last batch may be shorter on some ranks.
     """
     share: Any = getattr(loader, "share", None)
     tail: Any = getattr(loader, "tail", None)
@@ -75,7 +75,7 @@ def _refuse_uneven(loader: Batches) -> None:
 
 
 def _narrowed(name: str, values: NDArray[Any]) -> NDArray[Any]:
-    """Return 64-bit integers as the 32 bits that JAX makes of them, unless they do not fit."""
+    """Return 64-bit integers as 32 bits, as JAX would; refuse integers that do not fit."""
     if values.dtype.itemsize < 8 or values.dtype.kind not in "iu" or _jax.config.jax_enable_x64:
         return values
     narrow = values.astype(f"{values.dtype.kind}4")

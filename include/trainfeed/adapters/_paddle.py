@@ -19,8 +19,8 @@ class PaddleBatches(Adapted):
     """Batches on the CPU.
 
     Args:
-        loader: What yields the batches.
-        check_ranks: Whether its share has to be that of the process.
+        loader: The loader, or another iterable of batches.
+        check_ranks: Whether rank and world size of the loader must equal those of the process.
     """
 
     def __init__(self, loader: Batches, *, check_ranks: bool) -> None:
@@ -31,7 +31,7 @@ class PaddleBatches(Adapted):
         """Start a pass.
 
         Raises:
-            ConfigError: The loader's share is not that of this process.
+            ConfigError: The rank of the loader is not that of the process.
         """
         if self._check_ranks:
             ranks = _paddle.distributed.get_rank(), _paddle.distributed.get_world_size()

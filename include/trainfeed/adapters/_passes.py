@@ -1,4 +1,4 @@
-"""Epochs, states and ranks of what an adapter reads: what frameworks ask a data set for."""
+"""Epochs, states and ranks of adapted loaders: the methods that frameworks call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class PassPlace:
-    """A place in what has no states of its own: so many batches of an epoch were handed over."""
+    """A place in an iterable without states: the epoch, and the number of its batches so far."""
 
     epoch: int = 0
     position: int = 0
@@ -27,10 +27,10 @@ class PassPlace:
 
     @classmethod
     def from_json(cls, value: object) -> PassPlace:
-        """Read what ``to_json`` gives.
+        """Return the place that ``to_json`` gave as JSON values.
 
         Raises:
-            ConfigError: ``value`` is something else.
+            ConfigError: ``value`` is not such a place.
         """
         if isinstance(value, Mapping) and value.keys() == {"version", "epoch", "batches"}:
             numbers = [value[name] for name in ("version", "epoch", "batches")]
@@ -43,13 +43,13 @@ class PassPlace:
 
 
 class Adapted:
-    """Passes over a loader, or over whatever else yields batches.
+    """Passes over a loader, or over another iterable of batches.
 
-    A loader keeps its own states. Of anything else the batches are counted, and a state is gone
-    on with by reading and dropping those before it, which is exact where a pass can be repeated.
+    A loader has its own states. For any other iterable the batches are counted; restoring a state
+    reads and drops the batches before it, which is exact if every pass gives the same batches.
 
     Args:
-        loader: What yields the batches.
+        loader: The loader, or another iterable of batches.
     """
 
     def __init__(self, loader: Batches) -> None:
@@ -59,9 +59,9 @@ class Adapted:
         self._standing = self._next = PassPlace()
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass be that of ``epoch``; within it, a state that was loaded counts.
+        """Set the epoch of the next pass; a state that was loaded in this epoch stays valid.
 
-        Frameworks call this before every pass, also before one that goes on in the middle.
+        Frameworks call this method before every pass, also before a resumed one.
 
         Raises:
             ConfigError: A state of another epoch was loaded, and would be lost.
@@ -80,7 +80,7 @@ class Adapted:
         self._standing = self._next = PassPlace(epoch)
 
     def __len__(self) -> int:
-        """How many batches a whole epoch has.
+        """Return how many batches a whole epoch has.
 
         Raises:
             TypeError: The loader does not know.
@@ -88,9 +88,10 @@ class Adapted:
         return len(self._loader)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the batch that was handed over last ends: the loader's state, if it has one.
+        """Return the state after the last batch that was handed over, as JSON values.
 
-        JSON values. A framework that reads ahead keeps what this gave when it read.
+        The state is that of the loader, if it has states. A framework that reads ahead must keep
+        the state of the moment at which it read a batch.
         """
         state: dict[str, Any] = (
             self._loader.state_dict() if self._keeps else self._standing.to_json()
@@ -98,10 +99,10 @@ class Adapted:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next pass start where a state was taken.
+        """Let the next pass start at a state.
 
         Raises:
-            ConfigError: It is no state of such a loader.
+            ConfigError: The value is not a state of such a loader.
         """
         if self._keeps:
             self._loader.load_state_dict(state)
@@ -109,7 +110,7 @@ class Adapted:
             self._standing = self._next = PassPlace.from_json(state)
 
     def _pass(self) -> Iterator[Any]:
-        """Yield the batches of the pass that is due."""
+        """Yield the batches of the next pass."""
         return iter(self._loader) if self._keeps else self._counted()
 
     def _counted(self) -> Iterator[Any]:
@@ -131,16 +132,16 @@ class Adapted:
 
 
 def hold_ranks(loader: Batches, rank: int, world_size: int, where: str) -> None:
-    """Refuse a loader whose share is not that of the process that reads it.
+    """Refuse a loader whose rank is not that of the process that reads it.
 
-    Loaders that know no ranks, and a number of shares that is neither 1 nor that of the processes,
-    pass: parts of a model may share the batches of a rank.
+    Loaders without ranks are accepted. A world size that is neither 1 nor the number of processes
+    is accepted too: several processes with parts of one model may read the batches of one rank.
 
     Args:
-        loader: What yields the batches.
+        loader: The loader, or another iterable of batches.
         rank: Number of this process.
-        world_size: How many processes there are.
-        where: What says so, as words in a message.
+        world_size: Number of processes.
+        where: The framework that states these numbers, for the message.
 
     Raises:
         ConfigError: Every process would read all samples, or two of them the same share.

@@ -54,9 +54,9 @@ class _Passes(Adapted):
 
 
 def _as_they_come(loader: Batches) -> Any:
-    """Return options with which TensorFlow neither reads ahead nor shares out a share again.
+    """Return options under which TensorFlow neither reads ahead nor divides a rank's batches.
 
-    A batch that is read ahead would be behind the loader's state, and never come after a stop.
+    The state of the loader would count a batch that was read ahead, and a restart would lose it.
     """
     options = _tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
@@ -79,7 +79,7 @@ def _specs(field: Field) -> Iterator[tuple[str, Any]]:
 
 
 def _tensor(field: Field, values: NDArray[Any]) -> Any:
-    """Return what TensorFlow makes a tensor of; an absent text or run of values is empty."""
+    """Return values for a tensor; an absent text, or an absent list of values, becomes empty."""
     if field.is_fixed:
         return values
     if field.is_text:

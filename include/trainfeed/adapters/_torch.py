@@ -1,4 +1,4 @@
-"""Batches of torch tensors, and which wirings of torch would read too much or too little."""
+"""Batches of torch tensors; refuses combinations with torch that would repeat or lose batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["TorchBatches"]
 _torch = framework("torch")
 _data = framework("torch.utils.data")
 _IterableDataset: Any = _data.IterableDataset
-# What starts the passes of a data set that is given to a loader of torch or of accelerate.
+# Modules of torch and accelerate whose loaders start the passes of a data set.
 _LOADERS: Final = {"torch.utils.data._utils.fetch", "accelerate.data_loader"}
 
 
@@ -25,8 +25,8 @@ class TorchBatches(Adapted, _IterableDataset):  # type: ignore[misc]
     """An iterable data set of whole batches.
 
     Args:
-        loader: What yields the batches.
-        check_ranks: Whether its share has to be that of the process.
+        loader: The loader, or another iterable of batches.
+        check_ranks: Whether rank and world size of the loader must equal those of the process.
     """
 
     def __init__(self, loader: Batches, *, check_ranks: bool) -> None:
@@ -34,22 +34,22 @@ class TorchBatches(Adapted, _IterableDataset):  # type: ignore[misc]
         self._check_ranks = check_ranks
 
     def __iter__(self) -> Iterator[Any]:
-        """Start a pass with its first batch; wirings are looked at before that.
+        """Check the calling loader of torch, and start a pass.
 
         Raises:
             ConfigError: Torch's DataLoader makes batches of the batches, or has worker processes,
-                each of which would yield all batches; accelerate shares out what is a share
-                already; the loader's share is not that of this process.
+                each of which would yield all batches; accelerate divides the batches of a rank
+                again; the rank of the loader is not that of the process.
         """
         self._refuse_wiring()
         return self._batches()
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass be that of ``epoch``; within it, a state that was loaded counts.
+        """Set the epoch of the next pass; a state that was loaded in this epoch stays valid.
 
         Raises:
-            ConfigError: A state of another epoch was loaded, and would be lost; accelerate would
-                share out batches that it cannot take apart.
+            ConfigError: A state of another epoch was loaded, and would be lost; or accelerate
+                would divide the batches of a rank again.
         """
         _refuse_sharding(self._loader, [*_callers()])
         super().set_epoch(epoch)
@@ -97,7 +97,7 @@ class TorchBatches(Adapted, _IterableDataset):  # type: ignore[misc]
 
 
 def _distributed() -> Any:
-    """Return torch.distributed, or what says that it is not there where torch is without it."""
+    """Return torch.distributed, or a substitute for a torch that was built without it."""
     distributed = framework("torch.distributed")
     return distributed if distributed.is_available() else _NotDistributed
 
@@ -109,7 +109,7 @@ class _NotDistributed:
 
 
 def _refuse_sharding(loader: Batches, callers: list[Any]) -> bool:
-    """Say whether accelerate reads on one process for all; refuse what it cannot share out."""
+    """Return whether accelerate reads on one process for all; refuse loaders of several ranks."""
     accelerate = sys.modules.get("accelerate.data_loader")
     if accelerate is None:
         return False
@@ -136,12 +136,12 @@ def _refuse_sharding(loader: Batches, callers: list[Any]) -> bool:
 
 
 def _callers() -> Iterator[Any]:
-    """Yield the objects of torch and accelerate whose methods called, the nearest first.
+    """Yield the objects of torch and accelerate in the call stack, the nearest first.
 
-    A data set is told nothing about the loader that it is given to; this is how it knows. Frames
-    of others are passed by: one that is looked at keeps what its variables hold.
+    A data set does not get to know the loader that reads it, so the stack is searched. The
+    variables of other frames are not touched: reading ``f_locals`` would keep their objects alive.
     """
-    frame = sys._getframe(1)  # noqa: SLF001 - the interpreter's own way to look at callers
+    frame = sys._getframe(1)  # noqa: SLF001 - the only way to look at callers
     while frame.f_back is not None:
         frame = frame.f_back
         if frame.f_globals.get("__name__") in _LOADERS:

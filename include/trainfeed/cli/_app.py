@@ -1,4 +1,4 @@
-"""The commands, and what they have in common: settings, errors, exit status.
+"""The commands, and their common part: settings, errors, exit status.
 
 Exit status: 0 done, 1 failed, 2 usage, 3 found damage or a difference.
 """
@@ -74,7 +74,7 @@ app.add_typer(_models.app, name="models")
 
 
 class _PlainFormatter(logging.Formatter):
-    """Log lines, of which a terminal obeys nothing."""
+    """Log lines without characters that a terminal acts on."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable_lines(super().format(record))
@@ -97,7 +97,7 @@ def _common(
 def main() -> None:
     """Run the command line; errors of trainfeed and of the system become a message and a status."""
     for polite in (signal.SIGTERM, signal.SIGHUP):
-        # Of nohup and the like it is ignored, and stays so.
+        # Under nohup and similar programs the signal is ignored, which must stay so.
         if signal.getsignal(polite) is signal.SIG_DFL:
             signal.signal(polite, _end)
     try:
@@ -109,12 +109,12 @@ def main() -> None:
 
 
 def _end(number: int, _: object) -> None:
-    """Leave in good order: temporary folders are removed on the way."""
+    """Exit by an exception, so that temporary folders are removed."""
     sys.exit(128 + number)
 
 
 def _callable(message: str) -> str:
-    """Return a message whose remedies name this program the way it was called."""
+    """Return a message in which commands begin with the name by which this program was called."""
     names = [command.name for command in app.registered_commands]
     names += [group.name for group in app.registered_groups]
     commands = "|".join(re.escape(name) for name in names if name)

@@ -1,4 +1,4 @@
-"""``trainfeed bench``: how fast something is here, and where the time goes."""
+"""``trainfeed bench``: measures the speed of a loader, and the shares of its time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Target = Annotated[
 
 @app.callback()
 def _bench() -> None:
-    """Keep ``read`` a command of its own, also while it is the only one."""
+    """Make ``read`` a subcommand, although it is the only one."""
 
 
 @app.command("read", epilog="Example: trainfeed bench read flights/2013-01-01 --shuffle")
@@ -53,7 +53,7 @@ def read(  # noqa: PLR0913 - one parameter per option
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Read a data set through the loader at full speed."""
-    # Imported here: the loader takes a second, and other commands do not need it.
+    # Imported here, because the import of the loader takes a second.
     from trainfeed.loader import DataLoader, measure_read
 
     with (

@@ -1,4 +1,4 @@
-"""``trainfeed boundaries check``: whether frozen boundaries are where the rule puts them."""
+"""``trainfeed boundaries check``: compares boundary files with today's rule."""
 
 from __future__ import annotations
 

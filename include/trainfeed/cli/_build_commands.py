@@ -236,7 +236,7 @@ def _dry_run(
 
 @dataclass(frozen=True)
 class _Refused:
-    """An interval of a range that cannot be planned, with the error that says why."""
+    """An interval of a range that cannot be planned, with its error."""
 
     interval: str
     kind: str
@@ -266,7 +266,7 @@ def _preview(
 ) -> None:
     if request.rebuild is not None:
         raise ConfigError("expected no --rebuild beside --limit, which publishes nothing")
-    # This is for looking at what a function does, and so at what it prints.
+    # A preview also shows the output of the function.
     logging.getLogger("trainfeed.printed").setLevel(logging.INFO)
     with error_console().status(f"{spec.name}/{interval.name}: the first {limit} records"):
         report = preview(spec, interval, env, limit=limit, allow_gap=request.allow_gap)
@@ -274,7 +274,7 @@ def _preview(
 
 
 class CatchUp(StrEnum):
-    """Which untrained intervals are wanted."""
+    """Choices of untrained intervals."""
 
     MISSED = "missed"
     ALL = "all"
@@ -309,7 +309,7 @@ def train(  # noqa: PLR0913 - options of a command
 ) -> None:
     """Train on the window of intervals that ends with --interval; reuse a finished job.
 
-    Of a range every interval is trained on in order, until one fails. Status 0: done; 1: it failed;
+    The intervals of a range are trained on in order, until one fails. Status 0: done; 1: failed;
     2: wrong usage or settings.
     """
     if catch_up is not None:
@@ -380,7 +380,7 @@ def _trained_row(report: Mapping[str, Any]) -> list[object]:
 
 
 def _open(name: str, interval: str | None) -> tuple[DatasetSpec, Environment, str]:
-    """Return the specification, where things are, and the range that was asked for."""
+    """Return specification, environment, and the requested range."""
     name, _, place = name.partition("/")
     if (asked := interval or place) == "" or (interval and place):
         raise ConfigError(

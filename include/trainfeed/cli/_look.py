@@ -1,4 +1,4 @@
-"""``trainfeed ls``, ``show`` and ``verify``: what is published, and whether it is intact."""
+"""``trainfeed ls``, ``show`` and ``verify``: published versions, and whether they are intact."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _show_range(found: Coverage, *, as_json: bool) -> None:
 
 
 def _tell_gaps(found: Coverage) -> None:
-    """Say what of a range is left out; what is missing ends the command with status 1."""
+    """Print the skipped intervals of a range; missing ones end the command with status 1."""
     for skip in found.skipped:
         print_message(f"{skip.interval} was decided to be left out on {skip.at}: {skip.why}")
     found.require("fail")
@@ -160,7 +160,7 @@ def _end_of_verify(checked: list[dict[str, Any]]) -> None:
 
 
 def _places(target: LookTarget) -> list[tuple[str, Path]]:
-    """Return what a target means: per version how to call it, and its folder."""
+    """Return the versions of a target, each with its name and folder."""
     folder, asked = target.folder, target.asked
     if asked is not None and not target.is_range():
         number = target.generation or folder.require_generation(asked)

@@ -1,6 +1,6 @@
-"""What commands are told to look at: ``NAME``, ``NAME/RANGE`` or ``NAME/INTERVAL/gNNNN``.
+"""Targets of commands: ``NAME``, ``NAME/RANGE`` or ``NAME/INTERVAL/gNNNN``.
 
-RANGE is what ``trainfeed.intervals.parse_range`` reads, so ``NAME/FIRST/LAST`` is one, too.
+RANGE has the forms of ``trainfeed.intervals.parse_range``, so ``NAME/FIRST/LAST`` is allowed, too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LookTarget:
-    """A data set, and what of it.
+    """A data set, and the selected intervals of it.
 
     Attributes:
         folder: The data set below the publication root.
         asked: An interval or a range; None for the whole data set.
-        generation: The generation of the one interval; None for what readers get.
+        generation: The generation of the one interval; None for the one that readers get.
     """
 
     folder: DatasetFolder
@@ -43,12 +43,12 @@ class LookTarget:
     generation: int | None = None
 
     def one(self) -> Version:
-        """Open the one version that is meant.
+        """Open the one version of the target.
 
         Raises:
-            ConfigError: It is the whole data set, or a range of several intervals.
-            WindowError: The interval is none.
-            NotFoundError: It is not published.
+            ConfigError: The target is the whole data set, or a range of several intervals.
+            WindowError: The interval is not valid.
+            NotFoundError: The version is not published.
         """
         if self.asked is None:
             raise ConfigError(
@@ -66,13 +66,13 @@ class LookTarget:
         return found.versions[0]
 
     def is_range(self) -> bool:
-        """Whether several versions may be meant, so that there is a list of results."""
+        """Return whether the target may have several versions, so that results are a list."""
         if self.asked is None or self.generation is not None:
             return self.asked is None
         return "/" in self.asked or not _is_published(self.folder, self.asked)
 
     def coverage(self) -> Coverage:
-        """What is there of the range."""
+        """Return the state of the intervals of the range."""
         return cover(self.folder, self.asked or "")
 
 
@@ -81,13 +81,13 @@ def _is_published(folder: DatasetFolder, name: str) -> bool:
 
 
 def parse_target(text: str) -> LookTarget:
-    """Read a target; the data set is one that is known here.
+    """Read a target of a known data set.
 
     Raises:
         ConfigError: ``text`` is no target.
-        WindowError: Its range is none.
-        NotFoundError: There is no such data set; names the nearest.
-        RootError: The publication root is none.
+        WindowError: The range is not valid.
+        NotFoundError: The data set is unknown; the message has the nearest name.
+        RootError: The publication root was not made by ``trainfeed init``.
     """
     name, _, rest = text.partition("/")
     asked, slash, last = rest.rpartition("/")
@@ -102,12 +102,12 @@ def parse_target(text: str) -> LookTarget:
 
 
 def version_of(text: str) -> Version:
-    """Open the one version that a text names."""
+    """Open the one version of a target."""
     return parse_target(text).one()
 
 
 def readable_environment() -> Environment:
-    """Return where things are; a root that is none would look like one without versions."""
+    """Return the environment; refuse a root that is none, which would look like an empty one."""
     env = environment_from_environ()
     require_readable_root(Path(env.root), env.root_setting)
     return env
@@ -117,7 +117,7 @@ def known_folder(name: str) -> DatasetFolder:
     """Return the folder of a data set that has a version or a specification.
 
     Raises:
-        NotFoundError: There is no such data set; names the nearest.
+        NotFoundError: The data set is unknown; the message has the nearest name.
     """
     env = readable_environment()
     if name in RESERVED_NAMES and name not in data_sets_of(Path(env.root)):
@@ -132,7 +132,7 @@ def known_folder(name: str) -> DatasetFolder:
 
 
 def specified(env: Environment) -> list[str]:
-    """Return the data sets that have a folder, also those whose specification is wrong."""
+    """Return the names of the folders of data sets, also with a wrong specification."""
     with map_errors(env.datasets):
         if not env.datasets.is_dir():
             return []
@@ -141,7 +141,7 @@ def specified(env: Environment) -> list[str]:
 
 
 def _is_seen(path: Path) -> bool:
-    """Return whether it is there; what this account may not look into is taken to be."""
+    """Return whether a path exists; one in a folder that this account may not enter does."""
     try:
         return path.exists()
     except PermissionError:
@@ -149,7 +149,7 @@ def _is_seen(path: Path) -> bool:
 
 
 def complete_target(incomplete: str) -> list[str]:
-    """Return the targets that begin with what was typed: data sets, then intervals of one."""
+    """Return the targets that begin with the typed text: data sets, then intervals."""
     try:
         env = environment_from_environ()
         name, slash, _ = incomplete.partition("/")
@@ -158,7 +158,7 @@ def complete_target(incomplete: str) -> list[str]:
         else:
             found = [f"{name}/{each}" for each in DatasetFolder(Path(env.root), name).intervals()]
     except (TrainFeedError, OSError):
-        # A shell that asks for names has no use for a message.
+        # A shell that completes names cannot show a message.
         return []
     return [each for each in found if each.startswith(incomplete)]
 

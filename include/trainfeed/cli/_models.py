@@ -46,6 +46,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _MODELS: Final[tuple[str, ...]] = ("model", "versions", CANDIDATE, PROD)
 _VERSIONS: Final[tuple[str, ...]] = ("version", "alias", "job", "metrics", "bytes")
+_GATE: Final = ("metric", "value", "min", "max", "promoted", "max_worse", "passed")
 _CHANGES: Final = ("alias", "kind", "version", "at", "by", "why")
 
 
@@ -107,7 +108,13 @@ def judge(
     if len(chosen) != 1:
         raise ConfigError(f"expected NAME/INTERVAL of one interval, got {target[:80]!r}")
     report = evaluate(spec, env, chosen[0].name, train(spec, env, chosen[0])["job"])
-    print_json(report) if as_json else print_mapping(report)
+    if as_json:
+        print_json(report)
+    else:
+        gate = report["gate"]
+        print_mapping({**report, "gate": gate.get("note")})
+        rows = gate.get("metrics", ())
+        print_rows(_GATE, [[row[column] for column in _GATE] for row in rows])
     print_message(f"next: {program()} models promote {report['model']}@{CANDIDATE} --why WHY")
 
 

@@ -1,4 +1,4 @@
-"""``trainfeed new`` and ``schema``: a data set of one's own, and what its file may say."""
+"""``trainfeed new`` and ``schema``: makes a data set, and prints the schema of its file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def new(
 
 
 def _init_line(root: Path, command: str) -> str:
-    """Return the line that makes the publication root, if nobody has made it yet."""
+    """Return the line with the command that makes the publication root, if there is none."""
     try:
         require_readable_root(root, "TRAINFEED_ROOT")
     except RootError:

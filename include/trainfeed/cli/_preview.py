@@ -1,4 +1,4 @@
-"""How ``trainfeed build --limit`` looks on a terminal."""
+"""Prints the result of ``trainfeed build --limit`` on a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LENGTHS: Final = {"min": "min_length", "max": "max_length", "mean": "mean_lengt
 
 
 def print_preview(report: Mapping[str, Any]) -> None:
-    """Print what ``trainfeed.pipeline.preview`` found: counts, samples, quarantine, statistics."""
+    """Print the report of ``preview``: counts, samples, quarantine, statistics, gates."""
     samples = ", ".join(f"{count} {split}" for split, count in report["samples"].items())
     summary = (
         f"{report['dataset']}/{report['interval']}: {report['records']} records read, samples:"
@@ -52,7 +52,7 @@ def _row(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown(found: Mapping[str, Any], column: str) -> str:
-    """Return a statistic; of texts and bytes, whose values have none, that of their lengths."""
+    """Return a statistic of values; for texts and bytes, that of their lengths."""
     if found.get(column) is not None:
         return _cell(found[column])
     length = found.get(_LENGTHS.get(column, ""))

@@ -1,4 +1,4 @@
-"""How commands print: tables for people, JSON for scripts."""
+"""Prints results of commands: tables for people, JSON for scripts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "program",
 ]
 
-# A program that reads a pipe or a file wants whole lines, however long.
+# Width of tables in pipes and files, whose readers need whole lines.
 _UNLIMITED_CHARS: Final = 100_000
 
 
@@ -35,12 +35,12 @@ def error_console() -> Console:
 
 
 def printable_lines(text: str) -> str:
-    """Return text that does nothing to a terminal but fill lines of it; the ends of lines stay."""
+    """Return text without characters that a terminal acts on, except line ends."""
     return printable(text, keep="\n")
 
 
 def print_message(text: str) -> None:
-    """Print a message, beside the results."""
+    """Print a message to standard error."""
     error_console().print(printable_lines(text), markup=False, highlight=False)
 
 
@@ -50,7 +50,7 @@ def print_json(value: Any) -> None:
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table; without names of columns, only the rows."""
+    """Print a table; without columns, only the rows."""
     table = Table(show_header=bool(columns))
     for column in columns:
         table.add_column(_cell(column))
@@ -64,7 +64,7 @@ def _cell(value: object) -> Text:
 
 
 def _text(value: object) -> str:
-    """Return a value as people write it: pairs and lists in words, no literals of Python."""
+    """Return a value as plain text: pairs and lists without the syntax of Python."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_nested(each)}" for name, each in value.items()) or "none"
     if isinstance(value, list | tuple):
@@ -81,11 +81,11 @@ def _nested(value: object) -> str:
 
 
 def program() -> str:
-    """Return how this program was called, for remedies that name a command of it."""
+    """Return the name by which this program was called, for commands in messages."""
     name = Path(sys.argv[0]).name
     return "python -m trainfeed" if name == "__main__.py" else name
 
 
 def print_mapping(value: Mapping[str, object]) -> None:
-    """Print names and values, one pair a line."""
+    """Print names and values, one pair per line."""
     print_rows((), list(value.items()))

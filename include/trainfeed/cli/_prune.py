@@ -1,4 +1,4 @@
-"""``trainfeed prune``: remove superseded generations that a data set no longer keeps."""
+"""``trainfeed prune``: removes superseded generations that a data set no longer keeps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``trainfeed quarantine``: the records that a build turned down, and why.
+"""``trainfeed quarantine``: the records that a build turned down, with their reasons.
 
-They are those of a published version, or of the work files that a failed build has left.
+The records are those of a published version, or of the work files of a failed build.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _find(target: str, plan: str | None) -> Quarantine:
 
 
 def _newest(env: Environment, folder: DatasetFolder, interval: str) -> Quarantine:
-    """Return what was written last: by the newest version, or by a build that is not published."""
+    """Return the last written quarantine: of the newest version, or of a build without one."""
     found = unpublished_plans(env, folder.name, interval)
     generation = folder.readable_generation(interval)
     if generation is not None:
@@ -179,7 +179,7 @@ def _record_row(record: QuarantinedRecord) -> tuple[object, ...]:
 
 
 def _as_json(record: QuarantinedRecord) -> dict[str, Any]:
-    """Return a record with its value as ``raw`` where it is text, as ``raw_base64`` otherwise."""
+    """Return a record as JSON, with a text value as ``raw`` and others as ``raw_base64``."""
     held = _text(record.raw)
     value = {"raw_base64": _base64(record.raw)} if held is None else {"raw": held}
     return {

@@ -1,9 +1,9 @@
-"""``trainfeed build`` over a range: every interval in a process of its own, some at once.
+"""``trainfeed build`` over a range: a separate process for each interval, some at once.
 
-A process runs the command of one interval, so a build of a range does what the same commands one
-after another would do. An interval that fails leaves the others alone. When this process is ended,
-it ends the builds that run and waits for them; only after a kill does a running build go on to the
-end of its interval.
+Each process runs the command for one interval, so the result is that of the same commands one after
+another. A failed interval does not affect the others. If this process is told to end, it ends the
+running builds and waits for them. If it is killed, running builds continue to the end of their
+interval.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class IntervalBuild:
     """How the build of one interval of a range ended.
 
     Attributes:
-        interval: Its name.
-        status: Exit status of its command; None where it was not started, or ended from here.
-        report: What ``trainfeed.pipeline.local.build`` returned; empty unless status is 0.
-        error: Kind and text of the error; empty where there is none.
+        interval: Name of the interval.
+        status: Exit status of the command; None if it was not started, or was ended from here.
+        report: The JSON of ``trainfeed.pipeline.local.build``; empty unless status is 0.
+        error: Class and text of the error; empty without one.
     """
 
     interval: str
@@ -49,7 +49,7 @@ class IntervalBuild:
     error: tuple[str, str] = ("", "")
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``--json`` prints of it."""
+        """Return the JSON that ``--json`` prints."""
         if self.status == 0:
             return {"interval": self.interval, "status": 0, **self.report}
         kind, message = self.error
@@ -73,12 +73,12 @@ def build_each(
     Args:
         name: The data set.
         intervals: Names of its intervals.
-        options: Interval → what else its command gets.
-        jobs: How many run at once, at least 1.
-        on_end: Called with each result, in the order in which they end.
+        options: Function from an interval to further options of its command.
+        jobs: Number of builds at once, at least 1.
+        on_end: Called with each result, in the order in which builds end.
 
     Returns:
-        The results in the order of ``intervals``, and whether it was ended before all of them.
+        The results in the order of ``intervals``, and whether Ctrl-C ended the call early.
     """
     found: dict[str, IntervalBuild] = {}
     running = _Running()
@@ -109,7 +109,7 @@ def _in_order_of_their_end(
 
 
 class _Running:
-    """The processes that run now; once ended, no further one starts."""
+    """The running processes; after ``end``, no further one starts."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -118,7 +118,7 @@ class _Running:
 
     @contextmanager
     def start(self, command: Sequence[str]) -> Iterator[subprocess.Popen[str] | None]:
-        """Start a process, or give None when all were told to end."""
+        """Start a process, or yield None after ``end``."""
         with self._lock:
             processes = [] if self._is_ended else [_start(command)]
             self._processes.update(processes)
@@ -134,7 +134,7 @@ class _Running:
         return self._is_ended
 
     def end(self) -> None:
-        """End all of them in good order; what does not end within 20 s is killed."""
+        """Ask all processes to end; kill those that do not end within 20 s."""
         with self._lock:
             self._is_ended = True
             processes = list(self._processes)
@@ -157,7 +157,7 @@ def _start(command: Sequence[str]) -> subprocess.Popen[str]:
         text=True,
         errors="replace",
         env=command_environ(),
-        # Ctrl-C of a terminal reaches this process alone, which ends the others.
+        # A new session, so that Ctrl-C reaches only this process, which ends the others.
         start_new_session=True,
     )
 

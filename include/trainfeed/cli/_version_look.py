@@ -1,4 +1,4 @@
-"""``trainfeed head`` and ``stats``: the samples of a published version, by its own schema."""
+"""``trainfeed head`` and ``stats``: samples and statistics of a published version."""
 
 from __future__ import annotations
 

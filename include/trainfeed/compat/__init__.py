@@ -1,3 +1,3 @@
-"""Other libraries' names for what trainfeed does."""
+"""Interfaces of other libraries, implemented by trainfeed."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Samples from anywhere → shards of record files, and between the formats that others use."""
+"""Converts samples of any origin to shards of record files, and files between common formats."""
 
 from trainfeed.conversion._concatenate import merge_files
 from trainfeed.conversion._conversion_options import ConvertOptions

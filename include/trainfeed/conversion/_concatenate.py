@@ -1,4 +1,4 @@
-"""Record files one after another in one file."""
+"""Joins record files to one file."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _COPY_BYTES: Final = 1 << 20
 def merge_files(
     paths: Sequence[FilePath], output: FilePath, *, on_progress: OnProgress | None = None
 ) -> int:
-    """Write the records of files to a new one, in order.
+    """Write the records of files to a new file, in order.
 
-    Chunks of RecordIO are verified and copied as they are; records of TFRecord are written again,
+    Chunks of RecordIO are verified and copied unchanged; records of TFRecord are written again,
     without compression.
 
     Args:
         paths: The files.
-        output: The new one.
-        on_progress: Called with the number of files and of those that were read.
+        output: The new file.
+        on_progress: Called with the number of files and the number of files read so far.
 
     Returns:
-        How many records there are.
+        The number of records.
 
     Raises:
-        ConflictError: The new name is taken.
+        ConflictError: A file exists at the path ``output``.
         ConfigError: The files hold different samples, or are not all RecordIO or all TFRecord.
         FormatError: A file is damaged; nothing was written.
     """

@@ -1,4 +1,4 @@
-"""What the files of a conversion are, and what the conversion may take."""
+"""Options of a conversion: the format of its files, and the memory and folders that it may use."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _LEAST_MEMORY_BYTES: Final = 1 << 16
 
 @dataclass(frozen=True)
 class ConvertOptions:
-    """What is seldom changed about a conversion; none of it changes which sample is where.
+    """Options that are seldom changed; none of them changes the place of a sample.
 
     Attributes:
         file_format: RecordIO or TFRecord files.
-        level: Of the compression; None for the codec's default.
-        max_chunk_bytes: Record bytes at which a chunk of RecordIO is closed.
-        memory_bytes: Records held in memory at a time, about; the process takes about as much
-            again as it has before, and one record may take more.
-        work_dir: Folder for the samples between reading and writing, which take as much as all of
-            them encoded; None for the file system of the output. They have no name there.
-        on_progress: Called now and then with the samples read and the samples written so far.
+        level: Level of compression; None for the default of the codec.
+        max_chunk_bytes: Bytes of records at which a chunk of RecordIO is closed.
+        memory_bytes: Approximate bytes of records that are in memory at a time. The process grows
+            by about twice this number; a single record may take more.
+        work_dir: Folder for the encoded samples between reading and writing, in files without a
+            name; None for the file system of the output. It needs room for all samples.
+        on_progress: Called now and then with the numbers of samples read and written so far.
 
     Raises:
         ConfigError: A number is out of range.
@@ -57,11 +57,11 @@ class ConvertOptions:
             raise ConfigError(f"expected file_format as one of {known}, got {self.file_format!r}")
 
     def shard_format(self, codec: AnyCodec) -> ShardFormat:
-        """Return the format of shards for a codec, given as such or by name.
+        """Return the format of shards for a codec or the name of one.
 
         Raises:
-            ConfigError: The container has no such codec, the codec no such level, or the chunk size
-                is out of range.
+            ConfigError: The file format does not have the codec, or the codec does not have the
+                level, or the chunk size is out of range.
         """
         name = codec.name.lower() if isinstance(codec, Codec | Compression) else codec.lower()
         is_recordio = self.file_format == FileFormat.RECORDIO
@@ -72,7 +72,7 @@ class ConvertOptions:
             )
         chunk_bytes = self.max_chunk_bytes if is_recordio else 0
         found = ShardFormat(FileFormat(self.file_format), name, self.level, chunk_bytes)
-        # Refuses level and chunk size now, not after all samples were read.
+        # Refuses a wrong level or chunk size now, not after all samples were read.
         open_sink(found, io.BytesIO())
         return found
 
@@ -81,7 +81,7 @@ def open_sink(shard_format: ShardFormat, file: BinaryIO) -> RecordSink:
     """Return a writer of records to a binary file, which stays open.
 
     Raises:
-        ConfigError: The codec has no such level, or the chunk size is out of range.
+        ConfigError: The codec does not have the level, or the chunk size is out of range.
     """
     if shard_format.file_format is FileFormat.RECORDIO:
         return RecordWriter(

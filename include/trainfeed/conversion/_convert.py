@@ -1,4 +1,4 @@
-"""A reader's samples → shards, shuffled globally in bounded memory."""
+"""Converts the samples of a reader to shards, shuffled globally in bounded memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ArraysReader: TypeAlias = Callable[[], Iterable[Arrays]]
 _DEFAULTS: Final = ConvertOptions()
 
 
-def convert(  # noqa: PLR0913 (four say what, three how; the rest is in options)
+def convert(  # noqa: PLR0913 (the rest is in options)
     output_path: str | os.PathLike[str],
     reader: AnyReader,
     num_shards: int,
@@ -40,35 +40,38 @@ def convert(  # noqa: PLR0913 (four say what, three how; the rest is in options)
 ) -> ShardManifest:
     """Write the samples of a reader to ``num_shards`` files, shuffled over all of them.
 
-    Every sample is in one file, once; the files differ by at most one sample. Which sample is where
-    depends on the seed and on the order of the reader alone, so equal input gives equal files.
+    Every sample is in one file, once; the sizes of the files differ by at most one sample. The
+    place of a sample depends only on the seed and on the order of the reader, so equal input gives
+    equal files.
 
-    The files appear together, when all is on disk. Until then, and after any error, an earlier set
-    of the prefix is as it was; afterwards none of its files is left. Other files in the folder are
-    never touched. Samples wait on disk in between: a pass over the reader, whatever its length,
-    takes the memory of ``options.memory_bytes``.
+    The files appear together, after all of them were synced to disk. Until then, and after any
+    error, an earlier set of the same prefix is unchanged; afterwards all its files are gone. Other
+    files in the folder are never touched. Samples wait on disk between reading and writing, so a
+    reader of any length takes only the memory of ``options.memory_bytes``.
 
     Args:
-        output_path: The folder; made if it is not there.
+        output_path: The folder; made if it is missing.
         reader: Called once; yields samples. With a schema a sample is a mapping from field to
-            value, or a tuple of values in the order of the fields; without, any value that
+            value, or a tuple of values in the order of the fields; without a schema any value that
             ``trainfeed.samples.ValueCodec`` takes.
-        num_shards: 1 to 100,000: more have no name of five digits.
+        num_shards: 1 to 100,000, because file names have five digits.
         name_prefix: The files are ``<prefix>-aaaaa-of-bbbbb``; ``bbbbb`` is the largest index.
-        seed: Of the shuffle.
-        codec: Compression of RecordIO or TFRecord, as ``options.file_format`` says, or its name.
-        schema: Of typed samples.
-        options: What is seldom changed.
+        seed: Seed of the shuffle.
+        codec: Compression of the file format in ``options``, or its name.
+        schema: Schema of typed samples; None for values of any type.
+        options: Options that are seldom changed.
 
     Returns:
-        The manifest, which is also beside the files: ``<prefix>.shards.json``.
+        The manifest, which is also written beside the files as ``<prefix>.shards.json``.
 
     Raises:
         ConfigError: A number, the prefix, the codec or an option is out of range.
-        SampleShapeError: A sample is none of the schema, or holds a type that is not stored.
+        SampleShapeError: A sample does not match the schema, or contains a type that cannot be
+            stored.
         ConflictError: A folder has the name of a shard.
         QuotaExceededError: The disk is full.
-        StorageError: The file system refused. What the reader raises passes through as it is.
+        StorageError: The file system refused an operation. Errors of the reader are raised
+            unchanged.
     """
     target = ConversionTarget(
         Path(output_path).absolute(),
@@ -98,31 +101,32 @@ def convert_arrays(  # noqa: PLR0913 (as for convert)
     codec: AnyCodec = Codec.NONE,
     options: ConvertOptions = _DEFAULTS,
 ) -> ShardManifest:
-    """Do what ``convert`` does, many samples at a time, for schemas of fixed size.
+    """Write the samples of a reader of blocks to shards, for schemas of fixed size.
 
-    The files are those that ``convert`` makes of the same samples, in a fraction of the time.
+    The files equal those that ``convert`` makes of the same samples, and take a fraction of the
+    time.
 
     Args:
-        output_path: As for ``convert``.
+        output_path: See ``convert``.
         reader: Called once; yields blocks of samples: structured arrays of
             ``schema.record_dtype``, shape ``(n,)``, or mappings from field to array of shape
-            ``(n, *field.shape)``. A block is copied before the next one is asked for. Of a
-            ``BlockReader`` of ``trainfeed.readers`` the blocks are taken, with their columns as
-            the fields; each is a row or more.
-        num_shards: As for ``convert``.
-        name_prefix: As for ``convert``.
-        schema: Of the samples.
-        seed: Of the shuffle.
-        codec: As for ``convert``.
-        options: As for ``convert``.
+            ``(n, *field.shape)``. A block is copied before the next one is requested. A
+            ``BlockReader`` of ``trainfeed.readers`` gives its blocks, whose columns are the
+            fields.
+        num_shards: See ``convert``.
+        name_prefix: See ``convert``.
+        schema: Schema of the samples.
+        seed: Seed of the shuffle.
+        codec: See ``convert``.
+        options: See ``convert``.
 
     Returns:
         The manifest.
 
     Raises:
-        ConfigError: The schema is not of fixed size, or as for ``convert``.
-        SampleShapeError: A block is none of the schema.
-        StorageError: As for ``convert``.
+        ConfigError: The schema is not of fixed size; or see ``convert``.
+        SampleShapeError: A block does not match the schema.
+        StorageError: See ``convert``.
     """
     target = ConversionTarget(
         Path(output_path).absolute(),
@@ -144,5 +148,5 @@ def convert_arrays(  # noqa: PLR0913 (as for convert)
 
 
 def _blocks_of(reader: ArraysReader | BlockReader) -> ArraysReader:
-    # Called, such a reader gives its samples one by one.
+    # A call of such a reader would give its samples one by one.
     return reader.blocks if isinstance(reader, BlockReader) else reader

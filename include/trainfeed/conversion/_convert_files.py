@@ -1,4 +1,4 @@
-"""Files of any format → shards: the conversion that commands and the DAG offer."""
+"""Converts files of any format to shards, for the commands and the DAG."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class FileInputs:
     """Files that hold the same kind of samples.
 
     Attributes:
-        files: In the order in which their samples count.
-        encoding: What the samples are.
-        schema: Of typed samples.
+        files: The files, in the order of their samples.
+        encoding: Encoding of the samples.
+        schema: Schema of typed samples; None for other encodings.
     """
 
     files: tuple[SampleFile, ...]
@@ -49,11 +49,11 @@ class FileInputs:
 
 
 def open_inputs(paths: Iterable[Path], options: SourceOptions) -> FileInputs:
-    """Look at all files.
+    """Open all files and check that they hold the same kind of samples.
 
     Raises:
-        ConfigError: There is none, or two hold different samples.
-        FormatError: A file is none of its format.
+        ConfigError: There is no file, or two hold different kinds of samples.
+        FormatError: A file does not have the format that its name announces.
     """
     files = tuple(open_sample_file(path, options) for path in paths)
     if not files:
@@ -79,18 +79,18 @@ def convert_files(  # noqa: PLR0913 (as for convert)
     source: SourceOptions = _SOURCE_DEFAULTS,
     options: ConvertOptions = _CONVERT_DEFAULTS,
 ) -> ShardManifest:
-    """Do what ``convert`` does with the samples of files, one file after another.
+    """Write the samples of files to shards, one input file after the other; see ``convert``.
 
     Args:
-        inputs: A path, comma list or glob, or a list of such; a folder stands for the set of shards
-            that it holds.
-        output_path: As for ``convert``.
-        num_shards: As for ``convert``.
-        name_prefix: As for ``convert``.
-        seed: As for ``convert``.
-        codec: As for ``convert``.
-        source: What the files do not say themselves.
-        options: As for ``convert``.
+        inputs: A path, a list of paths with commas, a glob, or a list of these; a folder stands
+            for its set of shards.
+        output_path: See ``convert``.
+        num_shards: See ``convert``.
+        name_prefix: See ``convert``.
+        seed: See ``convert``.
+        codec: See ``convert``.
+        source: Properties of the inputs that the files themselves do not state.
+        options: See ``convert``.
 
     Returns:
         The manifest.
@@ -98,8 +98,8 @@ def convert_files(  # noqa: PLR0913 (as for convert)
     Raises:
         NotFoundError: A part of ``inputs`` matches no file.
         FormatError: A file is damaged.
-        ConfigError: The files hold different samples, or as for ``convert``.
-        StorageError: As for ``convert``.
+        ConfigError: The files hold different kinds of samples; or see ``convert``.
+        StorageError: See ``convert``.
     """
     paths = paths_of(inputs)
     sets = SetWatch(paths)
@@ -125,12 +125,14 @@ def convert_files(  # noqa: PLR0913 (as for convert)
 
 
 def add_file(runs: RunBuilder, file: SampleFile, target: ConversionTarget) -> None:
-    """Give the samples of a file to a builder, as records of the target.
+    """Add the samples of a file to a builder, as records of the target.
 
     Raises:
         FormatError: The file is damaged.
     """
     container = target.shard_format.file_format
+    # From the fastest way to the slowest: records are copied unchanged, arrays are encoded by
+    # blocks, other samples one by one.
     if file.records is not None and file.container == container:
         runs.add_all(file.records())
     elif file.blocks is not None and target.schema is not None:

@@ -1,4 +1,4 @@
-"""Files of other programs: opened without waiting, read without trusting."""
+"""Input files of other programs: opened without blocking on a pipe, read with limits."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _BUFFER_BYTES: Final = 1 << 20
 
 
 def open_input(path: FilePath) -> AbstractContextManager[BinaryIO]:
-    """Open a file for reading; an ``OSError`` of the block is raised as what it means for ``path``.
+    """Open a file for reading; an ``OSError`` of the block becomes an error of trainfeed.
 
     Raises:
-        NotFoundError: Nothing has the name.
-        FormatError: A folder, a pipe or a device has it.
+        NotFoundError: There is no file at the path.
+        FormatError: The path is a folder, a pipe or a device.
         StorageError: The file system refused or failed.
     """
     return open_plain(path, follow=True, buffering=_BUFFER_BYTES)
 
 
 def read_small(path: Path) -> bytes:
-    """Return what a file of JSON holds, if it is no larger than such files are.
+    """Return the content of a file of JSON, up to a limit of size.
 
     Raises:
-        NotFoundError: Nothing has the name.
-        FormatError: Something else than a file has it, or it is larger.
+        NotFoundError: There is no file at the path.
+        FormatError: The path is not a plain file, or the file is larger than the limit.
     """
     return read_plain(path, follow=False, max_bytes=MAX_JSON_BYTES)
 
@@ -42,9 +42,9 @@ class Line(NamedTuple):
     """A line of a file.
 
     Attributes:
-        number: From 1.
-        offset_bytes: Where it starts.
-        data: Without the end of line; None where the line is longer than allowed.
+        number: Number of the line, from 1.
+        offset_bytes: Offset of the line in the file.
+        data: The line without its end; None for a line that is longer than allowed.
     """
 
     number: int
@@ -53,9 +53,9 @@ class Line(NamedTuple):
 
 
 def iter_lines(file: BinaryIO, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Line]:
-    """Yield the lines of a file, in memory for the longest one that is allowed.
+    """Yield the lines of a file; memory is needed for the longest allowed line only.
 
-    The mark that some programs put before text in UTF-8 is no part of the first line.
+    A byte order mark of UTF-8 at the start of the file is left out of the first line.
     """
     number = offset_bytes = 0
     while data := file.readline(max_line_bytes + 2):

@@ -1,13 +1,16 @@
-"""How new files of one kind appear in a folder together: by a folder's rename, or by a journal.
+"""Publishes a set of new files in a folder together: by the rename of a folder, or by a journal.
 
-They are written into a staging folder of the same file system and synced there. A folder that does
-not exist yet is then made by renaming the staging folder: nobody ever sees a part of it.
+The files are written into a staging folder of the same file system and synced there. If the output
+folder does not exist, the staging folder is renamed to it, so no reader ever sees a part of the
+set.
 
-In a folder that exists, the staging folder is renamed to ``.<prefix>.commit``. With that the new
-files are decided: the next call into the folder carries it out if this process cannot. Carrying it
-out takes back what readers go by, moves the files to their names, deletes those of the old set that
-the new one has not, and announces the new set last. A reader that goes by the announcement sees the
-old set, or none, or the new one, whole.
+If the output folder exists, the staging folder is renamed to ``.<prefix>.commit``. This rename is
+the
+commit: if the process dies afterwards, the next call into the folder completes the publication.
+Completing it withdraws the announcement of the old set (the file that readers open first), moves
+the new files to their names, deletes files of the old set that the new one does not have, and
+announces the new set last. A reader that starts at the announcement sees the whole old set, or no
+set, or the whole new set.
 """
 
 from __future__ import annotations
@@ -30,16 +33,17 @@ __all__ = ["Journal", "Publication", "refuse_folder"]
 
 _STAGING: Final = ".tmp"
 _OWNER: Final = ".owner"
-# Publication moves files and copies none; a longer wait is one for a broken file system.
+# A publication only renames files; if another one takes longer than this, the file system is
+# broken.
 _LOCK_S: Final = 600.0
 
 
 class Publication(Protocol):
-    """New files of a folder, and what readers of them go by."""
+    """A set of new files for a folder, and the announcement by which readers find them."""
 
     @property
     def names(self) -> Sequence[str]:
-        """What the files are called, in the order in which they get their names."""
+        """Names of the files, in the order in which they are moved."""
         ...
 
     def owns(self, name: str) -> bool:
@@ -47,19 +51,19 @@ class Publication(Protocol):
         ...
 
     def save(self, staging: Path) -> None:
-        """Write, durably, what ``load`` of the journal needs to find this in the folder again."""
+        """Write to the folder, durably, what ``Journal.load`` needs to continue the publication."""
         ...
 
     def prepare(self, output: Path) -> None:
-        """Do what has to be done before the new files are decided; an error leaves all as it is."""
+        """Make the preparations before the commit; after an error nothing has changed."""
         ...
 
     def withdraw(self, output: Path) -> None:
-        """Take back what readers go by, before the first file is moved."""
+        """Remove the announcement of the old set, before the first file is moved."""
         ...
 
     def announce(self, commit: Path, output: Path) -> None:
-        """Let readers go by the new files: all have their names."""
+        """Write the announcement of the new set, after all files have their names."""
         ...
 
 
@@ -69,9 +73,9 @@ class Journal:
 
     Attributes:
         output: The folder.
-        prefix: What the names of the staging folders, the lock and the commit begin with.
-        load: Finds a publication in the folder that it was saved to; None where it was announced
-            already.
+        prefix: Start of the names of the staging folders, the lock and the commit folder.
+        load: Function from a commit folder to its publication; None if the publication was
+            announced already.
     """
 
     output: Path
@@ -82,9 +86,8 @@ class Journal:
     def staging(self) -> Iterator[Path]:
         """Make a staging folder; after an error it is removed, and nothing else has changed.
 
-        What publications left that were killed is removed first. The file
-        ``<staging folder>.owner`` is locked while its owner lives, so one that is being written is
-        left alone.
+        Staging folders of killed processes are removed first. The file ``<staging folder>.owner``
+        is locked while its owner is alive, so a folder in use is left alone.
 
         Raises:
             StorageError: The file system refused.
@@ -102,12 +105,12 @@ class Journal:
             yield folder
 
     def publish(self, staging: Path, publication: Publication) -> None:
-        """Make the files of a staging folder visible; the folder is gone then.
+        """Make the files of a staging folder visible; the staging folder is then gone.
 
         Raises:
             ConflictError: A folder has the name of a file; nothing was published.
-            StorageError: The file system refused. The old files are as they were, or the new ones
-                are decided and carried out by the next call, or by ``finish``.
+            StorageError: The file system refused. Either the old files are unchanged, or the new
+                ones are committed, and the next call, or ``finish``, completes the publication.
         """
         publication.save(staging)
         sync_folder(staging)
@@ -118,15 +121,15 @@ class Journal:
             self._publish_files(staging, publication)
 
     def finish(self) -> bool:
-        """Carry out what an interrupted publication has decided, and remove what it has left.
+        """Complete a committed, interrupted publication, and remove dead staging folders.
 
-        Safe to call at any time, also while others publish.
+        This is safe at any time, also while other processes publish.
 
         Returns:
-            Whether a publication was carried out.
+            Whether a publication was completed.
 
         Raises:
-            ConflictError: What was decided is of another kind.
+            ConflictError: The committed publication is of another kind.
             StorageError: The file system refused.
         """
         self._remove_dead()
@@ -148,13 +151,13 @@ class Journal:
         return self.output / commit_name(self.prefix)
 
     def _publish_folder(self, staging: Path) -> bool:
-        """Make the staging folder the output folder, unless there is one."""
+        """Rename the staging folder to the output folder; return False if that exists."""
         if self.output.exists():
             return False
         try:
             rename_directory(staging, self.output)
         except ConflictError:
-            # Another process made it meanwhile.
+            # Another process has made the output folder meanwhile.
             return False
         faults.point("convert.after_commit")
         sync_folder(self.output.parent)
@@ -169,6 +172,8 @@ class Journal:
             faults.point("convert.after_commit")
             self._carry_out()
 
+    # The order of these steps is the protocol; every one of them may be repeated after a kill:
+    # withdraw, move, delete, sync, announce, sync, remove the commit folder.
     def _carry_out(self) -> bool:
         if not self._commit.exists():
             return False
@@ -193,7 +198,7 @@ class Journal:
 
     def _move(self, names: Sequence[str]) -> None:
         for name in names:
-            # Those that an earlier try has moved are gone from here.
+            # An interrupted try may have moved this file already.
             with suppress(FileNotFoundError):
                 (self._commit / name).replace(self.output / name)
                 faults.point("convert.after_move")
@@ -210,7 +215,7 @@ class Journal:
             yield
 
     def _remove_dead(self) -> None:
-        """Remove the staging folders, beside the output and in it, whose owner is gone."""
+        """Remove the staging folders, beside the output folder and in it, whose owner has died."""
         for parent, start in ((self.output.parent, self._beside), (self.output, self._inside)):
             if not parent.is_dir():
                 continue
@@ -226,12 +231,14 @@ def _owned(folder: Path) -> Iterator[None]:
     path = folder.with_name(folder.name + _OWNER)
     with os_errors(path):
         owner = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
-        # A process that took it for a dead one's, before it was locked, lets go soon.
+        # Between open and flock another process may take this file for one of a dead owner, lock
+        # it and remove the folder, which does not exist yet. It releases the lock soon.
         fcntl.flock(owner, fcntl.LOCK_EX)
     try:
         yield
     finally:
-        # After publication the folder is gone; after an error that one says more than this.
+        # After a publication the folder is gone. After an error, an error of the cleanup must not
+        # hide the first one.
         with suppress(Exception):
             remove_tree(folder)
             path.unlink(missing_ok=True)
@@ -239,10 +246,10 @@ def _owned(folder: Path) -> Iterator[None]:
 
 
 def refuse_folder(path: Path) -> None:
-    """Refuse a folder where a file is to be put.
+    """Refuse a path for a file where a folder is.
 
     Raises:
-        ConflictError: There is one.
+        ConflictError: A folder is at the path.
     """
     if path.is_dir() and not path.is_symlink():
         raise ConflictError(
@@ -251,7 +258,7 @@ def refuse_folder(path: Path) -> None:
 
 
 def _remove_if_dead(owner: Path) -> None:
-    """Remove the file of an owner, and its staging folder, unless the owner has the lock."""
+    """Remove a staging folder and its owner file, unless the owner still holds the lock."""
     try:
         descriptor = os.open(owner, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

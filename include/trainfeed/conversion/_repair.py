@@ -1,4 +1,4 @@
-"""Damaged files → new files of what is whole."""
+"""Repairs damaged record files: copies their whole chunks or records to new files."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _SKIP: Final = DamagePolicy.skip_chunk(max=sys.maxsize)
 
 @dataclass(frozen=True)
 class RepairReport:
-    """What a repair kept and dropped.
+    """The result of a repair.
 
     Attributes:
-        num_records: Records in the new file.
-        num_chunks: Chunks in the new file, 0 for TFRecord.
-        dropped: Ranges of the old file that are not in it.
+        num_records: Number of records in the new file.
+        num_chunks: Number of chunks in the new file; 0 for TFRecord.
+        dropped: Ranges of the old file that the new one lacks.
     """
 
     num_records: int
@@ -42,24 +42,25 @@ class RepairReport:
 def repair_file(
     path: FilePath, output: FilePath, file_format: Format, *, on_progress: OnProgress | None = None
 ) -> RepairReport:
-    """Write what is whole of a file to a new one.
+    """Write the whole parts of a damaged file to a new file.
 
-    Of RecordIO every whole chunk is copied, byte for byte, of TFRecord every whole record; see
-    ``DamagePolicy.skip_chunk`` for how they are found. A compressed TFRecord file is kept up to its
-    first damage, and the new file is not compressed. What is known of the records of the old file
-    is written beside the new one.
+    For RecordIO every whole chunk is copied, byte for byte; for TFRecord every whole record. See
+    ``DamagePolicy.skip_chunk`` for the way in which they are found. A compressed TFRecord file is
+    kept up to its first damage, and the new file is not compressed. Encoding and schema of the old
+    file, if known, are written beside the new one.
 
     Args:
         path: The damaged file.
-        output: The new one.
+        output: The new file.
         file_format: RecordIO or TFRecord.
-        on_progress: Of RecordIO called with the bytes that there are and those that were read.
+        on_progress: For RecordIO called with the size of the file and the bytes read so far.
 
     Raises:
-        ConflictError: The new name is taken.
-        ConfigError: The format is neither of the two.
-        FormatError: The file is in another layout of RecordIO, or made so that looking for whole
-            parts would take too long; or what is beside it, or its set's manifest, is damaged.
+        ConflictError: A file exists at the path ``output``.
+        ConfigError: The format is neither RecordIO nor TFRecord.
+        FormatError: The file has another layout of RecordIO, or is built so that the search for
+            whole parts would take too long; or the file with its schema, or the manifest of its
+            set, is damaged.
     """
     path, output = Path(path), Path(output)
     encoding, schema = known_encoding(path)
@@ -73,13 +74,13 @@ def repair_file(
 def repair_in_place(
     path: FilePath, file_format: Format, *, on_progress: OnProgress | None = None
 ) -> RepairReport:
-    """Let what is whole of a file take its place; see ``repair_file``.
+    """Replace a damaged file by its whole parts; see ``repair_file``.
 
-    What is beside the file stays as it is. The new file is ``<file>.<hex>.tmp`` until it is whole.
+    Files beside it are unchanged. The new file is called ``<file>.<hex>.tmp`` until it is complete.
 
     Raises:
-        ConfigError: The format is neither of the two.
-        FormatError: As for ``repair_file``.
+        ConfigError: The format is neither RecordIO nor TFRecord.
+        FormatError: See ``repair_file``.
     """
     with UnfinishedFile(path) as unfinished:
         report = _repair(Path(path), unfinished.file, file_format, on_progress)

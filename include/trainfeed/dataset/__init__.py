@@ -1,4 +1,4 @@
-"""A published data set: identity, order, ledger, manifest, version. The two halves meet here."""
+"""Published data sets, for builds and readers: identity, order, ledger, manifest, version."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ __all__ = [
     "write_skip",
 ]
 
-# Workers of a loader import ``dataset.chunks``, and none of these with their Arrow and pydantic.
+# Imported on demand: workers of a loader need ``dataset.chunks`` only, and not the Arrow and
+# pydantic that these names bring along.
 _HOMES: Final = {
     "Coverage": ".coverage",
     "DatasetFolder": ".layout",

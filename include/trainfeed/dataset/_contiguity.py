@@ -1,7 +1,7 @@
-"""How published versions follow each other in time, by the intervals that their manifests say.
+"""How published versions follow each other in time, by the intervals in their manifests.
 
-Every interval of a schedule ends where the next one starts, whatever the schedule: that of a Friday
-reaches to Monday where there is none at weekends. So versions show their own holes.
+In every schedule an interval ends where the next one starts: without intervals at weekends, that of
+Friday reaches to Monday. The versions alone therefore show the holes between them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from trainfeed.intervals import TimeRange, parse_range, parse_time
 
 __all__ = ["end_of", "holes", "require_disjoint", "runs", "start_of"]
 
-# What names of 10, 13 and 15 characters say.
+# Length of an interval's name → format of its time.
 _FORMATS: Final = {10: "%Y-%m-%d", 13: "%Y-%m-%dT%H", 15: "%Y-%m-%dT%H%M"}
 
 
 def require_disjoint(folder: DatasetFolder, versions: list[Version]) -> None:
-    """Refuse versions, in order of time, of which two are of the same moment.
+    """Refuse versions, in order of time, whose intervals overlap.
 
     Raises:
-        ConfigError: They are.
+        ConfigError: Two intervals overlap.
     """
     for earlier, later in pairwise(versions):
         if start_of(later) < end_of(earlier):
@@ -38,7 +38,7 @@ def require_disjoint(folder: DatasetFolder, versions: list[Version]) -> None:
 
 
 def runs(versions: list[Version]) -> Iterator[tuple[Version, Version]]:
-    """Yield the first and last of versions that follow each other without a hole."""
+    """Yield first and last version of every sequence without a hole."""
     first = last = None
     for version in versions:
         if first is None or last is None:
@@ -52,12 +52,14 @@ def runs(versions: list[Version]) -> Iterator[tuple[Version, Version]]:
 
 
 def holes(folder: DatasetFolder, span: TimeRange, versions: list[Version]) -> Iterator[str]:
-    """Yield the ranges of ``span`` that versions leave open, as precisely as their names are."""
+    """Yield the ranges of ``span`` without versions, with the precision of their names."""
     unit = _FORMATS.get(len(_name(versions[0])), "%Y-%m-%d")
     reached = max(span.start, _end_before(folder, versions[0]) or span.start)
-    # An interval may start behind the time that its name says: every tick is as much behind.
+    # The start comes from the name, not from the manifest: a name may be shorter than the time of
+    # the tick, and the part left out is the same for all intervals.
     spans = [(parse_range(_name(first)).start, end_of(last)) for first, last in runs(versions)]
     for start, end in [*spans, (span.end, span.end)]:
+        # A hole from the end of the last span, named by its first and last unit of time.
         if reached < start:
             first, last = reached.strftime(unit), (start - timedelta(seconds=1)).strftime(unit)
             yield first if first == last else f"{first}/{last}"
@@ -65,7 +67,7 @@ def holes(folder: DatasetFolder, span: TimeRange, versions: list[Version]) -> It
 
 
 def _end_before(folder: DatasetFolder, first: Version) -> datetime | None:
-    """Where the published interval before ``first`` ends; an interval may reach into a range."""
+    """Return the end of the published interval before ``first``: it may reach into the range."""
     names = [name for name in folder.intervals() if name < _name(first)]
     for name in reversed(names):
         if (number := folder.readable_generation(name)) is not None:
@@ -78,10 +80,10 @@ def _name(version: Version) -> str:
 
 
 def start_of(version: Version) -> datetime:
-    """The aware UTC start of the interval that a version is of."""
+    """Return the start of a version's interval, aware UTC."""
     return parse_time(version.manifest.interval.start)
 
 
 def end_of(version: Version) -> datetime:
-    """Where that interval ends; the next one starts there."""
+    """Return the end of a version's interval, aware UTC; the next one starts there."""
     return parse_time(version.manifest.interval.end)

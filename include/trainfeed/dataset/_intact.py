@@ -1,4 +1,4 @@
-"""Whether the files of a version are those that its manifest promises."""
+"""Compares the files of a version with its manifest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainfeed.paths import open_plain
 
 __all__ = ["Problem", "compare_file", "list_files", "read_arrow"]
 
-# What can be wrong with a file: its bytes, or that nobody can read them.
+# The problems of a file: wrong bytes, or bytes that cannot be read.
 Problem: TypeAlias = FormatError | StorageError
 
 _HASH_BLOCK_BYTES: Final = 4 << 20
@@ -31,7 +31,7 @@ def list_files(folder: Path) -> Iterator[str]:
 
 
 def compare_file(path: Path, num_bytes: int, sha256: str) -> Iterator[Problem]:
-    """Yield what is wrong with a file, if anything."""
+    """Yield the problem of a file, if there is one."""
     try:
         _verify_file(path, num_bytes, sha256)
     except (FormatError, StorageError) as error:
@@ -39,12 +39,12 @@ def compare_file(path: Path, num_bytes: int, sha256: str) -> Iterator[Problem]:
 
 
 def read_arrow(path: Path, schema: pa.Schema, num_bytes: int, sha256: str) -> pa.Table:
-    """Read an Arrow file; one of another size than ``num_bytes`` is refused before it is read.
+    """Read an Arrow file; its size is compared with ``num_bytes`` before it is read.
 
     Raises:
-        NotFoundError: It is missing.
-        ChecksumError: It has another size or SHA-256.
-        FormatError: It holds something else than columns of ``schema`` without nulls.
+        NotFoundError: The file is missing.
+        ChecksumError: The file has another size or SHA-256.
+        FormatError: The content is not columns of ``schema`` without nulls.
         StorageError: The file system refused or failed.
     """
     with open_plain(path, follow=False) as file:
@@ -79,7 +79,7 @@ def _parse(data: bytes, schema: pa.Schema, path: Path) -> pa.Table:
         table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
         table.validate(full=True)
         names = table.schema.names
-    # Some of pyarrow's complaints about the bytes are an OSError.
+    # pyarrow raises some errors about damaged bytes as OSError.
     except (pa.ArrowException, OSError, UnicodeError) as error:
         raise FormatError(f"expected an Arrow file: {error}", path=str(path)) from error
     if not table.schema.equals(schema) or any(c.null_count for c in table.columns):

@@ -34,4 +34,4 @@ def _versions_of(path: Path) -> list[dict[str, Any]]:
         )
         return [read for read in value["versions"] if isinstance(read, dict)]
     except (FormatError, NotFoundError, KeyError, TypeError):
-        return []  # no rank could read it: nothing was trained
+        return []  # no rank could read this job either, so nothing was trained

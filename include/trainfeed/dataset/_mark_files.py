@@ -28,8 +28,8 @@ class Untrained:
     """A published version that no training has seen.
 
     Attributes:
-        interval: Name of its interval.
-        generation: Its number.
+        interval: Name of the interval.
+        generation: Number of the generation.
     """
 
     interval: str

@@ -1,7 +1,7 @@
-"""Whether a version lies where its manifest says: a copy under another name is another day's data.
+"""Compares the path of a version with its manifest: a renamed folder has the data of another day.
 
-Only a path that ends as the layout has it, ``<data set>/versions/<interval>/gNNNN``, promises
-something. A version that was copied elsewhere is opened by its path and names itself.
+The comparison applies to paths of the layout only: ``<data set>/versions/<interval>/gNNNN``. A
+version that was copied to another place is opened by its path, without a comparison.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from trainfeed.errors import FormatError
 __all__ = ["require_folder", "require_place"]
 
 _VERSIONS: Final = "versions"
-# An interval's name is the start of its window, as short as the schedule allows: the day, the
-# hour or the minute. ``2013-01-01T05:10:00Z`` is cut to the length of the name.
+# The name of an interval is its start, as short as the schedule allows: day, hour or minute. Length
+# of the name → the part of ``2013-01-01T05:10:00Z`` in it; 15 characters have no colon.
 _START_CHARS: Final = {10: slice(0, 10), 13: slice(0, 13), 15: slice(0, 16)}
 
 
 class _VersionPlace(NamedTuple):
-    """What the path of a version says of it."""
+    """Data set, interval and generation from the path of a version."""
 
     dataset: str
     interval: str
@@ -32,7 +32,7 @@ def require_folder(path: Path) -> None:
     """Refuse a version whose folder is a symbolic link.
 
     Raises:
-        FormatError: The link could lead to any other version, and change while it is read.
+        FormatError: The folder is a link, which could lead to another version or change.
     """
     if _place(path) is not None and path.is_symlink():
         raise FormatError(
@@ -43,16 +43,16 @@ def require_folder(path: Path) -> None:
 
 
 def require_place(path: Path, dataset: str, start: str, generation: int) -> None:
-    """Compare what a manifest says of its version with the version's path.
+    """Compare the values of a manifest with the version's path.
 
     Args:
         path: Folder of the version.
-        dataset: Name of the data set.
-        start: Start of the interval, as ``2013-01-01T05:10:00Z``.
-        generation: Number of the generation.
+        dataset: Name of the data set in the manifest.
+        start: Start of the interval in the manifest, as ``2013-01-01T05:10:00Z``.
+        generation: Number of the generation in the manifest.
 
     Raises:
-        FormatError: The version belongs somewhere else; names every difference.
+        FormatError: The version belongs elsewhere; the message names every difference.
     """
     place = _place(path)
     if place is None:

@@ -1,10 +1,9 @@
-r"""Canonical JSON: one byte sequence for one value, because fingerprints are hashes of it.
+r"""Canonical JSON: equal values give equal bytes, because fingerprints are hashes of them.
 
-UTF-8, keys sorted by code point, separators ``,`` and ``:``, no escapes beyond what JSON demands,
+UTF-8, keys sorted by code point, separators ``,`` and ``:``, no escapes beyond those JSON demands,
 floats as Python's ``repr``, no NaN or infinity, no final newline.
 
-A sealed object is JSON of any form that ends with a digest of itself, so that no changed byte is
-believed::
+A sealed object is JSON of any form that ends with its own digest, so that every change is found::
 
     sealed := text digest       text   := a JSON object without its last brace
                                 digest := ``,\n "digest": "<SHA-256 of text in hex>"\n}\n``
@@ -20,7 +19,7 @@ from trainfeed.errors import ChecksumError, FormatError
 
 __all__ = ["MAX_BYTES", "dumps", "loads", "require_intact", "seal", "sha256_of"]
 
-# A manifest of 100,000 shards has about 30 MB; anything above is not ours.
+# A manifest of 100,000 shards has about 30 MB; trainfeed writes no larger file.
 MAX_BYTES: Final = 64 << 20
 _END: Final = b"\n}\n"
 
@@ -29,8 +28,8 @@ def dumps(value: Any) -> bytes:
     """Return the canonical form of ``value``.
 
     Raises:
-        FormatError: ``value`` holds what canonical JSON cannot say (NaN, a lone surrogate, an
-            object that is no JSON type).
+        FormatError: ``value`` has no canonical form (NaN, a lone surrogate, an object of no JSON
+            type).
     """
     try:
         text = json.dumps(
@@ -42,11 +41,11 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(data: bytes, *, path: str | None = None) -> Any:
-    """Parse JSON that another program may have written, trusting nothing.
+    """Parse JSON that another program may have written; nothing about it is trusted.
 
     Args:
         data: The document, at most ``MAX_BYTES`` long.
-        path: Where it came from, for messages.
+        path: Path of the document, for messages.
 
     Raises:
         FormatError: ``data`` is too long, too deep, no JSON, holds a key twice, or a NaN.
@@ -65,16 +64,16 @@ def sha256_of(value: Any) -> str:
 
 
 def seal(text: bytes) -> bytes:
-    """Return an object that ends in a line of its own with its digest as last member."""
+    """Return the JSON object ``text`` with its digest as last member, on a line of its own."""
     body = text.removesuffix(_END)
     return body + _digest(body)
 
 
 def require_intact(data: bytes, *, path: str) -> None:
-    """Compare an object with its digest.
+    """Compare a sealed object with its digest.
 
     Raises:
-        ChecksumError: It is not the one that was written, or was written without.
+        ChecksumError: The object was changed, or has no digest.
     """
     end = len(data) - len(_digest(b""))
     if end < 0 or data[end:] != _digest(data[:end]):

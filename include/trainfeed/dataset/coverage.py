@@ -1,9 +1,9 @@
-"""What a data set has of the intervals that were asked for: versions, decided gaps, missing ones.
+"""The state of requested intervals: published, skipped by a decision, or missing.
 
-An interval that should be there is published, was decided to be left out, or is missing, and none
-of the three is passed over in silence. Which intervals should be there the recorded schedule says.
-Without it, versions tell by themselves: one ends where the next starts, and together they reach
-from the beginning of the range to its end; a hole is named by the range that it leaves open.
+Each interval of a request is in one of these three states, and none is passed over in silence. The
+recorded schedule has the intervals that should exist. Without a schedule the versions themselves
+show what is missing: each ends where the next one starts, and together they must cover the range; a
+hole is named by its range.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _COMMANDS: Final = 3
 
 @dataclass(frozen=True)
 class Coverage:
-    """What is there of a range or list of intervals.
+    """The state of a range or list of intervals.
 
     Attributes:
         folder: The data set.
-        asked: What was asked for, as messages say it.
-        versions: What is published, in order of time, or in that of the list.
-        missing: Names of the intervals that are neither published nor decided to be left out;
-            where no schedule is recorded, the ranges that published versions leave open.
-        skipped: The intervals that were decided to be left out.
-        missing_runs: The same as ``missing``, neighbours as one ``first/last``.
+        asked: The request, as in messages.
+        versions: The published versions, in order of time, or of the list.
+        missing: Names of the intervals that are neither published nor skipped; without a recorded
+            schedule, the ranges without published versions.
+        skipped: The decisions to skip intervals.
+        missing_runs: The same as ``missing``, with neighbours joined to ``first/last``.
     """
 
     folder: DatasetFolder
@@ -57,13 +57,13 @@ class Coverage:
     missing_runs: tuple[str, ...] = field(repr=False, default=())
 
     def require(self, missing: str) -> None:
-        """Refuse a gap, unless it may be skipped, and a range of which nothing is there.
+        """Refuse missing intervals, unless they may be skipped, and a range without any version.
 
         Args:
             missing: ``fail`` or ``skip``.
 
         Raises:
-            ConfigError: ``missing`` is neither.
+            ConfigError: ``missing`` is neither of these.
             WindowIncompleteError: Intervals are missing, and ``missing`` is ``fail``.
             NotFoundError: Nothing of the range is published.
         """
@@ -109,10 +109,10 @@ class Coverage:
 
 
 def check_policy(missing: str) -> None:
-    """Refuse what is no policy for missing intervals.
+    """Refuse a value that is no policy for missing intervals.
 
     Raises:
-        ConfigError: It is none; names the one that ``list`` is called now.
+        ConfigError: ``missing`` is no policy; for ``list``, the message has its present name.
     """
     if missing not in MISSING_POLICIES:
         renamed = "; 'list' is called 'skip' now" if missing == "list" else ""
@@ -127,15 +127,16 @@ def cover_named(
     *,
     generation_of: Callable[[str], int | None] | None = None,
 ) -> Coverage:
-    """Find intervals by their names; none of them is looked up in a schedule.
+    """Find intervals by their names, without a look into the schedule.
 
     Args:
         folder: The data set.
         names: Names of intervals.
-        generation_of: Which generation of an interval is taken; what readers get when None.
+        generation_of: Returns the generation to take of an interval; by default the one that
+            readers get.
 
     Raises:
-        ConfigError: A name can be none of an interval.
+        ConfigError: A name is not valid as that of an interval.
         FormatError: A manifest or a marker is damaged.
         StorageError: The publication root refused or failed.
     """
@@ -155,11 +156,11 @@ def cover_named(
 def cover(folder: DatasetFolder, asked: str) -> Coverage:
     """Find the intervals that start in a range.
 
-    A single name of an interval that is published is found without listing a folder.
+    A single name of a published interval is found without listing a folder.
 
     Args:
         folder: The data set.
-        asked: A range as ``trainfeed.intervals.parse_range`` reads it.
+        asked: A range, in the forms of ``trainfeed.intervals.parse_range``.
 
     Raises:
         WindowError: ``asked`` is no range, or the schedule has no interval there.
@@ -196,9 +197,9 @@ def _by_schedule(
 
 
 def _absent(span: TimeRange, schedule: Schedule, versions: list[Version]) -> list[Interval]:
-    """The intervals that should be there, and of whose time no version holds all.
+    """Return the intervals of the schedule that published versions do not cover completely.
 
-    Versions may be of an earlier schedule: a day that is published holds its hours.
+    Versions may come from an earlier schedule: a published day covers its hours.
     """
     try:
         expected = intervals_in(schedule, span)
@@ -207,6 +208,7 @@ def _absent(span: TimeRange, schedule: Schedule, versions: list[Version]) -> lis
             raise
         return []
     spans = [(start_of(first), end_of(last)) for first, last in runs(versions)]
+    # Intervals and spans are both in order of time, so one pass over both finds the absent ones.
     absent, number = [], 0
     for interval in expected:
         while number < len(spans) and spans[number][1] <= interval.start:
@@ -218,9 +220,9 @@ def _absent(span: TimeRange, schedule: Schedule, versions: list[Version]) -> lis
 
 
 def published_in(folder: DatasetFolder, span: TimeRange) -> dict[str, int]:
-    """Return the intervals with a name in ``span``, in order, and the generation that readers get.
+    """Return the intervals with a name in ``span``, in order, with the generation for readers.
 
-    No manifest is opened, so damage hides none of them.
+    No manifest is opened, so a damaged version is in the result, too.
     """
     found = {}
     for name in folder.intervals():
@@ -230,7 +232,7 @@ def published_in(folder: DatasetFolder, span: TimeRange) -> dict[str, int]:
 
 
 def _versions(folder: DatasetFolder, span: TimeRange) -> Iterator[Version]:
-    """Yield what is published of the intervals that start in ``span``, in order of time."""
+    """Yield the published versions of intervals that start in ``span``, in order of time."""
     for name, number in published_in(folder, span).items():
         version = Version.resolve(folder, name, number)
         if start_of(version) in span:
@@ -238,7 +240,7 @@ def _versions(folder: DatasetFolder, span: TimeRange) -> Iterator[Version]:
 
 
 def _may_start_in(name: str, span: TimeRange) -> bool:
-    """Whether the interval of that name may; a name leaves out what every tick has in common."""
+    """Return whether an interval of that name may start in ``span``: names may be cut."""
     try:
         named = parse_range(name)
     except WindowError:

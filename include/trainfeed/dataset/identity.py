@@ -1,8 +1,8 @@
-"""Who a record is: its source string and offset, and the 64-bit hashes made of them.
+"""The identity of a record: its source string and offset, and the 64-bit hashes of them.
 
 The position of a record is ``(source, offset)``, that of a sample ``(source, offset, ordinal)``.
-Only logical names enter, so the same data in another cluster is the same data set. All arithmetic
-is unsigned 64-bit and wraps::
+Source strings have logical names only, so the same data in another cluster is the same data set.
+All arithmetic is unsigned 64-bit and wraps::
 
     hash(seed, source_hash, offset, ordinal)
         = mix( mix( mix( mix(seed + G) ^ source_hash ) + offset * G ) ^ ordinal )
@@ -32,7 +32,7 @@ def kafka_source(topic: str, partition: int) -> str:
 
 
 def logs_source(name: str) -> str:
-    """Return the canonical source string of a log file; ``name`` starts below the logs' root."""
+    """Return the canonical source string of a log file; ``name`` is relative to the logs' root."""
     return f"logs:{name}"
 
 
@@ -53,7 +53,7 @@ def position_hash(
         seed: Any integer; taken modulo 2^64.
         source: One ``source_hash`` for all positions, or one per position, uint64 of shape (n,).
         offsets: Shape (n,), any integer dtype, not negative.
-        ordinals: Shape (n,), or one for all.
+        ordinals: Shape (n,), or one ordinal for all.
 
     Returns:
         Hashes, uint64 of shape (n,).
@@ -65,13 +65,14 @@ def position_hash(
 
 
 def _mix(z: Uint64s) -> Uint64s:
-    """Finalise as splitmix64 does."""
+    """Apply the finaliser of splitmix64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(_MULTIPLIER_1)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(_MULTIPLIER_2)
     return z ^ (z >> np.uint64(31))
 
 
 def _mix_int(z: int) -> int:
+    # The same as ``_mix`` for one Python integer, which does not wrap by itself.
     z = (z ^ (z >> 30)) * _MULTIPLIER_1 & _MASK
     z = (z ^ (z >> 27)) * _MULTIPLIER_2 & _MASK
     return z ^ (z >> 31)

@@ -1,20 +1,20 @@
-"""Where a data set keeps its things below the publication root, and who may be called what.
+"""The layout of data sets below the publication root, and the rules for names in it.
 
 ::
 
-    <root>/TRAINFEED.json                  says that this is a publication root; see root.py
+    <root>/TRAINFEED.json                  the marker of a publication root; see root.py
     <root>/<dataset>/
-      SCHEDULE.json                        which intervals there should be
-      code/<digest>.json                   the code of a plan, to show what changed since
+      SCHEDULE.json                        the schedule, from which intervals follow
+      code/<digest>.json                   the code of a plan, to show later changes
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
-      versions/<interval>/g0001.withdrawn  not to be read any more; no command writes it
+      versions/<interval>/g0001.withdrawn  hidden from readers; no command writes this mark
       versions/<interval>/g0001.removed    deleted by retention: the number is never used again
       boundaries/<topic>/<topic uuid>/     one file per point in time
       plans/<interval>/<plan id>.json
-      plans/<interval>/SKIPPED.json        the interval is left out, and why
+      plans/<interval>/SKIPPED.json        the decision to skip the interval, with its reason
       _staging/<plan id>/                  becomes a version by one rename
-      _staging/tmp/                        unfinished files of single tries
+      _staging/tmp/                        unfinished files of single attempts
       training/<interval>/<job>/           one folder per training job
       training/_marks/                     which versions a training has seen
     <root>/models/                         models of all data sets; see trainfeed.models
@@ -53,11 +53,11 @@ CURRENT: Final = "CURRENT"
 SKIPPED: Final = "SKIPPED.json"
 # Of the publication root; no data set may have that name.
 MODELS: Final = "models"
-# A generation and a newline; anything longer is no pointer of ours.
+# Room for a generation and a newline; a longer file is no valid pointer.
 CURRENT_BYTES: Final = 64
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-# A topic's name and id may begin with any of their characters; 1 in 64 topic ids begins with '_'.
+# Unlike other names, those of topics and their ids may begin with '_' (1 in 64 ids does), '-', '.'.
 _TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 _PLAN_FILE: Final = re.compile(r"([0-9a-f]{16}-g[0-9]{4,})\.json")
 _GENERATION: Final = re.compile(r"g([0-9]{4,})(\.withdrawn|\.removed)?")
@@ -67,7 +67,7 @@ def check_name(name: str) -> str:
     """Return ``name`` if it may become one component of a path.
 
     Raises:
-        ConfigError: It holds a separator, starts with a dot or dash, or is too long.
+        ConfigError: The name has a separator, starts with a dot or dash, or is too long.
     """
     if not is_name(name):
         raise ConfigError(f"expected a name of letters, digits, '.', '_' and '-', got {name!r}")
@@ -75,7 +75,7 @@ def check_name(name: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Return whether ``name`` may become one component of a path, as that of a data set does."""
+    """Return whether ``name`` may become one component of a path, as names of data sets do."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -110,7 +110,7 @@ def parse_generation(name: str) -> int:
 
 @dataclass(frozen=True)
 class DatasetFolder:
-    """The paths of one data set. Nothing is created by asking for a path.
+    """The paths of one data set. Methods only return paths, and create nothing.
 
     Attributes:
         root: The publication root.
@@ -121,7 +121,7 @@ class DatasetFolder:
     name: str
 
     def __post_init__(self) -> None:
-        # A path as text is welcome wherever a path is.
+        # A root given as text becomes a Path.
         object.__setattr__(self, "root", Path(self.root))
 
     @property
@@ -131,24 +131,24 @@ class DatasetFolder:
 
     @property
     def schedule(self) -> Path:
-        """The file that says which intervals there should be."""
+        """The file of the recorded schedule."""
         return self.path / "SCHEDULE.json"
 
     def code(self, digest: str) -> Path:
-        """The text of the code that has a digest."""
+        """The file with the code of a digest."""
         return self.path / "code" / f"{check_name(digest)}.json"
 
     @property
     def staging(self) -> Path:
-        """Where versions grow before they are published."""
+        """The folder of unfinished versions."""
         return self.path / "_staging"
 
     def staged(self, plan_id: str) -> Path:
-        """Where the version of a plan grows."""
+        """The staging folder of a plan."""
         return self.staging / check_name(plan_id)
 
     def interval(self, interval: str) -> Path:
-        """Where the versions of an interval are."""
+        """The folder of an interval's versions."""
         return self.path / "versions" / check_name(interval)
 
     def version(self, interval: str, generation: int) -> Path:
@@ -164,7 +164,7 @@ class DatasetFolder:
         return self.plans(interval) / f"{check_name(plan_id)}.json"
 
     def skip(self, interval: str) -> Path:
-        """The file that says that an interval is left out."""
+        """The file with the decision to skip an interval."""
         return self.plans(interval) / SKIPPED
 
     def plan_ids(self, interval: str) -> list[str]:
@@ -177,7 +177,7 @@ class DatasetFolder:
         return self.path / "boundaries" / _check_topic(topic) / _check_topic(topic_uuid)
 
     def boundary(self, topic: str, topic_uuid: str, at: datetime) -> Path:
-        """The file that says where a topic stood at the aware UTC time ``at``."""
+        """The boundary file of a topic at the aware UTC time ``at``."""
         return self.boundaries(topic, topic_uuid) / f"{at:%Y%m%dT%H%M%SZ}.json"
 
     def training(self, interval: str, job: str) -> Path:
@@ -186,7 +186,7 @@ class DatasetFolder:
 
     @property
     def training_marks(self) -> Path:
-        """Where it is written which versions a training has seen; no interval is called that."""
+        """The folder of marks about trainings; no interval has this name."""
         return self.path / "training" / "_marks"
 
     def intervals(self) -> list[str]:
@@ -200,36 +200,36 @@ class DatasetFolder:
         return sorted({number for number, suffix in entries if not suffix} - gone)
 
     def last_generation(self, interval: str) -> int:
-        """The largest number ever used, withdrawn and removed ones included; 0 when none."""
+        """The largest number ever used, also of withdrawn and removed generations; 0 if none."""
         return max((number for number, _ in self._entries(interval)), default=0)
 
     def current_generation(self, interval: str) -> int | None:
-        """The newest generation that is neither withdrawn nor removed, or None.
+        """The newest generation that is neither withdrawn nor removed, or None; for writers.
 
-        Lists the interval's folder, so it sees what CURRENT may not say yet: for writers.
+        The method lists the interval's folder and does not use CURRENT, which may be behind.
         """
         return max(self.generations(interval), default=None)
 
     def is_removed(self, interval: str, generation: int) -> bool:
-        """Whether retention has deleted that generation, for good."""
+        """Whether retention has deleted the generation, for good."""
         mark = self.removal_mark(interval, generation)
         with map_errors(mark):
             return mark.exists()
 
     def removal_mark(self, interval: str, generation: int) -> Path:
-        """The file that says that retention has deleted a generation."""
+        """The mark of a generation that retention has deleted."""
         return self.interval(interval) / f"{generation_name(generation)}.removed"
 
     def readable_generation(self, interval: str) -> int | None:
-        """The generation that readers get: the one that CURRENT names; None when there is none.
+        """The generation for readers: the one that CURRENT names; None if there is none.
 
-        CURRENT is a hint. When it is missing, torn, or names a generation that is gone, the
-        newest one that is there is taken instead.
+        CURRENT is only a hint. If it is missing, torn, or names a generation that is gone, the
+        newest existing generation is used.
         """
         return self._pointed(interval) or self.current_generation(interval)
 
     def require_generation(self, interval: str) -> int:
-        """The generation that readers get, as ``readable_generation`` finds it.
+        """The generation for readers, as from ``readable_generation``.
 
         Raises:
             NotFoundError: The interval has no readable version.
@@ -253,6 +253,7 @@ class DatasetFolder:
             return None
         if match is None or match[2]:
             return None
+        # The pointer may be behind: its generation must have a manifest, and no mark.
         marks = (folder / f"{match[0]}.withdrawn", folder / f"{match[0]}.removed")
         manifest = folder / match[0] / MANIFEST
         with map_errors(manifest):

@@ -1,8 +1,8 @@
 """The account of every source record: read, valid, quarantined or filtered.
 
-Per source and kind a *leaf* counts records and bytes and adds up two 64-bit hashes of their
-positions. Sums do not depend on order, and unlike XOR they do not hide pairs, so equal leaves mean
-that nothing was lost, doubled or swapped. A record counts once, whole::
+For each source and outcome, a *leaf* counts records and bytes, and adds up two 64-bit hashes of the
+positions. Sums do not depend on order, and unlike XOR they do not hide a record that occurs twice,
+so equal leaves mean that nothing was lost, doubled or swapped. Each record counts once, whole::
 
     read = valid + quarantined + sum(filtered by reason)
 """
@@ -29,6 +29,7 @@ _SUM: Final = re.compile(r"[0-9a-f]{16}")
 
 
 def _sums(source: int, offsets: NDArray[Any], ordinals: NDArray[Any] | int = 0) -> tuple[int, int]:
+    # A sum of uint64 wraps, which is the sum modulo 2^64.
     first, second = (
         int(position_hash(seed, source, offsets, ordinals).sum(dtype=np.uint64)) for seed in _SEEDS
     )
@@ -37,13 +38,13 @@ def _sums(source: int, offsets: NDArray[Any], ordinals: NDArray[Any] | int = 0) 
 
 @dataclass(frozen=True)
 class Leaf:
-    """Records of one source and kind.
+    """Records of one source with one outcome.
 
     Attributes:
-        records: How many.
-        bytes: Their source bytes (Kafka: of the values).
+        records: Number of records.
+        bytes: Source bytes of the records (Kafka: of the values).
         l1: Sum modulo 2^64 of the first position hash.
-        l2: The same for the second.
+        l2: Sum modulo 2^64 of the second position hash.
     """
 
     records: int = 0
@@ -53,7 +54,7 @@ class Leaf:
 
     @classmethod
     def of(cls, source: int, offsets: NDArray[Any], num_bytes: int) -> Leaf:
-        """Account for records at ``offsets``, shape (n,), of the source with that hash."""
+        """Return the leaf of records at ``offsets``, shape (n,), for the hash of a source."""
         return cls(len(offsets), num_bytes, *_sums(source, offsets))
 
     def __add__(self, other: Leaf) -> Leaf:
@@ -65,7 +66,7 @@ class Leaf:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the leaf as the manifest has it; sums are 16 hex digits."""
+        """Return the leaf as JSON for the manifest; sums are 16 hex digits."""
         return {
             "records": self.records,
             "bytes": self.bytes,
@@ -75,10 +76,10 @@ class Leaf:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Leaf:
-        """Read what ``to_json`` wrote.
+        """Read the JSON of ``to_json``.
 
         Raises:
-            FormatError: It is something else.
+            FormatError: ``value`` is no leaf.
         """
         with _understood("a leaf of a ledger"):
             counts = (_count(value[name]) for name in ("records", "bytes"))
@@ -87,13 +88,13 @@ class Leaf:
 
 @dataclass(frozen=True)
 class ValidLeaf:
-    """Valid records of one source, and the samples that they yielded.
+    """Valid records of one source, and the samples made from them.
 
     Attributes:
         leaf: The records.
-        samples: How many samples.
-        s1: Sum modulo 2^64 of the first hash over the samples' positions.
-        s2: The same for the second.
+        samples: Number of samples.
+        s1: Sum modulo 2^64 of the first hash of the samples' positions.
+        s2: Sum modulo 2^64 of the second hash of the samples' positions.
     """
 
     leaf: Leaf = field(default_factory=Leaf)
@@ -105,9 +106,9 @@ class ValidLeaf:
     def of(
         cls, source: int, offsets: NDArray[Any], ordinals: NDArray[Any], num_bytes: int
     ) -> ValidLeaf:
-        """Account for samples at ``(offsets, ordinals)``, both of shape (n,).
+        """Return the leaf of samples at ``(offsets, ordinals)``, both of shape (n,).
 
-        Every valid record has exactly one sample with ordinal 0, so those count the records.
+        Every valid record has exactly one sample with ordinal 0: their number is that of records.
         """
         records = Leaf.of(source, offsets[ordinals == 0], num_bytes)
         return cls(records, len(offsets), *_sums(source, offsets, ordinals))
@@ -121,13 +122,13 @@ class ValidLeaf:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the leaf as the manifest has it."""
+        """Return the leaf as JSON for the manifest."""
         sums = {"samples": self.samples, "s1": f"{self.s1:016x}", "s2": f"{self.s2:016x}"}
         return self.leaf.to_json() | sums
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ValidLeaf:
-        """Read what ``to_json`` wrote; raises as ``Leaf.from_json`` does."""
+        """Read the JSON of ``to_json``; raises as ``Leaf.from_json`` does."""
         with _understood("a leaf of valid records"):
             sums = (_sum(value[name]) for name in ("s1", "s2"))
             return cls(Leaf.from_json(value), _count(value["samples"]), *sums)
@@ -135,7 +136,7 @@ class ValidLeaf:
 
 @dataclass(frozen=True)
 class SourceLedger:
-    """What became of the records of one source."""
+    """The account of the records of one source, by outcome."""
 
     read: Leaf = field(default_factory=Leaf)
     valid: ValidLeaf = field(default_factory=ValidLeaf)
@@ -156,11 +157,11 @@ class SourceLedger:
         )
 
     def accounted(self) -> Leaf:
-        """Return valid + quarantined + filtered: what ``read`` has to be."""
+        """Return valid + quarantined + filtered, which must equal ``read``."""
         return sum(self.filtered.values(), start=self.valid.leaf + self.quarantined)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the ledger of the source as the manifest has it."""
+        """Return the ledger of the source as JSON for the manifest."""
         return {
             "read": self.read.to_json(),
             "valid": self.valid.to_json(),
@@ -170,7 +171,7 @@ class SourceLedger:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SourceLedger:
-        """Read what ``to_json`` wrote; raises as ``Leaf.from_json`` does."""
+        """Read the JSON of ``to_json``; raises as ``Leaf.from_json`` does."""
         with _understood("the ledger of a source"):
             return cls(
                 Leaf.from_json(value["read"]),
@@ -201,12 +202,12 @@ class Ledger(dict[str, SourceLedger]):
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the ledger as the manifest has it."""
+        """Return the ledger as JSON for the manifest."""
         return {source: ledger.to_json() for source, ledger in self.items()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Ledger:
-        """Read what ``to_json`` wrote; raises as ``Leaf.from_json`` does."""
+        """Read the JSON of ``to_json``; raises as ``Leaf.from_json`` does."""
         with _understood("a ledger"):
             return cls({source: SourceLedger.from_json(ledger) for source, ledger in value.items()})
 

@@ -1,7 +1,7 @@
-"""The manifest of a version: what is in it, where it came from, and the digests that prove it.
+"""The manifest of a version: its content, its origin, and the digests that prove both.
 
-``MANIFEST.json`` is canonical JSON and a pure function of the plan: two tries of one plan write the
-same bytes. ``MANIFEST.sha256`` holds its digest.
+``MANIFEST.json`` is canonical JSON and a pure function of the plan: two attempts at one plan write
+the same bytes. ``MANIFEST.sha256`` holds its digest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Count = Annotated[int, Field(ge=0)]
 
 
-# Keys that were added later: a version that they do not apply to keeps its bytes.
+# Keys that were added later. They are left out where they do not apply, so that the bytes of other
+# manifests stay the same.
 _OPTIONAL: Final = frozenset({"empty_because"})
 
 
@@ -65,16 +66,17 @@ class FileEntry(_ManifestModel):
 
 
 class IntervalEntry(_ManifestModel):
-    """The window, half-open, as ``2013-01-01T00:00:00Z``."""
+    """Start and end (exclusive) of the interval, as ``2013-01-01T00:00:00Z``."""
 
     start: str
     end: str
 
 
 class Manifest(_ManifestModel):
-    """Everything that a version says of itself; field by field as the format defines it.
+    """The manifest; the format defines each field.
 
-    ``empty_because`` is optional: per source why nothing was read of it, when nothing was read.
+    ``empty_because`` is optional: source string → why nothing was read of it, in versions for
+    which nothing was read at all.
     """
 
     format: int
@@ -108,7 +110,7 @@ class Manifest(_ManifestModel):
         return canonical.dumps(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it is written: keys that do not apply are left out."""
+        """Return the JSON of the file, without keys that do not apply."""
         value = self.model_dump(by_alias=True)
         return {key: each for key, each in value.items() if key not in _OPTIONAL or each}
 
@@ -122,15 +124,15 @@ class Manifest(_ManifestModel):
         return {entry.name: (entry.bytes, entry.sha256) for entry in entries}
 
     def num_samples(self) -> int:
-        """Samples of all splits."""
+        """Return the number of samples of all splits."""
         return sum(split.samples for split in self.splits.values())
 
     @classmethod
     def from_bytes(cls, data: bytes, *, path: str | None = None) -> Manifest:
-        """Parse a manifest, trusting nothing.
+        """Parse a manifest; every value is checked.
 
         Raises:
-            FormatError: It is no manifest, or one that a newer version wrote.
+            FormatError: ``data`` is no manifest, or one of a newer version of trainfeed.
         """
         value = canonical.loads(data, path=path)
         if isinstance(value, dict) and value.get("format") != FORMAT:
@@ -159,8 +161,8 @@ class Manifest(_ManifestModel):
         Raises:
             NotFoundError: No version is there.
             ChecksumError: The manifest is not the one that was published.
-            FormatError: It is no manifest, or its digest is none; the folder is a symbolic link;
-                the manifest names another data set, interval or generation than the path.
+            FormatError: The files are no manifest or no digest; the folder is a symbolic link; the
+                manifest names another data set, interval or generation than the path.
             StorageError: The file system refused or failed.
         """
         folder = Path(folder)
@@ -174,11 +176,11 @@ class Manifest(_ManifestModel):
 def content_digest(
     schema: Sequence[Mapping[str, Any]], records_sha256: Mapping[str, Sequence[str]]
 ) -> str:
-    """Return the digest of what a version means, whatever its codec or library versions.
+    """Return the digest of a version's content, independent of codec and library versions.
 
     Args:
         schema: The schema as JSON.
-        records_sha256: Per split the digests of its shards' records, in order.
+        records_sha256: Split → digests of its shards' records, in order.
     """
     splits = {name: list(digests) for name, digests in records_sha256.items()}
     return canonical.sha256_of({"schema": list(schema), "splits": splits})

@@ -1,7 +1,7 @@
-"""Which split and shard a sample belongs to, and in which order samples stand.
+"""The split and shard of a sample, and the order of samples.
 
-Everything here is a pure function of positions and seeds: workers, retries and listing order cannot
-change it.
+All of these are pure functions of positions and seeds: workers, retries and the order of listings
+have no influence.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = [
 
 MILLION: Final = 1_000_000
 LATE_SPLIT: Final = "late"
-# Of a manifest: what its shards may take, so that everything else has room beside them.
+# Most bytes of a manifest for its shards, so that everything else has room beside them.
 _MAX_ENTRIES_BYTES: Final = canonical.MAX_BYTES * 7 // 8
 _SHARD_NAME: Final = re.compile(r"[a-z][a-z0-9_]*-[a-z][a-z0-9_]*-[0-9]{5}-of-[0-9]{5}")
 
 
 def split_seed(dataset: str) -> int:
-    """Return the seed of the split hash: the same for every interval, so no key changes sides."""
+    """Return the seed of the split hash: equal in all intervals, so a key keeps its split."""
     return xxhash.xxh3_64_intdigest(f"split:{dataset}".encode())
 
 
@@ -51,7 +51,7 @@ class SplitBounds:
 
     Attributes:
         names: Split names, sorted.
-        bounds: ``bounds[i]`` is above every split hash of ``names[i]``; the last one is 2^64.
+        bounds: ``bounds[i]`` is above every split hash of ``names[i]``; the last bound is 2^64.
     """
 
     names: tuple[str, ...]
@@ -69,19 +69,20 @@ class SplitBounds:
         return cls(names, tuple((total << 64) // MILLION for total in sums))
 
     def assign(self, hashes: Uint64s) -> NDArray[np.intp]:
-        """Return per split hash the index into ``names``, shape (n,)."""
-        # The last bound is 2^64 and fits no uint64; whatever is not below the others is in it.
+        """Return the index into ``names`` of every split hash, shape (n,)."""
+        # The last bound, 2^64, does not fit a uint64. It is left out: hashes that are not below
+        # any other bound get the last index.
         inner = np.array(self.bounds[:-1], dtype=np.uint64)
         return np.searchsorted(inner, hashes, side="right")
 
 
 def num_shards(planned: int, millionths: int, samples_per_shard: int) -> int:
-    """Return how many shards a split gets, from the plan alone.
+    """Return the number of shards of a split, from the plan alone.
 
     Args:
         planned: Records that the plan expects (offset span, or bytes // bytes_per_record).
         millionths: The split's share.
-        samples_per_shard: The size to aim at.
+        samples_per_shard: The intended number of samples of a shard.
     """
     count = max(1, -(-planned * millionths // (MILLION * samples_per_shard)))
     if count > paths.MAX_SHARDS:
@@ -93,14 +94,14 @@ def num_shards(planned: int, millionths: int, samples_per_shard: int) -> int:
 
 
 def check_shards(dataset: str, shards: Mapping[str, int]) -> None:
-    """Refuse shards that no manifest can list, before anything is read.
+    """Refuse more shards than a manifest can list, before anything is read.
 
     Args:
         dataset: Name of the data set.
-        shards: How many each split gets.
+        shards: Split → number of shards.
 
     Raises:
-        ConfigError: Their entries would take more than a manifest may.
+        ConfigError: The entries would take more bytes than a manifest has for them.
     """
     num_bytes = sum(
         count * _entry_bytes(shard_name(dataset, split, 0, count))
@@ -116,7 +117,7 @@ def check_shards(dataset: str, shards: Mapping[str, int]) -> None:
 
 
 def _entry_bytes(name: str) -> int:
-    """Return what the entry of a shard takes at most: of a TiB, and of 10 digits of samples."""
+    """Return the most bytes of a shard's entry: for a TiB, and 10 digits of samples."""
     entry = {"name": name, "bytes": 1 << 40, "samples": 10**9}
     digests = dict.fromkeys(("sha256", "records_sha256"), "0" * 64)
     return len(canonical.dumps({**entry, **digests})) + 1
@@ -126,6 +127,7 @@ def key_order(
     keys: Uint64s, source_hashes: Uint64s, offsets: NDArray[Any], ordinals: NDArray[Any]
 ) -> NDArray[np.intp]:
     """Return the permutation that sorts samples by (key, source_hash, offset, ordinal)."""
+    # ``lexsort`` sorts by its last key first.
     return np.lexsort((ordinals, offsets, source_hashes, keys))
 
 
@@ -138,6 +140,7 @@ def shard_name(dataset: str, split: str, index: int, shards: int) -> str:
 
 
 def shard_starts(keys: Uint64s, shards: int) -> Sequence[int]:
-    """Return for sorted ``keys`` the first row of every shard, ``shards`` of them."""
+    """Return the first row of every one of ``shards`` shards, for sorted ``keys``."""
+    # Shard ``i`` has the keys from ceil(i * 2^64 / shards) on: equal ranges of all 64-bit keys.
     first_keys = [((index << 64) + shards - 1) // shards for index in range(shards)]
     return [int(np.searchsorted(keys, np.uint64(key), side="left")) for key in first_keys]

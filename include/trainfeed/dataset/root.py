@@ -1,13 +1,13 @@
-"""A publication root is made on purpose: a folder is one because its marker file says so.
+"""Publication roots: a folder is a root only if it has a marker file, which is made on purpose.
 
 A misspelt setting and a file system that is not mounted look alike: an empty folder, or none. A
-build that made what is missing would publish to the local disk, and find every interval unbuilt.
-So ``init_root`` is the only thing that makes a root, and it is called by a person or by a program
-that has just made the place itself; everything else refuses with the command that does it.
+build that made the missing folder would publish to the local disk, and find no interval built.
+Only ``init_root`` makes a root; a person calls it, or a program that has just made the place
+itself. All other code refuses a folder without a marker, and names the command.
 
 ``<root>/TRAINFEED.json`` is canonical JSON: ``format`` (1), ``id`` (a UUID), ``made_at`` (ISO 8601,
-UTC) and ``made_by`` (an account). Readers of versions need no marker: a root that has data sets
-and was made before there were markers, or is mounted read-only, is read as it is.
+UTC) and ``made_by`` (an account). Readers of versions need no marker: a root with data sets that
+was made before there were markers, or is mounted read-only, can be read as it is.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _MODE: Final = 0o644
 
 @dataclass(frozen=True)
 class RootMark:
-    """What the marker file of a publication root says.
+    """The content of the marker file of a publication root.
 
     Attributes:
-        id: A UUID: the same root, wherever it is mounted.
-        made_at: When ``init_root`` made it, ISO 8601 in UTC.
-        made_by: Name of the account that did, or its number.
+        id: A UUID, which stays the same wherever the root is mounted.
+        made_at: When ``init_root`` made the root, ISO 8601 in UTC.
+        made_by: Name of the account that made it, or its number.
     """
 
     id: str
@@ -62,19 +62,19 @@ class RootMark:
 
 
 def init_root(root: FilePath) -> tuple[RootMark, bool]:
-    """Make a publication root, or take a folder as one; what it holds stays untouched.
+    """Make a publication root, or mark an existing folder as one; its files stay unchanged.
 
     Args:
-        root: The folder; it and those above it are made where they are missing.
+        root: The folder; it and missing folders above it are made.
 
     Returns:
-        What the marker says, and whether this call wrote it: a root that has one keeps it.
+        The content of the marker, and whether this call wrote it: an existing marker stays.
 
     Raises:
         RootError: The folder lies in another publication root.
         UnsuitableStoreError: The file system cannot publish atomically. No marker was written.
         StorageError: The folder cannot be made or written.
-        FormatError: There is a marker that is not what its format says.
+        FormatError: The existing marker is damaged, or of a newer format.
     """
     root = Path(root).absolute()
     _refuse_nested(root)
@@ -86,6 +86,7 @@ def init_root(root: FilePath) -> tuple[RootMark, bool]:
         str(uuid.uuid4()), datetime.now(UTC).isoformat(timespec="seconds"), account_name()
     )
     path = root / ROOT_MARKER
+    # Of two calls at once, one writes the marker, and both return its content.
     is_new = posix.create_exclusive(path, canonical.dumps({"format": _FORMAT, **asdict(mark)}))
     if is_new:
         with posix.map_errors(path):
@@ -94,15 +95,15 @@ def init_root(root: FilePath) -> tuple[RootMark, bool]:
 
 
 def require_root(root: FilePath, setting: str) -> RootMark:
-    """Refuse to write to what nobody has made a publication root.
+    """Refuse a folder that was not made a publication root, before anything is written to it.
 
     Args:
         root: The folder.
-        setting: What names it, for the message.
+        setting: Name of the setting with the folder, for the message.
 
     Raises:
-        RootError: It is not there, or has no marker; says how to make it one.
-        FormatError: The marker is not what its format says.
+        RootError: The folder is not there, or has no marker; the message has the command.
+        FormatError: The marker is damaged, or of a newer format.
         StorageError: The file system refused or failed.
     """
     root = Path(root)
@@ -113,12 +114,12 @@ def require_root(root: FilePath, setting: str) -> RootMark:
 
 
 def require_readable_root(root: FilePath, setting: str) -> None:
-    """Refuse to look for versions in what cannot have any: see ``require_root``.
+    """Refuse a folder that cannot have any versions; see ``require_root``.
 
-    A folder without a marker passes when it holds a data set.
+    A folder without a marker passes if it has a data set.
 
     Raises:
-        RootError: It is not there, or is empty of data sets and has no marker.
+        RootError: The folder is not there, or has neither a data set nor a marker.
         StorageError: The file system refused or failed.
     """
     root = Path(root)
@@ -130,10 +131,10 @@ def require_readable_root(root: FilePath, setting: str) -> None:
 
 
 def published_root(root: FilePath | None) -> Path:
-    """The publication root that a reader was given, or ``TRAINFEED_ROOT``, known to be one.
+    """Return the publication root for a reader: ``root``, or ``TRAINFEED_ROOT``; checked.
 
     Raises:
-        ConfigError: ``TRAINFEED_ROOT`` is not what it must be.
+        ConfigError: The value of ``TRAINFEED_ROOT`` is not valid.
         RootError: See ``require_readable_root``.
     """
     if root is None:
@@ -146,9 +147,10 @@ def published_root(root: FilePath | None) -> Path:
 
 
 def data_sets_of(root: FilePath) -> list[str]:
-    """Names of the data sets that have a folder of versions in ``root``, sorted.
+    """Return the names of the data sets with a folder of versions in ``root``, sorted.
 
-    What this account may not look into is taken to be one. No folder at all has none.
+    A folder that this account may not look into counts as a data set. The list is empty if there
+    is no folder ``root``.
 
     Raises:
         StorageError: The file system refused or failed.

@@ -1,9 +1,9 @@
-"""The schedule of a data set, beside its versions: which intervals there should be.
+"""The recorded schedule of a data set, from which readers know the intervals that should exist.
 
-A reader has the publication root and no specification, and a folder that is not there says nothing:
-an interval may be missing, or the schedule may have none there. So every build, also one that finds
-its interval published, leaves the schedule in ``<data set>/SCHEDULE.json``: cron, first and last
-tick. A data set that older versions of this package built has none until its next build.
+A reader has the publication root, but no specification. If a folder is not there, the interval may
+be missing, or the schedule may have no such interval. Therefore every build, also one that finds
+its interval published, records the schedule in ``<data set>/SCHEDULE.json``: cron, first and last
+tick. A data set that older versions of trainfeed built has no record until its next build.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from trainfeed.storage import posix
 __all__ = ["read_schedule", "record_schedule"]
 
 _FORMAT: Final = 1
-# A cron expression and two times; whatever is longer was not written here.
+# Room for a cron expression and two times; a longer file is not a schedule.
 _MAX_BYTES: Final = 64 << 10
 
 
 def record_schedule(folder: DatasetFolder, schedule: Schedule) -> None:
-    """Write the schedule that a data set has now, unless the file says so already.
+    """Write the present schedule of a data set, unless the file already has it.
 
     Raises:
         StorageError: The publication root refused or failed. The file is the old one, or absent.
@@ -48,7 +48,7 @@ def record_schedule(folder: DatasetFolder, schedule: Schedule) -> None:
 
 
 def read_schedule(folder: DatasetFolder) -> Schedule | None:
-    """Return the schedule that the last build of a data set had; None when none wrote it down.
+    """Return the schedule that the last build of a data set recorded, or None.
 
     Raises:
         FormatError: The file is damaged, or a newer version wrote it.

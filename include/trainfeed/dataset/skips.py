@@ -1,9 +1,9 @@
-"""The marker of an interval that a data set goes without.
+"""The marker of an interval that is skipped.
 
-A specification may decide that an interval whose source never came is left out. A reader cannot
-tell such an interval from one that nobody has built yet, so the decision is written down beside the
-interval's plans, in ``plans/<interval>/SKIPPED.json``: why, when, and until when was waited. The
-marker is no version and decides nothing once there is one: publishing the interval removes it.
+By its specification, a data set may skip an interval whose source never came. A reader could not
+tell such an interval from one that is not built yet. The decision is therefore recorded beside the
+interval's plans, in ``plans/<interval>/SKIPPED.json``: the reason, the time, and the end of the
+wait. A version has precedence over the marker, and its publication removes the marker.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from trainfeed.storage import posix
 
 __all__ = ["Skip", "lift_skip", "read_skip", "write_skip"]
 
-# A marker holds one message; whatever is longer was not written here.
+# Room for one message; a longer file is no marker.
 _MAX_BYTES: Final = 64 << 10
 _TIMES: Final = ("at", "until")
 
 
 @dataclass(frozen=True)
 class Skip:
-    """The decision that an interval is left out.
+    """The decision to skip an interval.
 
     Attributes:
         interval: Name of the interval.
-        why: What was waited for, and what was there instead.
-        at: When it was decided: ``2026-03-08T00:00:00Z``.
-        until: Until when the source was waited for, in the same form; None when nothing waited.
+        why: The reason: the missing source, and what was found.
+        at: Time of the decision: ``2026-03-08T00:00:00Z``.
+        until: End of the wait for the source, in the same form; None without a wait.
     """
 
     interval: str
@@ -45,14 +45,14 @@ class Skip:
 
 
 def write_skip(folder: DatasetFolder, skip: Skip) -> Skip:
-    """Write the marker of an interval, or adopt the one that is there.
+    """Write the marker of an interval, or adopt an existing one.
 
     Returns:
-        The decision that holds: of several runs, that of the first.
+        The decision that holds: that of the first run.
 
     Raises:
-        FormatError: The marker that is there is damaged.
-        StorageError: The publication root refused or failed. There is no marker of this call.
+        FormatError: The existing marker is damaged.
+        StorageError: The publication root refused or failed. This call wrote no marker.
     """
     path = folder.skip(skip.interval)
     # Readers run under other accounts.
@@ -62,9 +62,9 @@ def write_skip(folder: DatasetFolder, skip: Skip) -> Skip:
 
 
 def read_skip(folder: DatasetFolder, interval: str) -> Skip | None:
-    """Return the decision that an interval is left out, or None when there is none.
+    """Return the decision to skip an interval, or None.
 
-    A version that is published meanwhile counts more: look for versions first.
+    A published version has precedence: look for versions first.
 
     Args:
         folder: The data set.
@@ -107,7 +107,7 @@ def _read(path: Path, interval: str) -> Skip:
 
 def _parse(value: Any, interval: str) -> Skip:
     names = {field.name for field in fields(Skip)}
-    # Keys that a later version adds are left alone.
+    # Keys that later versions of trainfeed add are ignored.
     known = {key: each for key, each in dict(value).items() if key in names}
     for name in _TIMES:
         if known.get(name) is not None:

@@ -33,10 +33,10 @@ _FOLDER_MODE: Final = 0o755
 
 
 class StagedFile(DigestedFile):
-    """A binary file that gets its name in a staged folder when it is whole.
+    """A binary file that gets its name in a staged folder when it is complete.
 
-    Use as a context manager; leaving it with an exception removes what was written. Publication
-    syncs the folder.
+    Use it as a context manager; leaving it with an exception removes the file. Publication syncs
+    the folder.
 
     Args:
         staged: The folder that is to be published; it exists, below a staging folder.
@@ -93,14 +93,14 @@ class StagedFile(DigestedFile):
 
 
 def seal_folder(staged: Path) -> None:
-    """Make names as durable as contents: sync every folder, the innermost first.
+    """Make names as durable as contents: sync every folder, inner ones first.
 
     Raises:
         StorageError: The file system refused or failed.
     """
     folders = [path for path in walk(staged) if path.is_dir()]
     for folder in [*sorted(folders, reverse=True), staged]:
-        # Whatever the umask is: readers run under other accounts.
+        # Readers run under other accounts, so the mode must not depend on the umask.
         folder.chmod(_FOLDER_MODE)
         posix.sync_dir(folder)
 
@@ -119,6 +119,7 @@ def commit_folder(staged: Path, target: Path) -> bool:
         CommitUnknownError: Nobody can tell whether it took place; look, then try again.
         StorageError: The file system refused or failed.
     """
+    # The folder above must be durable before anything is renamed into it.
     posix.make_public_dir(target.parent)
     posix.sync_dir(target.parent.parent)
     try:
@@ -129,7 +130,7 @@ def commit_folder(staged: Path, target: Path) -> bool:
 
 
 def confirm_folder(target: Path, staging: Path) -> None:
-    """Make the commit durable, by any run: a try that was killed may not have come to it.
+    """Make the commit durable. Every run does so: an attempt killed after the rename did not.
 
     Args:
         target: What was published.

@@ -1,16 +1,16 @@
-"""Which published versions a training has seen: none may be lost on the way to it.
+"""Marks about the versions that a training has seen, so that no published version stays untrained.
 
-A scheduler drops an event that nothing consumes, and says nothing. So a training that starts is
-written down here, beside the jobs, and the next publication finds the versions that no training has
-started for. Files of ``<root>/<data set>/training/_marks``, each whole or absent::
+A scheduler drops an event without a consumer, silently. Therefore a training that starts leaves a
+mark beside the jobs, and the next publication finds the versions without such a mark. The files are
+in ``<root>/<data set>/training/_marks``, each complete or absent::
 
     since.json                     versions from before the data set had a training
-    <interval>.<gNNNN>.seen        a training of the interval has started when this was its version
-    <interval>.<gNNNN>.announced   an event was sent for it: when, and by which run
-    <interval>.<gNNNN>.declined    its build wanted no training of it: when, why, and which run
+    <interval>.<gNNNN>.seen        a training of the interval has started with this version
+    <interval>.<gNNNN>.announced   an event was sent for the version: when, and by which run
+    <interval>.<gNNNN>.declined    the build wanted no training of it: when, why, and which run
 
-A mark is a hint that saves runs: a job is named after its content, and a finished one is adopted,
-so a mark that is missing costs one more event and nothing else.
+A mark is only a hint that saves runs: a job is named after its content, and a finished job is
+adopted, so a missing mark costs one more event and nothing else.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Declined:
 
 
 class TrainingMarks:
-    """What is known of the trainings of one data set.
+    """The marks of one data set.
 
     Args:
         folder: The data set below the publication root.
@@ -69,13 +69,14 @@ class TrainingMarks:
         self._files = MarkFiles(self._home)
 
     def begin(self, interval: str) -> None:
-        """Write down, once, which versions are older than the training.
+        """Record, once, the versions from before the data set had a training.
 
-        Call it before a version is published. Versions that come later count as untrained until
-        a training has seen them.
+        Call this before a version is published. Later versions count as untrained until a
+        training has seen them.
 
         Args:
-            interval: The one that is about to be published: building it asks for its training.
+            interval: The interval that is about to be published; its training is wanted, so its
+                earlier versions are not recorded.
 
         Raises:
             StorageError: The publication root refused or failed.
@@ -88,14 +89,14 @@ class TrainingMarks:
         posix.create_exclusive(self._home / _SINCE, canonical.dumps({"versions": older}))
 
     def end(self) -> None:
-        """Forget since when there is a training: the data set has none any more."""
+        """Remove the record of ``begin``: the data set has no training any more."""
         with posix.map_errors(self._home):
             (self._home / _SINCE).unlink(missing_ok=True)
 
     def see(self, interval: str) -> None:
-        """Write down that a training of ``interval`` starts, on the version that it has now.
+        """Record that a training of ``interval`` starts, with the present version.
 
-        Without a version there is nothing to see; publishing one sends an event of its own.
+        Without a version nothing is recorded: its publication will send an event.
 
         Raises:
             StorageError: The publication root refused or failed.
@@ -104,16 +105,18 @@ class TrainingMarks:
         if generation is None:
             return
         version = Untrained(interval, generation)
+        # First this mark, then the removal of the others: after a kill in between there are all,
+        # and ``seen`` has precedence.
         self._files.touch(version, SEEN)
         self._files.drop(version, ANNOUNCED, DECLINED)
 
     def announce(self, versions: Iterable[Untrained], by: str, *, is_heard: bool = True) -> None:
-        """Write down that an event is sent for ``versions``; none of them is declined any more.
+        """Record that an event is sent for ``versions``; none of them is declined any more.
 
         Args:
-            versions: What the event is about.
-            by: Who sends it; a further try of the same sender may send it again.
-            is_heard: False when the scheduler drops the event: it is not on its way then.
+            versions: The versions of the event.
+            by: Name of the sender; another attempt of the same sender may send it again.
+            is_heard: False if the scheduler drops the event, which is then not on its way.
 
         Raises:
             StorageError: The publication root refused or failed.
@@ -183,13 +186,15 @@ class TrainingMarks:
         """Return the newest version of every published interval that no training has seen.
 
         Args:
-            older: Also those from before the data set had a training, and those declined.
+            older: Whether to include versions from before the data set had a training, and
+                declined ones.
 
         Returns:
-            In order of their intervals. A version that a job was launched for counts as seen.
+            The versions in order of intervals. A version for which a job was launched counts as
+            seen.
 
         Raises:
-            FormatError: The file that says since when there is a training is damaged.
+            FormatError: The file ``since.json`` is damaged.
             StorageError: The publication root refused or failed.
         """
         marks = self._files.names()
@@ -204,12 +209,12 @@ class TrainingMarks:
         ]
 
     def lost(self, versions: Collection[Untrained], by: str) -> list[Untrained]:
-        """Return those of ``versions`` that no other run has announced within the last hour.
+        """Return the ``versions`` that no other sender has announced within the last hour.
 
         Args:
-            versions: What no training has seen.
-            by: Who asks; what it has announced itself is returned, for its earlier try may have
-                died before the event was sent.
+            versions: Versions that no training has seen.
+            by: Name of the sender. Its own announcements are returned, because an earlier attempt
+                may have died before it sent the event.
         """
         marks = self._files.names()
         return [

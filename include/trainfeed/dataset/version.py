@@ -1,4 +1,4 @@
-"""A published version, opened and verified: what readers, training and pages look at."""
+"""A published version, opened and verified, for readers, trainings and pages."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class ShardChunk:
 
     Attributes:
         shard: Index of the shard within the split.
-        info: Where the chunk lies in the shard and what it must look like; a run of Examples where
-            the shards are TFRecord files.
+        info: Place, sizes and checksum of the chunk; a run of Examples if the shards are TFRecord
+            files.
         first_ordinal: Ordinal of its first sample within the split.
     """
 
@@ -89,9 +89,9 @@ class Version:
     """One immutable version of a data set.
 
     Attributes:
-        path: Its folder.
-        manifest: Its manifest, whose digest was verified.
-        manifest_sha256: That digest.
+        path: Folder of the version.
+        manifest: The manifest; its digest was verified.
+        manifest_sha256: SHA-256 of the manifest, in hex.
     """
 
     path: Path
@@ -105,7 +105,7 @@ class Version:
         Raises:
             NotFoundError: No version is there.
             ChecksumError: The manifest is not the one that was published.
-            FormatError: It is no manifest, or one of another place (``Manifest.read``).
+            FormatError: The file is no manifest, or one of another place (``Manifest.read``).
             StorageError: The file system refused or failed.
         """
         return cls(Path(path), *Manifest.read(path))
@@ -114,7 +114,7 @@ class Version:
     def resolve(
         cls, folder: DatasetFolder, interval: str, generation: int | None = None
     ) -> Version:
-        """Open a generation of an interval, the current one unless told otherwise."""
+        """Open a generation of an interval, by default the one for readers."""
         number = folder.require_generation(interval) if generation is None else generation
         return cls.open(folder.version(interval, number))
 
@@ -125,7 +125,7 @@ class Version:
 
     @property
     def schema(self) -> Schema:
-        """The schema of its samples."""
+        """The schema of the samples."""
         return Schema.from_json(self.manifest.fields)
 
     def shard_paths(self, split: str) -> list[Path]:
@@ -137,7 +137,7 @@ class Version:
         return [self.path / shard.name for shard in self._split(split).shards]
 
     def num_samples(self, split: str) -> int:
-        """Return how many samples a split holds."""
+        """Return the number of samples of a split."""
         return self._split(split).samples
 
     def chunks(self, split: str) -> list[ShardChunk]:
@@ -145,8 +145,8 @@ class Version:
 
         Raises:
             ChecksumError: The index is not the one that was published.
-            FormatError: It is no index, or contradicts the manifest.
-            NotFoundError: It is missing.
+            FormatError: The file is no index, or contradicts the manifest.
+            NotFoundError: The index is missing.
         """
         table = self._read_arrow(CHUNKS, CHUNKS_SCHEMA)
         rows = table.filter(pc.equal(table["split"], split)).to_pylist()
@@ -162,22 +162,25 @@ class Version:
         return chunks
 
     def positions(self) -> pa.Table:
-        """Return source position per sample, in split and shard order (``POSITIONS_SCHEMA``).
+        """Return the source position of every sample, in split and shard order.
+
+        Returns:
+            A table of ``POSITIONS_SCHEMA``, one row per sample.
 
         Raises:
             ChecksumError: The file is not the one that was published.
-            FormatError: It holds something else.
-            NotFoundError: It is missing.
+            FormatError: The file has other content.
+            NotFoundError: The file is missing.
         """
         return self._read_arrow(POSITIONS, POSITIONS_SCHEMA)
 
     def statistics(self) -> dict[str, Any]:
-        """Return what the fields of the samples are like: split → field → name and value.
+        """Return the statistics of the samples: split → field → name and value.
 
         Raises:
             ChecksumError: The file is not the one that was published.
-            FormatError: It holds something else.
-            NotFoundError: It is missing.
+            FormatError: The file has other content.
+            NotFoundError: The file is missing.
         """
         path = self.path / STATISTICS
         data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
@@ -188,18 +191,18 @@ class Version:
         return found
 
     def verify(self) -> None:
-        """Compare the folder with the manifest: exact listing, sizes, digests of every file.
+        """Compare the folder with the manifest: exact listing, size and digest of every file.
 
         Raises:
-            ChecksumError: A file is not the one that was published; names it.
-            FormatError: A file is missing, foreign, or no plain file; names it.
-            StorageError: A file cannot be read; names it.
+            ChecksumError: A file is not the one that was published; the message names it.
+            FormatError: A file is missing, foreign, or no plain file; the message names it.
+            StorageError: A file cannot be read; the message names it.
         """
         for problem in self.problems():
             raise problem
 
     def problems(self) -> Iterator[Problem]:
-        """Yield everything that ``verify`` would raise, all of it."""
+        """Yield all problems, of which ``verify`` raises the first."""
         own = {MANIFEST, MANIFEST_DIGEST, BUILT}
         yield from folder_problems(self.path, self.manifest.file_digests(), own)
 
@@ -211,6 +214,7 @@ class Version:
             raise ConfigError(f"{self.path} has no split {split!r}, only {known}") from None
 
     def _check_index(self, split: str, chunks: list[ShardChunk]) -> None:
+        # Ordinals of a split continue over its shards, so chunks must follow without a hole.
         ordinal = 0
         shards = range(len(self._split(split).shards))
         for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Reader decorators: functions from readers to readers, on blocks where readers give them."""
+"""Reader decorators: functions from readers to readers; they use blocks if readers have them."""
 
 from trainfeed.decorators._combine import chain, map_blocks
 from trainfeed.decorators._compose import ComposeNotAligned, compose, map_readers

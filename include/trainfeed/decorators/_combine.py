@@ -1,4 +1,4 @@
-"""Readers one after another, and mapped blocks."""
+"""``chain``: readers in sequence; ``map_blocks``: a function of blocks."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ T = TypeVar("T")
 def map_blocks(
     func: Callable[[Block], Block], reader: ReaderLike, *, form: RowForm | None = None
 ) -> Reader:
-    """Return a reader over ``func(block)`` of the blocks of a reader.
+    """Return a reader over ``func(block)`` for the blocks of a reader.
 
     Args:
-        func: Gets and returns field → array of shape ``(n, *S)``; the count of rows may change,
-            also to 0, so a pass that begins behind samples maps these too. What it gets may be a
-            view of something else: do not write into it.
+        func: Function from and to field → array of shape ``(n, *S)``. The number of rows may
+            change, also to 0; therefore a pass that skips samples calls the function for them too.
+            Its arguments may be views of shared memory, which it must not change.
         reader: A reader that gives blocks.
-        form: What samples look like afterwards; as before when None.
+        form: Form of the new samples; None keeps the form.
 
     Raises:
         ValueError: The reader gives no blocks, or its blocks are batches.
@@ -69,7 +69,8 @@ def map_blocks(
 def chain(*readers: ReaderLike) -> Reader:
     """Return a reader over all samples of the first reader, then of the second, and so on.
 
-    A reader is called when its turn comes. Blocks stay blocks where all readers give them.
+    A reader is called when the one before it has ended. The result has blocks if all readers have
+    them.
     """
     sources = block_readers(readers)
     if sources:
@@ -97,6 +98,8 @@ def _one_after_another(
             try:
                 iterator = stack.enter_context(open_pass(reader, own.at(left)))
             except ReaderEndedError as error:
+                # The reader has fewer samples than are to be skipped: skip it, and the rest in the
+                # readers behind it.
                 left -= error.num_samples
                 continue
             left = 0

@@ -1,4 +1,4 @@
-"""Readers side by side: mapped, composed."""
+"""``map_readers`` and ``compose``: several readers in parallel, sample by sample."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class ComposeNotAligned(ValueError):  # noqa: N818 (the name that users catch)
 
 
 def map_readers(func: Callable[..., Any], *readers: ReaderLike) -> Reader:
-    """Return a reader over ``func(a, b, …)`` of the samples of readers, side by side.
+    """Return a reader over ``func(a, b, …)`` of the samples of readers, in parallel.
 
-    Ends with the shortest reader, without a word. For blocks see ``map_blocks``.
+    The pass ends with the shortest reader, without an error. For blocks see ``map_blocks``.
 
     Args:
         func: Called with one sample of each reader.
@@ -45,7 +45,7 @@ def map_readers(func: Callable[..., Any], *readers: ReaderLike) -> Reader:
     def samples(start: Start) -> Iterator[Sample]:
         with ExitStack() as stack:
             iterators = _open_all(stack, open_samples, readers, start)
-            # Not map(): a StopIteration out of func would end the pass as if it were complete.
+            # Not map(): a StopIteration raised by func would end the pass like a regular end.
             for values in zip(*iterators, strict=False):
                 yield func(*values)
 
@@ -53,17 +53,17 @@ def map_readers(func: Callable[..., Any], *readers: ReaderLike) -> Reader:
 
 
 def compose(*readers: ReaderLike, check_alignment: bool = True) -> Reader:
-    """Return a reader over tuples of the values of all readers, side by side.
+    """Return a reader over tuples of the values of all readers, in parallel.
 
-    ``(1, 2)``, ``3`` and ``(4, 5)`` make ``(1, 2, 3, 4, 5)``; lists and mappings are single
-    values. None is a value like any other. Blocks stay blocks where all readers give blocks of
+    The samples ``(1, 2)``, ``3`` and ``(4, 5)`` give ``(1, 2, 3, 4, 5)``; lists and mappings count
+    as single values, and None is a value too. The result has blocks if all readers have blocks of
     values or tuples.
 
     Args:
-        readers: At least one. With an infinite one among finite ones, alignment cannot hold: pass
-            ``check_alignment=False``.
-        check_alignment: Readers of different lengths are an error, raised after the aligned part;
-            False ends with the shortest.
+        readers: At least one reader. For infinite and finite readers together pass
+            ``check_alignment=False``, because their lengths differ.
+        check_alignment: Whether different lengths are an error, which is raised after the aligned
+            part; False ends with the shortest reader.
 
     Raises:
         ComposeNotAligned: The readers differ in length; raised by a pass.
@@ -88,7 +88,7 @@ def compose(*readers: ReaderLike, check_alignment: bool = True) -> Reader:
 
 
 def _with_columns(readers: Sequence[ReaderLike]) -> list[BlockReader] | None:
-    """Return the readers if the columns of their blocks are those of their samples."""
+    """Return the readers if each has blocks whose columns are the values of its samples."""
     found = [reader for reader in readers if isinstance(reader, BlockReader)]
     forms = {reader.form for reader in found}
     batched = any(reader.batched for reader in found)
@@ -98,7 +98,7 @@ def _with_columns(readers: Sequence[ReaderLike]) -> list[BlockReader] | None:
 def _flattened(
     iterators: list[Iterator[Sample]], position: int, *, check: bool
 ) -> Iterator[Sample]:
-    """Yield tuples of the values of all."""
+    """Yield tuples of the values of all readers."""
     missing: list[int] = []
     told = [
         itertools.chain(iterator, _tell(missing, number))
@@ -114,7 +114,8 @@ def _flattened(
         yield tuple(parts)
         position += 1
     if check:
-        # Those before the one that has ended did give a value; those behind it were not asked.
+        # zip stopped at the first reader that ended: readers before it gave one more value, and
+        # readers behind it were not called. Only the latter may have ended too.
         for later in told[missing[0] + 1 :]:
             next(later, None)
         _require_end(missing, len(iterators), position)
@@ -126,12 +127,12 @@ def _tell(missing: list[int], number: int) -> Iterator[Any]:
 
 
 def _aligned(iterators: list[Iterator[Block]], position: int, *, check: bool) -> Iterator[Block]:
-    """Yield blocks of the columns of all; nothing is copied."""
+    """Yield blocks with the columns of all readers, as views."""
     rests: list[Block | None] = [None] * len(iterators)
     while True:
         for number, iterator in enumerate(iterators):
             rests[number] = rests[number] or next(iterator, None)
-            # What is drawn after the end of one is lost; only a check needs it.
+            # Further readers are read only for the check: their samples would be lost.
             if rests[number] is None and not check:
                 return
         blocks = [rest for rest in rests if rest is not None]

@@ -1,4 +1,4 @@
-"""``Fake``: one sample again and again, to measure everything but reading."""
+"""``Fake``: repeats one sample, to measure everything except reading."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ _ROWS_PER_BLOCK: Final = 1024
 
 
 class Fake:
-    """Makes readers that keep the first sample of another one and repeat it."""
+    """Makes readers that repeat the first sample of another reader."""
 
     def __call__(self, reader: ReaderLike, data_num: int) -> Reader:
         """Return a reader that gives the first sample of ``reader`` ``data_num`` times.
 
-        The sample is drawn when the first pass starts, and once. Over blocks, blocks of it.
+        The sample is read once, when the first pass starts. For a reader of blocks the result has
+        blocks.
 
         Raises:
             ValueError: ``data_num`` is negative.
@@ -51,7 +52,7 @@ class Fake:
 
 
 class _First:
-    """The first item of a reader, drawn when it is asked for."""
+    """The first item of a reader, read when it is needed first."""
 
     def __init__(self, open_pass: Callable[[Start], AbstractContextManager[Iterator[Any]]]) -> None:
         self._open_pass = open_pass
@@ -59,7 +60,8 @@ class _First:
 
     def get(self, start: Start) -> Any:
         if not self._kept:
-            # That of pass 0 if passes are asked for by their numbers, so that all have the same.
+            # If passes have numbers, the first item of pass 0, so that all passes repeat the same
+            # one.
             with self._open_pass(Start() if start.epoch is None else Start(0)) as items:
                 self._kept.extend(itertools.islice(items, 1))
         if not self._kept:

@@ -1,4 +1,4 @@
-"""Columns of batches by name, as a training step takes them."""
+"""``feed``: the columns of batches by name, for a training step."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ __all__ = ["collate", "feed"]
 def feed(batch_reader: ReaderLike, feeding: Mapping[str, int | str]) -> Reader:
     """Return a reader over mappings from name to column of a batch.
 
-    A column may be used twice or not at all. Over blocks no sample is looked at.
+    A column may be used twice or not at all. Blocks are used without a step per sample.
 
     Args:
         batch_reader: A reader of batches.
-        feeding: Name → number of the column, from 0; or its field, where samples are mappings.
+        feeding: Name → number of the column, from 0; or → field, if samples are mappings.
 
     Returns:
         A reader over mappings from name to array of shape ``(batch_size, *S)``; columns of text
         are lists.
 
     Raises:
-        ValueError: The reader gives blocks that are no batches, or a number is negative.
-        SampleShapeError: A column is not there, or does not stack; raised at the first batch.
+        ValueError: The reader gives blocks that are not batches, or a number is negative.
+        SampleShapeError: A column is missing, or its values cannot be stacked; raised at the first
+            batch.
     """
     for name, column in feeding.items():
         if isinstance(column, int) and column < 0:
@@ -55,16 +56,16 @@ def collate(batch: Sequence[Sample], number: int = 0) -> tuple[Any, ...]:
     """Return the columns of a batch.
 
     Args:
-        batch: Samples: tuples or lists of columns, or values, each of which is the only column.
-        number: Of the batch in its pass, for messages.
+        batch: Samples: tuples or lists of columns, or single values, which form one column.
+        number: Number of the batch in its pass, for messages.
 
     Returns:
         Arrays of shape ``(len(batch), *S)``; columns of text and bytes are lists.
 
     Raises:
-        SampleShapeError: The samples differ in their count of columns, a column in shape or type,
-            or a column holds None or other objects. Python's integers may stand beside floats that
-            can hold them.
+        SampleShapeError: Samples differ in the number of columns, or values of a column differ in
+            shape or type, or a column holds None or other objects. Python integers may be mixed
+            with floats if they are exact as floats.
     """
     columns = _columns(batch, number)
     return tuple(_stacked(columns[key], key, number) for key in columns)
@@ -123,7 +124,7 @@ def _find(columns: Mapping[Any, Any], name: str, key: int | str, number: int) ->
 
 
 def _are_floats(values: list[Any]) -> bool:
-    """Say whether Python's numbers are floats, or are the same numbers as floats."""
+    """Return whether Python numbers are floats mixed with integers that are exact as floats."""
     kinds = {type(value) for value in values}
     return kinds == {int, float} and all(int(float(v)) == v for v in values if type(v) is int)
 

@@ -1,4 +1,4 @@
-"""``PipeReader``: lines that a command writes."""
+"""``PipeReader``: the lines that a command writes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["PipeReader"]
 
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 _MAX_LINE_CHARS: Final = 64 << 20
-# A command that has closed its output has nothing to say any more.
+# Time for the command to exit after it has closed its output.
 _EXIT_S: Final = 10.0
 
 
 class PipeReader:
-    """The lines of what a command writes; ``get_line`` is a reader.
+    """The lines of the output of a command; ``get_line`` is a reader.
 
     Args:
-        command: A program and its arguments; a text is split as a shell would, but no shell sees
-            it: no ``|``, ``*`` or ``$`` works.
+        command: A program and its arguments. A text is split like in a shell, but no shell runs:
+            ``|``, ``*`` and ``$`` have no effect.
         bufsize: Bytes to read at once, 1 or more.
-        file_type: ``"plain"`` or ``"gzip"``; the latter may have several members.
+        file_type: ``"plain"`` or ``"gzip"``; gzip output may have several members.
 
     Raises:
         TypeError: The command is neither text nor a list of texts, or the file type is unknown.
@@ -57,18 +57,18 @@ class PipeReader:
     def get_line(self, cut_lines: bool = True, line_break: str = "\n") -> Iterator[str]:
         """Run the command and yield its lines, each without its line break.
 
-        The command ends with the iterator, however that ends.
+        The command is killed when the iterator ends for any reason.
 
         Args:
-            cut_lines: False yields the text as it comes, in pieces of any length.
-            line_break: What ends a line.
+            cut_lines: False yields the text in pieces of any length.
+            line_break: Text that ends a line.
 
         Raises:
-            NotFoundError: There is no such program.
+            NotFoundError: The program does not exist.
             LoaderError: The command has exited with another status than 0, or was killed; raised
                 after all lines.
-            FormatError: What it writes is no UTF-8, does not inflate, or has a line of more than
-                64 Mi characters.
+            FormatError: The output is not UTF-8, or cannot be decompressed, or has a line of more
+                than 64 Mi characters.
             TruncatedError: The gzip stream ends inside a member.
         """
         if not line_break:
@@ -87,7 +87,7 @@ class PipeReader:
             self._check_exit(process)
         finally:
             process.kill()
-            # Closes the pipe too.
+            # Waits for the process and closes the pipe.
             with process:
                 pass
 
@@ -115,7 +115,7 @@ def _inflated(pieces: Iterable[bytes]) -> Iterator[bytes]:
     try:
         for piece in pieces:
             data = piece
-            # Zeros between and after members are padding.
+            # Zero bytes between and after members are padding.
             while data := data if is_inside else data.lstrip(b"\0"):
                 is_inside = True
                 yield member.decompress(data, len(piece) * 16)
@@ -142,7 +142,7 @@ def _decoded(pieces: Iterable[bytes]) -> Iterator[str]:
 def _lines(texts: Iterable[str], line_break: str) -> Iterator[str]:
     rest = ""
     for text in texts:
-        # A long line is not searched again and again.
+        # The part of a long line that was searched before is not searched again.
         start = max(0, len(rest) - len(line_break) + 1)
         rest += text
         if rest.find(line_break, start) >= 0:

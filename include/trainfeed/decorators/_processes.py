@@ -1,4 +1,4 @@
-"""``multiprocess_reader``: a process for every reader."""
+"""``multiprocess_reader``: one process per reader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trainfeed.readers import Block, Reader, ReaderLike, Sample
 
 __all__ = ["multiprocess_reader"]
 
-# Of each process, where the readers give blocks.
+# Number of blocks that each process reads ahead.
 _BLOCKS_AHEAD: Final = 2
 
 
@@ -33,16 +33,18 @@ def multiprocess_reader(
 ) -> Reader:
     """Return a reader over the samples of all readers, each read by a process of its own.
 
-    Samples of one reader keep their order, those of several mix as they come. Tuples, arrays, None
-    and whatever else can be pickled arrive as they were; arrays of 32 KiB or more travel in shared
-    memory. Processes are forked when the first sample is asked for, and end with the pass.
+    Samples of one reader keep their order; samples of several readers are mixed in the order of
+    arrival. Every value that can be pickled arrives unchanged; arrays of 32 KiB or more are passed
+    in shared memory. Processes are forked when the first sample is requested, and end with the
+    pass.
 
     Args:
-        readers: At least one.
-        use_pipe: Of no effect: the original's two ways differ by their faults only.
-        queue_size: At most so many samples are ahead of the consumer, and one for every process;
-            0 sets no bound. True and False count as 1 and 0, because code for the original also
-            writes the last two arguments in the other order.
+        readers: At least one reader.
+        use_pipe: Ignored; the original library has two implementations, which differ only in their
+            faults.
+        queue_size: Largest number of samples ahead of the consumer, besides one per process; 0
+            sets no limit. True and False count as 1 and 0, because code for the original also
+            passes the last two arguments in the other order.
 
     Raises:
         ValueError: There is no reader, or ``queue_size`` is below 0.
@@ -67,7 +69,8 @@ def _of_blocks(readers: Sequence[ReaderLike], epochs: Epochs) -> ReaderStage | N
         return None
 
     def blocks(start: Start) -> Iterator[Block]:
-        # A child's copy of a reader has not seen the passes before this one.
+        # The number of the pass is computed here: a process gets a new copy of the reader, which
+        # has not counted the passes before.
         own = Start(epochs.of(start), start.position)
         reads = [functools.partial(start_blocks, *each) for each in starts_of(sources, own)]
         prepare = functools.partial(before_fork, sources)

@@ -1,4 +1,4 @@
-"""What every decorator returns: a reader that knows which readers it is made of."""
+"""The result of every decorator: a reader that knows the readers below it."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ _ENDED: Final = object()
 
 
 class ReaderStage:
-    """A reader over what a function yields, made of other readers.
+    """A reader that is made of other readers.
 
     Args:
-        upstream: The readers that it is made of.
-        samples: Called with where the pass begins; every call starts one.
-        batched: Its samples are batches.
-        epochs: Counts its passes, if they differ.
+        upstream: The readers below this one.
+        samples: Called with the start of a pass; yields its samples.
+        batched: Whether samples are batches.
+        epochs: Counter of passes, if passes differ from each other.
 
     Attributes:
         upstream: As above.
         batched: As above.
-        unordered: Why two passes of one number may give samples in different orders; None if they
-            do not.
+        unordered: Reason why two passes of the same number may have different orders; None if they
+            have the same order.
     """
 
     unordered: str | None = None
@@ -78,15 +78,15 @@ class ReaderStage:
         return self.start(Start())
 
     def start(self, start: Start) -> Iterator[Sample]:
-        """Start a pass at a place.
+        """Start a pass at a start.
 
         Raises:
-            ReaderEndedError: There are fewer samples than are to be left out; raised by the pass.
+            ReaderEndedError: There are fewer samples than are to be skipped; raised by the pass.
         """
         return self._samples(start)
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next pass that of ``epoch``, here and in every reader this one is made of."""
+        """Make ``epoch`` the number of the next pass, here and in all readers below."""
         if self._epochs is not None:
             self._epochs.restart(epoch)
         times = times_of(self.upstream)
@@ -94,19 +94,19 @@ class ReaderStage:
             set_epoch(reader, epoch * times[id(reader)])
 
     def before_fork(self) -> None:
-        """Do what a fork would otherwise do again in every process, here and in every reader."""
+        """Do the work that forked processes should share, here and in all readers below."""
         before_fork(self.upstream)
 
 
 class BlockStage(ReaderStage):
-    """A stage that works on blocks; samples are taken out of them at the end.
+    """A stage that works on blocks; samples are taken from the finished blocks.
 
     Args:
-        upstream: The readers that it is made of.
-        blocks: Called with where the pass begins; every call starts one.
-        form: What a sample of a block looks like.
-        batched: Every block is one batch.
-        epochs: Counts its passes, if they differ.
+        upstream: The readers below this one.
+        blocks: Called with the start of a pass; yields its blocks.
+        form: Form of a sample of a block.
+        batched: Whether every block is one batch.
+        epochs: Counter of passes, if passes differ from each other.
     """
 
     def __init__(
@@ -127,11 +127,11 @@ class BlockStage(ReaderStage):
         return self.start_blocks(Start())
 
     def start_blocks(self, start: Start) -> Iterator[Block]:
-        """Start a pass at a place, as blocks; see ``start``."""
+        """Start a pass over blocks at a start; see ``start``."""
         return self._blocks(start)
 
     def _iter_samples(self, start: Start) -> Iterator[Sample]:
-        # A pass is counted when it is asked for, not when its first sample is.
+        # Not a generator itself: the pass is counted now, not when its first sample is requested.
         return self._rows(self._blocks(start))
 
     def _rows(self, blocks: Iterator[Block]) -> Iterator[Sample]:
@@ -144,21 +144,21 @@ class BlockStage(ReaderStage):
 
 
 def set_epoch(reader: ReaderLike, epoch: int) -> None:
-    """Make the next pass of a reader that of ``epoch``; plain functions know no epochs."""
+    """Set the number of a reader's next pass; plain functions have no such number."""
     forward = getattr(reader, "set_epoch", None)
     if forward is not None:
         forward(epoch)
 
 
 def before_fork(readers: Iterable[ReaderLike]) -> None:
-    """Let readers do what forks should share; plain functions know no forks."""
+    """Call ``before_fork`` of all readers that have it."""
     for reader in readers:
         if isinstance(reader, ReaderStage):
             reader.before_fork()
 
 
 def start_samples(reader: ReaderLike, start: Start) -> Iterator[Sample]:
-    """Start a pass over samples at a place; what cannot begin there is read and dropped."""
+    """Start a pass over samples; a reader that cannot skip samples reads and drops them."""
     if isinstance(reader, ReaderStage):
         return reader.start(start)
     if start.epoch is not None:
@@ -171,7 +171,7 @@ def start_samples(reader: ReaderLike, start: Start) -> Iterator[Sample]:
 
 
 def start_blocks(reader: BlockReader, start: Start) -> Iterator[Block]:
-    """Start a pass over blocks at a place; what cannot begin there is read and dropped."""
+    """Start a pass over blocks; a reader that cannot skip samples reads and drops them."""
     if isinstance(reader, BlockStage):
         return reader.start_blocks(start)
     if start.epoch is not None:
@@ -185,10 +185,10 @@ def start_blocks(reader: BlockReader, start: Start) -> Iterator[Block]:
 
 @contextmanager
 def open_samples(reader: ReaderLike, start: Start) -> Iterator[Iterator[Sample]]:
-    """Start a pass at a place, and end it with the block.
+    """Start a pass, and end it with the context.
 
     Raises:
-        ReaderEndedError: The place is beyond the end.
+        ReaderEndedError: The start is behind the last sample.
     """
     with open_reader(lambda: start_samples(reader, start)) as samples:
         yield _begun(samples, start)
@@ -196,18 +196,18 @@ def open_samples(reader: ReaderLike, start: Start) -> Iterator[Iterator[Sample]]
 
 @contextmanager
 def open_blocks(reader: BlockReader, start: Start) -> Iterator[Iterator[Block]]:
-    """Start a pass over blocks at a place; see ``open_samples``."""
+    """Start a pass over blocks; see ``open_samples``."""
     with open_reader(lambda: start_blocks(reader, start)) as blocks:
         yield _begun(blocks, start)
 
 
 def block_reader(reader: ReaderLike) -> BlockReader | None:
-    """Return the reader if it gives blocks."""
+    """Return the reader if it gives blocks, otherwise None."""
     return reader if isinstance(reader, BlockReader) else None
 
 
 def block_readers(readers: Sequence[ReaderLike]) -> list[BlockReader] | None:
-    """Return the readers if all of them give blocks of one kind."""
+    """Return the readers if all of them give blocks of the same form, otherwise None."""
     found = [reader for reader in readers if isinstance(reader, BlockReader)]
     kinds = {(reader.form, reader.batched) for reader in found}
     return found if len(found) == len(readers) and len(kinds) == 1 else None
@@ -217,15 +217,15 @@ def count(name: str, value: Any, *, at_least: int) -> int:
     """Return ``value`` as an integer.
 
     Raises:
-        ValueError: It is not whole, or below ``at_least``.
+        ValueError: ``value`` is not a whole number, or is below ``at_least``.
     """
-    # A float that is whole is what a division gives; 2.7 and "3" are mistakes.
+    # Whole floats are accepted as results of divisions; 2.7 and "3" are mistakes.
     is_quotient = isinstance(value, float) and value.is_integer()
     return whole_value(name, int(value) if is_quotient else value, at_least)
 
 
 def _begun(items: Iterator[T], start: Start) -> Iterator[T]:
-    """Return the items with the first one drawn, so that an end before the place is told here."""
+    """Return the items with the first one read, so that too early an end raises here."""
     if not start.position:
         return items
     first = next(items, _ENDED)

@@ -1,4 +1,4 @@
-"""Blocks cut into blocks of another size."""
+"""Cuts blocks into blocks of other sizes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["concatenated", "rechunked"]
 
 
 def rechunked(blocks: Iterable[Block], sizes: Iterator[int]) -> Iterator[list[Block]]:
-    """Yield pieces of blocks, ``next(sizes)`` rows together, fewer at the end.
+    """Yield lists of pieces with ``next(sizes)`` rows together, fewer at the end.
 
-    The pieces are views. No block is drawn before its rows are needed.
+    The pieces are views of the blocks. A block is read when its rows are needed.
     """
     size = next(sizes)
     pieces: list[Block] = []
@@ -35,7 +35,7 @@ def rechunked(blocks: Iterable[Block], sizes: Iterator[int]) -> Iterator[list[Bl
 
 
 def concatenated(pieces: list[Block]) -> Block:
-    """Return one block of the rows of all pieces; a single piece is returned as it is.
+    """Return one block with the rows of all pieces; a single piece is returned unchanged.
 
     Raises:
         SampleShapeError: The pieces differ in fields, shapes or types.

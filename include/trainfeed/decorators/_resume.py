@@ -1,4 +1,4 @@
-"""``resumable``: a reader that can go on where another process has left it."""
+"""``resumable``: a reader that can continue at the state of another process."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ __all__ = ["BlockResumable", "Resumable", "resumable"]
 
 
 def resumable(reader: ReaderLike) -> Resumable | BlockResumable:
-    """Return a reader over the same samples whose passes can be left and gone on with.
+    """Return a reader over the same samples whose passes can be interrupted and continued.
 
-    Put it last: its state counts what was handed to the consumer, so it does not matter how far
-    ``buffered`` and others have read ahead. A pass that goes on begins at that count: every
-    decorator asks the reader before it for the place that this needs, and arrays, IDX and RecordIO
-    files and published data sets go there. What cannot, such as a function, is read again from its
-    beginning, and must give the same samples again.
+    Use this decorator last: its state counts the samples that were handed to the consumer, so
+    samples that ``buffered`` and others have read ahead do not count. A continued pass starts at
+    that
+    count: every decorator tells the reader below it where to start, and arrays, IDX and RecordIO
+        files
+    and published data sets start there. Other readers, such as plain functions, are read again
+    from their beginning, and must give the same samples again.
 
-    That a pass is over, only its end tells: a state of the moment before, after the last sample,
-    gives a pass without samples first.
+    The end of a pass is known only when no further sample comes: a state that was taken after the
+    last sample, but before the end, first gives a pass without samples.
 
     Raises:
-        ValueError: A reader below gives samples as they come: its order is never the same.
+        ValueError: A reader below has an order that differs between passes of the same number.
     """
     _require_order(reader)
     source = block_reader(reader)
@@ -42,31 +44,31 @@ def resumable(reader: ReaderLike) -> Resumable | BlockResumable:
 
 @dataclass
 class _PassPlace:
-    """How far a pass is."""
+    """Number of a pass, and the number of samples handed over in it."""
 
     epoch: int
     position: int
 
 
 class _Stateful:
-    """The state of the pass that was begun last."""
+    """The state of the latest pass."""
 
     _place: _PassPlace
     _next: Start
 
     def state_dict(self) -> dict[str, int]:
-        """Return the number of the pass, and how many of its samples were handed over.
+        """Return the number of the pass, and the number of its samples that were handed over.
 
-        Batches count where the reader gives batches. Samples of a block count when they are handed
-        over one by one, or all with their block.
+        If the reader gives batches, batches are counted. Samples of a block count one by one if
+        samples are read, and all together if blocks are read.
         """
         return {"epoch": self._place.epoch, "position": self._place.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Make the next pass begin where ``state`` was taken.
+        """Make the next pass start at ``state``.
 
         Raises:
-            ValueError: It is no state.
+            ValueError: ``state`` is not a state.
         """
         given: object = state
         if not isinstance(given, Mapping) or given.keys() != {"epoch", "position"}:
@@ -75,7 +77,7 @@ class _Stateful:
         self._begin_at(Start(epoch, count("position", state["position"], at_least=0)))
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next pass that of ``epoch``, from its beginning."""
+        """Make ``epoch`` the number of the next pass, which starts at its beginning."""
         self._begin_at(Start(epoch))
 
     def _begin_at(self, start: Start) -> None:
@@ -83,7 +85,7 @@ class _Stateful:
         self._place = _PassPlace(start.epoch or 0, start.position)
 
     def _begin(self, start: Start) -> tuple[Start, _PassPlace]:
-        """Begin a pass: the next one, unless a number is asked for."""
+        """Begin the next pass, or the one of the number in ``start``."""
         if start.epoch is None:
             start = self._next
         epoch = start.epoch or 0
@@ -93,7 +95,7 @@ class _Stateful:
 
 
 class Resumable(_Stateful, ReaderStage):
-    """See ``resumable``; the state is that of the pass that was begun last."""
+    """See ``resumable``; the state is that of the latest pass."""
 
     def __init__(self, reader: ReaderLike) -> None:
         super().__init__([reader], self._begin_samples, batched=getattr(reader, "batched", False))
@@ -104,7 +106,7 @@ class Resumable(_Stateful, ReaderStage):
 
 
 class BlockResumable(_Stateful, BlockStage):
-    """See ``resumable``; the state is that of the pass that was begun last."""
+    """See ``resumable``; the state is that of the latest pass."""
 
     def __init__(self, reader: BlockReader) -> None:
         super().__init__([reader], self._begin_blocks, form=reader.form, batched=reader.batched)
@@ -112,7 +114,7 @@ class BlockResumable(_Stateful, BlockStage):
         self._reader = reader
 
     def start(self, start: Start) -> Iterator[Sample]:
-        """Start a pass at a place."""
+        """Start a pass at a start."""
         return _counted_samples(self._reader, *self._begin(start))
 
     def _begin_blocks(self, start: Start) -> Iterator[Block]:

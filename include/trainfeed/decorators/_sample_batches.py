@@ -41,14 +41,14 @@ def batch(
     *,
     strict: bool = False,
 ) -> Reader:
-    """Return a batch reader: lists of samples; over blocks, each block is one batch.
+    """Return a reader of batches: lists of samples, or blocks that are one batch each.
 
     Args:
         reader: A reader of samples.
-        batch_size: Samples in a batch, or a function from the number of the batch in its pass,
-            from 0, to that.
-        drop_last: Leave out a last batch that has fewer.
-        strict: Refuse samples that are not tuples, as ``check_batch`` does.
+        batch_size: Samples per batch, or a function from the number of the batch in its pass, from
+            0, to this number.
+        drop_last: Whether a last batch with fewer samples is left out.
+        strict: Whether samples that are not tuples are refused; see ``check_batch``.
 
     Raises:
         ValueError: ``batch_size`` is not a whole number of 1 or more, or the reader gives batches
@@ -62,7 +62,7 @@ def batch(
         )
     sizes = BatchSizes(batch_size, drop_last=bool(drop_last))
     source = block_reader(reader)
-    # Samples of blocks of tuples are tuples.
+    # The strict check is not needed for blocks whose samples are tuples by their form.
     if source is not None and not (strict and source.form is not RowForm.TUPLE):
         read_blocks = functools.partial(_batched_blocks, source, sizes)
         blocks = functools.partial(sizes.from_position, read_blocks)
@@ -95,10 +95,10 @@ def _batched_samples(
 
 
 def as_batches(reader: ReaderLike, batch_size: int, *, drop_last: bool = False) -> Reader:
-    """Return a batch reader of a reader of samples or of batches; never batches twice.
+    """Return a reader of batches for a reader of samples or of batches; never batches twice.
 
-    What the reader says decides; a plain function is judged by the first item of a pass, see
-    ``is_batch``.
+    The attribute ``batched`` of the reader decides; for a plain function the first item of a pass
+    decides, see ``is_batch``.
 
     Raises:
         ValueError: ``batch_size`` is not a whole number of 1 or more.
@@ -125,15 +125,15 @@ def as_batches(reader: ReaderLike, batch_size: int, *, drop_last: bool = False) 
 
 
 def is_batch(item: Any) -> bool:
-    """Say whether an item of a reader is a batch: a list, not empty, of nothing but tuples."""
+    """Return whether an item of a reader is a batch: a list of tuples that is not empty."""
     return isinstance(item, list) and bool(item) and all(isinstance(row, tuple) for row in item)
 
 
 def strict_batches(reader: ReaderLike) -> Reader:
-    """Return a batch reader over the same batches, each checked by ``check_batch``.
+    """Return a reader over the same batches, each checked by ``check_batch``.
 
     Raises:
-        SampleShapeError: A batch breaks the rule; raised by a pass.
+        SampleShapeError: A batch is refused by ``check_batch``; raised by a pass.
     """
     source = block_reader(reader)
     if source is not None and source.batched and source.form is RowForm.TUPLE:
@@ -149,18 +149,18 @@ def strict_batches(reader: ReaderLike) -> Reader:
 
 
 def check_batch(items: Any, number: int = 0) -> None:
-    """Raise unless a batch is a list of tuples with one count of columns.
+    """Raise unless a batch is a list of tuples with equal numbers of columns.
 
-    ``[[1, 1, 1], [2, 2, 2]]`` is refused because nobody can tell whether a sample has three
-    columns, or one that is a list: the former is ``[(1, 1, 1), …]``, the latter
-    ``[([1, 1, 1],), …]``.
+    The batch ``[[1, 1, 1], [2, 2, 2]]`` is refused because it is ambiguous: a sample may have
+    three columns, or one column that is a list. Write ``[(1, 1, 1), …]`` for the former, and
+    ``[([1, 1, 1],), …]`` for the latter.
 
     Args:
         items: The batch.
-        number: Of the batch in its pass, for the message.
+        number: Number of the batch in its pass, for the message.
 
     Raises:
-        SampleShapeError: It is not.
+        SampleShapeError: The batch is not such a list.
     """
     if not isinstance(items, list):
         raise SampleShapeError(

@@ -1,4 +1,4 @@
-"""``buffered``: samples that are ready before they are asked for."""
+"""``buffered``: reads samples ahead in a thread."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["buffered"]
 
 
 def buffered(reader: ReaderLike, size: int) -> Reader:
-    """Return a reader over the same samples, read ahead by a thread of each pass.
+    """Return a reader over the same samples; every pass has a thread that reads ahead.
 
-    Overlaps reading with what the consumer does, as far as one of them releases the interpreter.
-    The thread ends with the pass, however that ends. What the reader raises is raised in the
-    consumer, after all samples that came before.
+    Reading overlaps with the work of the consumer, as far as one of them releases the interpreter
+    lock. The thread ends with the pass, for whatever reason that ends. Errors of the reader are
+    raised in the consumer, after all samples before them.
 
     Args:
-        reader: What to read ahead.
-        size: At most so many samples ahead; 0 reads ahead none. Over blocks it counts their rows,
-            and a block is drawn as long as there is room for one row.
+        reader: The reader.
+        size: Largest number of samples ahead; 0 reads none ahead. For blocks it counts rows, and a
+            block is read as long as there is room for one row.
 
     Raises:
         ValueError: ``size`` is negative.

@@ -1,4 +1,4 @@
-"""Fewer samples, or the same ones in another order."""
+"""``firstn``: fewer samples; ``shuffle``: the same samples in another order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def firstn(reader: ReaderLike, n: int) -> Reader:
-    """Return a reader over the first ``n`` samples; no further one is drawn.
+    """Return a reader over the first ``n`` samples; no further sample is read.
 
     Raises:
         ValueError: ``n`` is negative.
@@ -73,7 +73,8 @@ def _first(
         with open_pass(reader, start) as items:
             yield from first(items, left)
         return
-    # Without drawing one more than the limit: are there so many that all of it is left out?
+    # All samples up to the limit are skipped. To find out whether there are so many, read the last
+    # one of them, and not a sample behind the limit.
     if limit:
         with open_pass(reader, start.at(limit - 1)) as items:
             if not any(True for _ in items):
@@ -93,19 +94,20 @@ def _first_rows(blocks: Iterator[Block], limit: int) -> Iterator[Block]:
 
 
 def shuffle(reader: ReaderLike, buf_size: int, *, seed: int = 0) -> Reader:
-    """Return a reader over the same samples in windows of random order.
+    """Return a reader over the same samples, in random order within windows.
 
-    Fills a window, gives its samples in random order, and goes on with the next one. The order is
-    a function of ``seed``, the number of the pass and the position; blocks give the same one.
+    A window is filled, its samples are given in random order, then the next window is filled. The
+    order is a function of ``seed``, the number of the pass, and the position; samples and blocks
+    have the same order.
 
     Args:
-        reader: What to shuffle.
-        buf_size: Samples in a window; that many are held in memory. 0 and 1 change nothing.
-        seed: Every pass has an order of its own, and the n-th pass of every reader with this seed
-            has the same one.
+        reader: The reader.
+        buf_size: Samples per window, which are held in memory. 0 and 1 keep the order.
+        seed: Seed of the order. Passes have different orders; the n-th passes of all readers with
+            this seed have the same order.
 
     Raises:
-        ValueError: ``buf_size`` is negative, or ``seed`` is no whole number.
+        ValueError: ``buf_size`` is negative, or ``seed`` is not a whole number.
     """
     size = count("buf_size", buf_size, at_least=0)
     seed = whole_value("seed", seed)
@@ -128,7 +130,7 @@ def shuffle(reader: ReaderLike, buf_size: int, *, seed: int = 0) -> Reader:
 
 
 class _Windows:
-    """The windows of one pass, beginning with the one that holds its first sample."""
+    """The windows of one pass, from the one that holds its first sample on."""
 
     def __init__(self, size: int, seed: int, epoch: int, start: Start) -> None:
         self._size = size
@@ -140,7 +142,7 @@ class _Windows:
 
     def items(self, opened: AbstractContextManager[Iterator[Any]]) -> Iterator[Any]:
         items = self._shuffled(opened)
-        # Without a place to go to, without what going there costs for every sample.
+        # A pass that skips no sample in its first window does without a further generator.
         return items if self._position == self.upstream.position else self._rest(items)
 
     def rows(self, opened: AbstractContextManager[Iterator[Block]]) -> Iterator[Block]:
@@ -162,7 +164,7 @@ class _Windows:
                 is_last = len(window) < self._size
                 for i in self._order(number, len(window)).tolist():
                     yield window[i]
-                # It would still be there while the next one is filled.
+                # Otherwise this window would stay in memory while the next one is filled.
                 del window
                 if is_last:
                     return
@@ -183,8 +185,8 @@ class _Windows:
 
 
 def _order(seed: int, epoch: int, window: int, length: int) -> NDArray[np.int64]:
-    """Return a permutation of ``range(length)``, the same one in every version of numpy."""
-    # The raw stream of a bit generator is fixed for ever, those of the distributions are not.
+    """Return a permutation of ``range(length)``, equal in every version of numpy."""
+    # The raw stream of a bit generator never changes; the streams of distributions may.
     mask = (1 << 64) - 1
     key = np.array([seed & mask, epoch & mask], np.uint64)
     counter = np.array([0, 0, 0, window & mask], np.uint64)

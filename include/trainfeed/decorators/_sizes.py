@@ -1,4 +1,4 @@
-"""How many samples each batch of a pass has, and so where batches begin."""
+"""The sizes of the batches of a pass, from which the starts of batches follow."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class BatchSizes:
     """The sizes of the batches of a pass.
 
     Args:
-        batch_size: One for all, or a function from the number of a batch.
-        drop_last: Leave out a last batch that has fewer samples.
+        batch_size: One size for all batches, or a function from the number of a batch to its size.
+        drop_last: Whether a last batch with fewer samples is left out.
 
     Attributes:
         drop_last: As above.
@@ -37,7 +37,7 @@ class BatchSizes:
         )
 
     def of(self, first: int) -> Iterator[int]:
-        """Yield the sizes of the batches from a number on, without end."""
+        """Yield the sizes of the batches from number ``first`` on, without end."""
         size = self._size
         if not callable(size):
             return itertools.repeat(size)
@@ -50,13 +50,15 @@ class BatchSizes:
         """Yield the batches of a pass from a position on.
 
         Args:
-            read: Called with where its samples begin, and the number of the batch that they begin.
-            start: Where the pass begins; its position counts batches.
+            read: Called with the start in samples, and the number of the batch that starts there.
+            start: Start of the pass; its position counts batches.
 
         Raises:
             ReaderEndedError: There are fewer batches.
         """
-        # Something of the batch before must be there: it was handed over.
+        # Reading starts one batch earlier: that batch was handed over, so it must exist. The last
+        # batch of a pass may be short, so the start of the next one could be behind the last
+        # sample.
         first = max(0, start.position - 1)
         with open_reader(lambda: read(start.at(self._num_samples(first)), first)) as batches:
             if start.position:

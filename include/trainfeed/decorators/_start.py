@@ -1,4 +1,4 @@
-"""Where passes begin: at which pass, and behind how many samples."""
+"""The start of a pass: its number, and the number of samples that it skips."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ R = TypeVar("R", bound=ReaderLike)
 
 
 class Start(NamedTuple):
-    """Where a pass begins.
+    """The start of a pass.
 
     Attributes:
-        epoch: The number of the pass; None: every reader takes its next one.
-        position: So many samples are left out; batches, where a reader gives batches.
+        epoch: Number of the pass; None lets every reader take its next number.
+        position: Number of samples to skip; of batches, if the reader gives batches.
     """
 
     epoch: int | None = None
     position: int = 0
 
     def at(self, position: int) -> Start:
-        """Return another position of the same pass."""
+        """Return the start of the same pass at another position."""
         return Start(self.epoch, position)
 
 
@@ -37,7 +37,7 @@ class Epochs:
         self.restart(0)
 
     def restart(self, epoch: int) -> None:
-        """Let the next pass have a number."""
+        """Set the number of the next pass."""
         self._numbers = itertools.count(epoch)
 
     def of(self, start: Start) -> int:
@@ -46,14 +46,15 @@ class Epochs:
 
 
 def times_of(readers: Iterable[ReaderLike]) -> Counter[int]:
-    """Return how often a pass goes over each reader, by its identity."""
+    """Return how often each reader occurs, by ``id``."""
     return Counter(map(id, readers))
 
 
 def starts_of(readers: Sequence[R], start: Start) -> Iterator[tuple[R, Start]]:
-    """Yield each reader, and where its own pass begins.
+    """Yield each reader with the start of its own pass.
 
-    One that is there n times makes n passes of its own in each pass over all.
+    A reader that occurs n times makes n passes in each pass over all readers, so the numbers of
+    its passes are n times those of the whole, plus 0 to n - 1.
     """
     times, seen = times_of(readers), Counter[int]()
     for reader in readers:

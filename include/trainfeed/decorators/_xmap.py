@@ -1,4 +1,4 @@
-"""``xmap_readers``: several threads or processes map at once."""
+"""``xmap_readers``: applies a function to samples in several threads or processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from trainfeed.thread_ties import new_lock, require_owner
 
 __all__ = ["iter_mapped", "xmap_readers"]
 
-# More samples at once would save little and leave other workers without any at the end.
+# A worker takes at most this many samples at once, for about _TAKEN_S seconds of work. More would
+# save little, and leave other workers without samples at the end.
 _MAX_TAKEN: Final = 64
 _TAKEN_S: Final = 0.001
 
@@ -47,18 +48,18 @@ def xmap_readers(
 ) -> Reader:
     """Return a reader over ``mapper(sample)``, computed by several workers at once.
 
-    What the mapper raises is raised in the consumer: in order, after all samples before it;
-    without order, as soon as it has happened. Nobody waits busily.
+    Errors of the mapper are raised in the consumer: with ``order`` after all samples before it,
+    without ``order`` as soon as possible. No thread waits in a loop.
 
     Args:
         mapper: Called by several workers at once.
-        reader: What to map; read by one thread.
-        process_num: Workers.
-        buffer_size: At most so many samples, and one for every worker, are ahead of the consumer;
-            0 sets no bound.
-        order: Keep the order of the reader.
-        use_processes: Workers are forked processes, for mappers that hold the interpreter; threads
-            otherwise.
+        reader: The reader; one thread reads it.
+        process_num: Number of workers.
+        buffer_size: Largest number of samples ahead of the consumer, besides one per worker; 0
+            sets no limit.
+        order: Whether the order of the reader is kept.
+        use_processes: Whether workers are forked processes, for mappers that hold the interpreter
+            lock; otherwise they are threads.
 
     Raises:
         ValueError: ``process_num`` is below 1, or ``buffer_size`` below 0.
@@ -89,20 +90,19 @@ def iter_mapped(
     epoch: int = 0,
     timeout_s: float | None = None,
 ) -> Iterator[Any]:
-    """Yield what forked processes make of the items of a reader, in its order.
+    """Yield the items of a reader, mapped by forked processes, in order.
 
     Args:
-        open_mapper: Called with the number of a worker, in it, when it gets its first item; returns
-            what maps items.
-        reader: What to map; read by one thread.
-        num_workers: Processes.
-        size: At most so many items are ahead of the consumer.
-        epoch: The number of the pass; only random generators see it.
-        timeout_s: How long the next one may take; None is as long as its worker lives.
+        open_mapper: Called in a worker, with its number, before its first item; returns the mapper.
+        reader: The reader; one thread reads it.
+        num_workers: Number of processes.
+        size: Largest number of items ahead of the consumer.
+        epoch: Number of the pass; used for the seeds of random generators only.
+        timeout_s: Seconds that the next item may take; None waits as long as its worker is alive.
 
     Raises:
         WorkerDiedError: A process was killed or has exited.
-        LoaderError: The next one takes longer.
+        LoaderError: The next item takes longer.
     """
     workers = _Workers(num_workers, size, epoch, Start(), timeout_s)
     return _mapped_by_processes(open_mapper, reader, workers, order=True)
@@ -117,19 +117,19 @@ class _Workers(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """What has become of the sample with a number."""
+    """The result, or the error, of the sample with a number."""
 
     number: int
     value: Any
     error: BaseException | None
 
 
-# Makes outcomes of numbered samples; may stop after one with an error.
+# Function from numbered samples to their outcomes; it may stop after an outcome with an error.
 _Call = Callable[[list[tuple[int, Any]]], Iterator[_Outcome]]
 
 
 class _Outcomes:
-    """Outcomes on their way to the consumer, in the order of their numbers if it asks for that."""
+    """Outcomes on their way to the consumer; with ``order`` in the order of their numbers."""
 
     def __init__(self, *, order: bool) -> None:
         self._order = order
@@ -146,13 +146,13 @@ class _Outcomes:
             self._changed.notify()
 
     def end(self, total: int, error: BaseException | None) -> None:
-        """Say how many samples there are, and what has ended them."""
+        """Set the number of samples, and the error of the reader, if any."""
         with self._changed:
             self._total, self._error = total, error
             self._changed.notify()
 
     def take(self, timeout_s: float | None) -> _Outcome | None:
-        """Wait for the next outcome; None at the end. Not in a fork, see ``require_owner``."""
+        """Wait for the next outcome; None at the end. Fails in a fork, see ``require_owner``."""
         require_owner(self._owner)
         end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
@@ -178,7 +178,8 @@ def _mapped_by_processes(
 ) -> Iterator[Sample]:
     children: list[Child] = []
     with contextlib.ExitStack() as stack:
-        # Forked before any thread starts: what a thread holds at that moment stays held.
+        # All processes are forked before any thread starts: a lock that a thread holds during a
+        # fork is never released in the child.
         for number in range(workers.number):
             service = functools.partial(_serve, open_mapper, number)
             children.append(Child(service, number=number, epoch=workers.epoch))
@@ -208,6 +209,8 @@ def _outcomes_of(
     threads += [start_thread(_work, call, todo, outcomes, len(calls)) for call in calls]
     try:
         while (outcome := outcomes.take(workers.timeout_s)) is not None:
+            # The unit is given back before the sample is handed on: the consumer holds it from now
+            # on.
             todo.release(1)
             if outcome.error is not None:
                 raise outcome.error
@@ -227,7 +230,7 @@ def _feed(
     try:
         with open_samples(reader, start) as iterator:
             todo.fill(enumerate(iterator))
-    except BaseException as raised:  # noqa: BLE001 (whatever it is, it is the consumer's)
+    except BaseException as raised:  # noqa: BLE001 (any error is raised in the consumer)
         error = raised
     todo.finish()
     outcomes.end(todo.num_items, error)
@@ -242,7 +245,8 @@ def _work(
         for outcome in call(tasks):
             outcomes.put(outcome)
         per_sample_s = (time.monotonic() - started_at) / len(tasks)
-        # Nothing waits behind a slow sample, and no worker takes what others could do.
+        # Slow samples are taken one by one, so that no sample waits behind a slow one; and a
+        # worker takes at most half of its fair share, so that others get samples too.
         fair_share = todo.backlog // (2 * num_workers)
         at_once = int(_TAKEN_S / max(per_sample_s, _TAKEN_S / _MAX_TAKEN))
         num_taken = max(1, min(2 * num_taken, at_once, fair_share))
@@ -252,7 +256,7 @@ def _call(mapper: Callable[[Any], Any], tasks: list[tuple[int, Any]]) -> Iterato
     for number, item in tasks:
         try:
             value = mapper(item)
-        except BaseException as error:  # noqa: BLE001 (whatever it is, it is the consumer's)
+        except BaseException as error:  # noqa: BLE001 (any error is raised in the consumer)
             yield _Outcome(number, None, error)
             return
         yield _Outcome(number, value, None)
@@ -265,24 +269,24 @@ def _ask(child: Child, tasks: list[tuple[int, Any]]) -> Iterator[_Outcome]:
         while num_done < len(tasks):
             _, message = receive_any([child])
             if message.kind is MessageKind.ERROR:
-                raise message.content  # noqa: TRY301 (as if it were raised here)
+                raise message.content  # noqa: TRY301 (handled like errors raised here)
             for value in message.content:
                 yield _Outcome(tasks[num_done][0], value, None)
                 num_done += 1
-    except Exception as error:  # noqa: BLE001 (whatever it is, it is the consumer's)
+    except Exception as error:  # noqa: BLE001 (any error is raised in the consumer)
         yield _Outcome(tasks[num_done][0], None, error)
 
 
 def _serve(
     open_mapper: Callable[[int], Callable[[Any], Any]], number: int, connection: socket.socket
 ) -> None:
-    """Map what the parent sends, in the child; an exception ends the child and is sent for it."""
+    """Map the items that the parent sends; runs in the child. ``run`` sends an exception."""
     mapper: Callable[[Any], Any] | None = None
     while (message := receive_message(connection)) is not None:
         values: list[Any] = []
         try:
             mapper = mapper or open_mapper(number)
             for item in message.content:
-                values.append(mapper(item))  # noqa: PERF401 (those before an error count)
+                values.append(mapper(item))  # noqa: PERF401 (keeps the values before an error)
         finally:
             send_message(connection, MessageKind.ITEMS, values)

@@ -1,4 +1,4 @@
-"""Everything that trainfeed raises on purpose, and what a caller should do about it.
+"""The errors of trainfeed, and what a scheduler should do about each.
 
 ::
 
@@ -155,6 +155,6 @@ __all__ = [
     "WorkerDiedError",
 ]
 
-# Logs, tracebacks and what processes send each other name the room, not a file in it.
+# Logs, tracebacks and pickles then name the room, not a private module in it.
 for _name in __all__:
     globals()[_name].__module__ = __name__

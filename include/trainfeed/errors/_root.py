@@ -1,4 +1,4 @@
-"""The root of all errors, and what a scheduler does about one."""
+"""The root of all errors, and the outcomes for a scheduler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = [
 
 
 class Outcome(Enum):
-    """What a scheduler should do with a task that raised."""
+    """The advice to a scheduler about a task that raised."""
 
     RETRY = "retry"
     FAIL = "fail"

@@ -1,4 +1,4 @@
-"""Intervals: the half-open UTC windows of a schedule, their names, and who asked for which."""
+"""Intervals: the half-open UTC spans of a schedule, their names, and requests for them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Ranges: the one grammar in which Python, command line and tests of both name intervals.
+"""Ranges of intervals: one grammar for Python and the command line.
 
 An end of a range is a month (``2026-01``), a day (``2026-01-01``), an hour (``2026-01-01T05``), a
-minute (``2026-01-01T0510``) or an ISO 8601 time, in UTC, and stands for all of it. ``a/b`` goes
-from the beginning of ``a`` to the end of ``b``. A range selects the intervals that start in it, so
+minute (``2026-01-01T0510``) or an ISO 8601 time, in UTC. Each stands for the whole month, day, hour
+or minute: ``a/b`` goes from the start of ``a`` to the end of ``b``. A range selects the intervals
+that start in it, so
 ``2026-01-01/2026-01-02`` of an hourly schedule has 48 of them.
 """
 
@@ -21,14 +22,14 @@ from trainfeed.intervals._time import format_time, parse_time
 __all__ = ["TimeRange", "intervals_in", "name_runs", "parse_range"]
 
 _MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}")
-# Ten years of hours; the list of more takes longer than anybody waits.
+# More than ten years of hours; a longer list would take too long to make.
 _MAX_INTERVALS: Final = 100_000
 _SMALLEST: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
 class TimeRange:
-    """The half-open span ``[start, end)``, aware UTC, in which intervals start; and its text."""
+    """A range: the span ``[start, end)``, aware UTC, in which intervals start, and its text."""
 
     text: str
     start: datetime
@@ -39,7 +40,7 @@ class TimeRange:
 
 
 def parse_range(text: str) -> TimeRange:
-    """The span that ``text``, one end or two with ``/`` between them, stands for.
+    """Return the range of ``text``: one end, or two with ``/`` between them.
 
     Raises:
         WindowError: ``text`` is no range, names a time that does not exist, or goes backwards.
@@ -60,10 +61,10 @@ def parse_range(text: str) -> TimeRange:
 
 
 def intervals_in(schedule: Schedule, span: TimeRange) -> list[Interval]:
-    """The intervals of ``schedule`` that start in ``span``, in order of time.
+    """Return the intervals of ``schedule`` that start in ``span``, in order of time.
 
     Raises:
-        WindowError: None does, or more than 100,000.
+        WindowError: No interval starts there, or more than 100,000 do.
     """
     found: list[Interval] = []
     for interval in schedule.intervals(span.start, span.end - _SMALLEST):
@@ -79,7 +80,7 @@ def intervals_in(schedule: Schedule, span: TimeRange) -> list[Interval]:
 
 
 def name_runs(intervals: Sequence[Interval]) -> list[str]:
-    """The names of ``intervals``, which are in order; neighbours become one ``first/last``."""
+    """Return the names of sorted ``intervals``, with neighbours joined to ``first/last``."""
     runs: list[list[Interval]] = []
     for interval in intervals:
         if runs and runs[-1][-1].end == interval.start:
@@ -92,13 +93,14 @@ def name_runs(intervals: Sequence[Interval]) -> list[str]:
 def _span(text: str) -> tuple[datetime, datetime]:
     if _MONTH.fullmatch(text):
         start = parse_time(f"{text}-01")
+        # 31 days after the first day of a month is always a day of the next month.
         return start, (start + timedelta(days=31)).replace(day=1)
     start = parse_time(text)
     return start, start + _length(text)
 
 
 def _length(text: str) -> timedelta:
-    """How long the last part that ``text`` gives is: a day, an hour, a minute, …."""
+    """Return the length of the smallest part in ``text``: a day, an hour, a minute, …."""
     clock = re.sub(r"(Z|[+-][0-9:]+)$", "", text[len("2026-01-01T") :]).replace(":", "")
     if "." in clock:
         return _SMALLEST
@@ -117,7 +119,7 @@ def _none_in(schedule: Schedule, span: TimeRange) -> WindowError:
 
 
 def _before(schedule: Schedule, after: Interval | None) -> Interval | None:
-    """The interval before ``after``; without one the last, at the beginning None."""
+    """Return the interval before ``after``; the last one for None; None at the beginning."""
     if after is not None:
         return None if after.start == schedule.first else schedule.previous(after, 2)[0]
     return None if schedule.last is None else schedule.interval_starting(schedule.last)

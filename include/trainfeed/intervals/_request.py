@@ -1,4 +1,4 @@
-"""The one resolver: schedule, trigger form, REST, backfill and command line meet here."""
+"""The one resolver from a request to an interval: of schedule, trigger, REST, backfill, shell."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ __all__ = ["WindowRequest", "ready_at", "resolve_interval"]
 
 @dataclass(frozen=True, kw_only=True)
 class WindowRequest:
-    """What a run knows about the interval that it is for; empty texts count as None.
+    """The facts from which the interval of a run follows; empty texts count as None.
 
     Attributes:
         window_start: Parameter of the run: an interval name or an ISO 8601 time, UTC.
-        partition_key: Name of an interval, as asset events carry it.
+        partition_key: Name of an interval, from an asset event.
         data_interval_start: Aware start of the run's data interval.
         data_interval_end: Aware end of the run's data interval.
-        is_backfill: The run belongs to a backfill.
-        is_scheduled: The schedule made the run, so it may wait for its window to close.
+        is_backfill: Whether the run belongs to a backfill.
+        is_scheduled: Whether the schedule made the run, which may then wait for the end of its
+            interval.
     """
 
     window_start: str | None = None
@@ -34,7 +35,7 @@ class WindowRequest:
 
     @property
     def origin(self) -> str:
-        """Which of them decides, in words for logs and messages."""
+        """The fact that decides, as text for logs and messages."""
         if self.window_start:
             return f"window_start={self.window_start!r}"
         if self.partition_key:
@@ -52,9 +53,9 @@ class WindowRequest:
 
 
 def resolve_interval(schedule: Schedule, request: WindowRequest) -> Interval:
-    """The interval that ``request`` asks for: parameter, partition key, data interval.
+    """Return the interval of a request.
 
-    The first of them that is given decides; the others are not looked at.
+    The first given fact decides: parameter, then partition key, then data interval.
 
     Raises:
         WindowError: The interval is no tick or outside the schedule, nothing was given, or a
@@ -98,7 +99,7 @@ def _of_data_interval(schedule: Schedule, start: datetime, request: WindowReques
 
 
 def _ticks(schedule: Schedule) -> str:
-    """What a person may choose from: schedule, first and last."""
+    """Return the possible choices as text: schedule, first and last interval."""
     first = schedule.interval_starting(schedule.first).name
     last = "on"
     if schedule.last is not None:
@@ -107,5 +108,5 @@ def _ticks(schedule: Schedule) -> str:
 
 
 def ready_at(interval: Interval, settle: timedelta) -> datetime:
-    """The aware UTC time from which ``interval`` can be planned: ``settle`` after its end."""
+    """Return when ``interval`` can be planned: ``settle`` after its end, aware UTC."""
     return interval.end + settle

@@ -1,8 +1,8 @@
-"""A cron schedule cuts the time line into intervals; nothing here reads a clock.
+"""Schedules: a cron expression cuts the time line into intervals; no function here reads a clock.
 
 The interval of a tick is half-open and ends at the next tick. Its name is the UTC start, as
-short as the schedule allows: ``2013-01-01`` where a day has one tick at most, ``2013-01-01T05``
-where an hour has, ``2013-01-01T0510`` otherwise. Names therefore sort like the intervals.
+short as the schedule allows: ``2013-01-01`` if a day has one tick at most, ``2013-01-01T05`` if an
+hour has one at most, ``2013-01-01T0510`` otherwise. Names therefore sort like the intervals.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ PRESETS: Final = MappingProxyType(
 )
 
 _DAY, _HOUR, _MINUTE = "%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H%M"
-# croniter draws these at random, or from a hash: no two processes would agree on the ticks.
+# croniter chooses the values of H and R at random or from a hash, differently in each process.
 _DRAWN = re.compile(r"(?:^|[\s,])[hr](?=$|[\s,/(])", re.IGNORECASE)
-# croniter spends seconds on a long list of ranges; no real schedule needs more.
+# croniter needs seconds for a long list of ranges; no real schedule is longer.
 _MAX_CRON_CHARS = 200
 _MAX_CRONS: Final = 256
-# Years in which no schedule begins or ends to be possible.
+# Years in the middle of the allowed times, where the arithmetic cannot leave them.
 _PLAIN_YEARS: Final = range(1971, 9998)
 
 
 def expand_cron(text: str) -> str:
-    """The five cron fields that ``text``, a cron expression or a preset, stands for.
+    """Return the five cron fields of ``text``, a cron expression or a preset.
 
     Raises:
-        ConfigError: ``text`` is neither, or has fields that this package refuses.
+        ConfigError: ``text`` is neither, or has fields that trainfeed refuses.
     """
     cron = " ".join(PRESETS.get(text, text[:_MAX_CRON_CHARS]).split())
     problem = _cron_problem(cron) if len(text) <= _MAX_CRON_CHARS else "it is too long"
@@ -61,7 +61,7 @@ def expand_cron(text: str) -> str:
     return cron
 
 
-# Of hundreds of data sets most have one of a few schedules.
+# Cached: hundreds of data sets share a few schedules.
 @lru_cache(maxsize=_MAX_CRONS)
 def _cron_problem(cron: str) -> str | None:
     if len(cron.split()) != 5:
@@ -79,7 +79,7 @@ def _cron_problem(cron: str) -> str | None:
 
 @dataclass(frozen=True)
 class Interval:
-    """One window ``[start, end)`` of a schedule, aware UTC, and the name of its folder."""
+    """One interval ``[start, end)`` of a schedule, aware UTC, and the name of its folder."""
 
     start: datetime
     end: datetime
@@ -106,6 +106,7 @@ class Schedule:
     _name_format: str = field(init=False, repr=False, compare=False, default=_DAY)
 
     def __post_init__(self) -> None:
+        # Fields of a frozen dataclass can only be set through ``object``.
         cron = expand_cron(self.cron)
         object.__setattr__(self, "cron", cron)
         object.__setattr__(self, "first", to_utc(self.first))
@@ -122,7 +123,7 @@ class Schedule:
             )
 
     def interval_starting(self, start: datetime) -> Interval:
-        """The interval that starts at ``start``.
+        """Return the interval that starts at ``start``.
 
         Raises:
             WindowError: ``start`` is naive, no tick, or outside the schedule.
@@ -133,7 +134,7 @@ class Schedule:
         return self._interval(tick)
 
     def interval_named(self, name: str) -> Interval:
-        """The interval whose folder is called ``name``.
+        """Return the interval with the folder name ``name``.
 
         Raises:
             WindowError: No interval of the schedule has that name.
@@ -144,8 +145,8 @@ class Schedule:
                 f"expected an interval name like {self._name(self.first)} for the schedule"
                 f" {self.cron!r}, got {name!r}"
             )
-        # The tick that a name means need not be on the hour, or at midnight: it is the first
-        # one that is not before it.
+        # The name is cut, so the tick need not be on the hour or at midnight. The tick of a name is
+        # the first one at or after the time that the name gives.
         tick = self._tick_after(time - timedelta(seconds=1))
         if self._name(tick) != name:
             self._require_inside(time)
@@ -153,10 +154,10 @@ class Schedule:
         return self.interval_starting(tick)
 
     def interval_at(self, text: str) -> Interval:
-        """The interval with the name ``text``, or that starts at the ISO 8601 time ``text``.
+        """Return the interval with the name ``text``, or that starts at the ISO 8601 time ``text``.
 
         Raises:
-            WindowError: There is none, or ``text`` is a range.
+            WindowError: The schedule has no such interval, or ``text`` is a range.
         """
         if "/" in text:
             raise WindowError(
@@ -169,9 +170,9 @@ class Schedule:
         return self.interval_starting(time)
 
     def previous(self, interval: Interval, count: int) -> list[Interval]:
-        """The last ``count`` intervals up to and with ``interval``, in order of time.
+        """Return the last ``count`` intervals, up to and including ``interval``, in order of time.
 
-        Fewer at the beginning of the schedule; ``count`` is at least 1.
+        The list is shorter at the beginning of the schedule; ``count`` is at least 1.
         """
         ticks = [interval.start]
         backwards = croniter(self.cron, interval.start)
@@ -182,11 +183,11 @@ class Schedule:
     def intervals(
         self, first: datetime | None = None, last: datetime | None = None
     ) -> Iterator[Interval]:
-        """Intervals that start in ``[first, last]``, in order of time, lazily.
+        """Yield the intervals that start in ``[first, last]``, in order of time.
 
         Args:
-            first: Earliest start; the schedule's own first when None or earlier.
-            last: Latest start; the schedule's own last when None or later. Both None: endless.
+            first: Earliest start; the schedule's first if None or earlier.
+            last: Latest start; the schedule's last if None or later. Endless if both are None.
         """
         begin = self.first if first is None else max(self.first, to_utc(first))
         bounds = [to_utc(bound) for bound in (self.last, last) if bound is not None]
@@ -241,9 +242,9 @@ class Schedule:
 
 
 def _steady_tick(cron: str, time: datetime) -> datetime | None:
-    """The tick after a time where there is one a day, or one an hour; else None: ask croniter.
+    """Return the tick after a time, for schedules with one tick a day or an hour; else None.
 
-    Most schedules are like that, and croniter takes a hundred times as long.
+    Most schedules are of this kind, and croniter takes a hundred times as long.
     """
     minute, hour, *days = cron.split(" ")
     steady = days == ["*", "*", "*"] and minute.isdecimal() and (hour == "*" or hour.isdecimal())

@@ -1,4 +1,4 @@
-"""Times as this package reads and writes them: aware, UTC, whole seconds in text."""
+"""Reads and writes times: aware, UTC, as text in whole seconds where possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainfeed.errors import WindowError
 __all__ = ["format_time", "parse_time", "to_utc"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# What people and Airflow write, and interval names; fromisoformat() takes much more than that.
+# Times as people and Airflow write them, and names of intervals; fromisoformat() accepts much more.
 _TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"([T ][0-9]{2}(:?[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
@@ -21,17 +21,16 @@ _END = datetime(9999, 1, 1, tzinfo=UTC)  # leaves room for the arithmetic of int
 
 
 def to_utc(time: datetime) -> datetime:
-    """The same moment as a plain ``datetime`` in UTC, whatever subclass or zone came in.
+    """Return the same moment as a plain ``datetime`` in UTC, from any subclass and zone.
 
     Raises:
-        WindowError: ``time`` is naive, so nobody can tell which moment it means, or not in the
-            years 1970 to 9998.
+        WindowError: ``time`` is naive, so its moment is unknown, or not in the years 1970 to 9998.
     """
     if time.utcoffset() is None:
         raise WindowError(
             f"expected a time with a zone, got {time.isoformat()}; add one, UTC is +00:00"
         )
-    # A sum with a plain datetime is a plain one; pendulum's own conversion would not be.
+    # A plain datetime plus a timedelta is plain; the conversion of pendulum's would not be.
     utc = _EPOCH + (time - _EPOCH)
     if not _EPOCH <= utc < _END:
         raise WindowError(f"expected a time in the years 1970 to 9998, got {utc.isoformat()}")
@@ -39,12 +38,12 @@ def to_utc(time: datetime) -> datetime:
 
 
 def format_time(time: datetime) -> str:
-    """``2013-01-01T00:00:00Z``; a fraction of a second is written only where there is one."""
+    """Return a time as ``2013-01-01T00:00:00Z``, with a fraction of a second only if it has one."""
     return to_utc(time).isoformat().replace("+00:00", "Z")
 
 
 def parse_time(text: str) -> datetime:
-    """The moment that ISO 8601 ``text`` means; a date is its midnight, no zone means UTC.
+    """Return the moment of ISO 8601 ``text``; a date means its midnight, no zone means UTC.
 
     Raises:
         WindowError: ``text`` is no ISO 8601 date or time, or one that does not exist.

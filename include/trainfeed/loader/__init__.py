@@ -31,7 +31,7 @@ __all__ = [
     "open_intervals",
 ]
 
-# Worker processes import this package and need none of these, nor the Arrow that comes with them.
+# Worker processes import this package and need none of these names, nor Arrow, which they import.
 _HOMES: Final = {
     "Batch": ".state",
     "DataLoader": "._loader",

@@ -18,9 +18,10 @@ class IntervalWindow:
     """The versions of a window of intervals.
 
     Attributes:
-        dataset: Their samples, for ``DataLoader``; ``dataset.version`` names the versions.
+        dataset: The samples of these versions, for ``DataLoader``; ``dataset.version`` names the
+            versions.
         missing: Names of the intervals of the window that are not published.
-        skipped: The intervals of the window that were decided to be left out: why and when.
+        skipped: The intervals of the window that were left out on purpose, with reason and time.
     """
 
     dataset: DatasetReader
@@ -43,16 +44,16 @@ def open_intervals(
         intervals: Names of the intervals, as ``Schedule.previous`` lists the last seven, or ranges
             of them in the form that ``open_dataset`` takes.
         split: Name of the split.
-        missing: ``fail`` refuses a window with gaps; ``skip`` reads what is there.
+        missing: ``fail`` refuses a window with gaps; ``skip`` reads the published ones.
         root: The publication root; ``TRAINFEED_ROOT`` or its default when None.
 
     Raises:
         WindowIncompleteError: An interval is not published, and ``missing`` is ``fail``.
-        NotFoundError: None of them is published.
-        WindowError: A text is no interval or range, or the schedule has none there.
+        NotFoundError: None of the intervals is published.
+        WindowError: A text is not an interval or range, or the schedule has no interval there.
         ConfigError: The versions have different schemas, or there is no such split or policy, or
-            the intervals are no list of different ones.
-        RootError: The publication root is not there, or is none.
+            ``intervals`` is not a list, is empty, or names an interval twice.
+        RootError: The publication root is missing, or the folder is not a publication root.
     """
     if isinstance(intervals, str) or not intervals or len({*intervals}) < len(intervals):
         raise _no_list(intervals)

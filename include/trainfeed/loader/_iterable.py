@@ -1,4 +1,4 @@
-"""Iterables and readers: whatever can only be read from the start."""
+"""Iterables and readers, which can only be read from the start."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _UNBATCHED: Final = "give the loader what was batched, it makes the batches itse
 
 @dataclass(frozen=True)
 class IterableSet:
-    """An iterable, or a reader, as what a loader reads from start to end.
+    """An iterable, or a reader, that a loader reads from start to end.
 
-    A state counts samples; restoring it reads and drops those before it. All ranks read
-    everything, and keep their share.
+    A state counts samples; restoring a state reads and drops the samples before it. Every rank
+    reads all samples and keeps its share.
 
     Attributes:
         reader: A callable that returns an iterator.
-        options: The loader's.
-        digest: Identifies it by its ``content_digest``, or its type.
-        stats: Where to count.
+        options: The settings of the loader.
+        digest: Identifies the dataset by its ``content_digest``, or by its type.
+        stats: The counters of the loader.
     """
 
     reader: ReaderLike
@@ -47,7 +47,7 @@ class IterableSet:
         """Check that the options suit an iterable.
 
         Raises:
-            ConfigError: They do not.
+            ConfigError: An option cannot be used with an iterable.
         """
         if options.shuffle:
             raise ConfigError(
@@ -69,11 +69,11 @@ class IterableSet:
 
     @property
     def weights(self) -> Weights:
-        """No weights: it is one set."""
+        """Empty: an iterable is one set, not a mixture."""
         return ()
 
     def num_batches(self, _state: LoaderState, /) -> int:
-        """Refuse: only its end says how long an iterable is."""
+        """Refuse: the length of an iterable is known only at its end."""
         raise TypeError("an iterable has no length; count its batches")
 
     def skipping(self, state: LoaderState, stretches: Stretches, /) -> LoaderState:
@@ -93,7 +93,7 @@ class IterableSet:
         raise ConfigError("expected a mixture to change weights of, got an iterable")
 
     def num_reread(self) -> int:
-        """Return 0: the iterable reads."""
+        """Return 0: the iterable does its own reading."""
         return 0
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class IterableSet:
 
         Raises:
             ConfigError: The iterable ends before the state's position.
-            LoaderError: It gives batches.
+            LoaderError: The iterable gives batches instead of samples.
         """
         with open_reader(self._reader(start.epoch)) as samples:
             yield from self._groups(samples, start)
@@ -112,7 +112,9 @@ class IterableSet:
     def _groups(self, samples: Iterator[Any], start: LoaderState) -> Iterator[Batch]:
         options = self.options
         global_batch = options.batch_size * options.share.world_size
-        # Only what follows a batch tells whether it is the last.
+        # A batch is known to be the last only when nothing follows it, so the next samples are
+        # drawn before a batch is handed over: one sample, or a whole global batch where a short
+        # one is dropped.
         num_ahead = global_batch if options.tail is Tail.DROP else 1
         first = self._skip(samples, start.position, global_batch)
         position, is_last = start.position, False
@@ -126,6 +128,7 @@ class IterableSet:
                 raise error
             if not group or (len(group) < global_batch and options.tail is Tail.DROP):
                 return
+            # The first samples of the epoch fill the last batch where the tail asks for padding.
             first += group[: global_batch - len(first)]
             is_last = error is None and len(ahead) < num_ahead
             state = replace(start, position=position + len(group))
@@ -148,7 +151,7 @@ class IterableSet:
         return first
 
     def _draw(self, samples: Iterator[Any], count: int, into: list[Any]) -> Exception | None:
-        """Append samples, fewer at the end; return what was raised instead of the next one."""
+        """Append ``count`` samples, fewer at the end; return the iterable's error, if any."""
         start_s, num_before = time.perf_counter(), len(into)
         error = _take(samples, count, into)
         self._count_wait(time.perf_counter() - start_s)
@@ -173,6 +176,8 @@ class IterableSet:
         own = [group[p - position] for p in share.positions(position, position + len(group))]
         filling: list[Any] = []
         if options.tail in (Tail.PAD, Tail.REPEAT):
+            # Padding continues the positions behind the last sample and takes the samples of the
+            # start of the epoch in turn: also when the epoch is shorter than the padding.
             end = position + options.batch_size * share.world_size
             total = position + len(group)
             filling = [first[(p % total) % len(first)] for p in share.positions(total, end)]
@@ -199,7 +204,7 @@ class _IterablePasses:
     """An iterable as a reader.
 
     Args:
-        dataset: An object with ``__iter__``; one with ``set_epoch`` is told which epoch is due.
+        dataset: An object with ``__iter__``. If it has ``set_epoch``, that is called before a pass.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -222,15 +227,15 @@ class _IterablePasses:
         return samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Tell the iterable which epoch is due."""
+        """Pass the number of the next epoch to the iterable."""
         set_epoch(self._dataset, epoch)
 
 
 def _take(samples: Iterator[Any], count: int, into: list[Any]) -> Exception | None:
-    """Append samples, fewer at the end; return what was raised instead of the next one."""
+    """Append ``count`` samples, fewer at the end; return the iterable's error, if any."""
     try:
         for sample in islice(samples, count):
-            into.append(sample)  # noqa: PERF402 - what comes before an error is kept
-    except Exception as error:  # noqa: BLE001 - raised behind the batches before it
+            into.append(sample)  # noqa: PERF402 - keeps the samples before an error
+    except Exception as error:  # noqa: BLE001 - raised after the batches before it
         return error
     return None

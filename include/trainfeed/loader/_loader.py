@@ -36,51 +36,57 @@ _REPORT_EVERY_S: Final = 10.0
 class DataLoader:
     """Batches of a data set, as field → array of shape ``(batch_size, *S)``.
 
-    The order is a pure function of content, seed, lanes, epoch and position. It does not depend on
-    workers, threads, prefetching or the batch size, and on ranks only as far as ``lanes`` is left
-    to them, so a state, which is a few numbers, restores under any others. Iterating gives one
-    epoch; the next iterator gives the next one, also after one that was left early.
+    The order is a pure function of content, seed, lanes, epoch and position. The order does not
+    depend on workers, threads, prefetching or the batch size. It depends on the number of ranks
+    only if ``lanes`` is None. A state is a few numbers, and can be restored with other workers,
+    ranks and batch sizes. An iterator gives one epoch; the next iterator gives the next epoch,
+    even if the previous iterator was not read to its end.
 
-    Use it as a context manager, or close it, to end worker processes at once; they also end with
-    the loader, and with the process.
+    Use the loader as a context manager, or call ``close``, to end worker processes at once. They
+    also end with the loader object, and with the process.
 
     Args:
-        dataset: What ``open_dataset`` gives, ``RecordFiles``, ``TFRecordFiles``, a mixture, any
-            object with ``__len__`` and ``__getitem__``, any iterable, or a reader. Objects of your
-            own are told apart by ``content_digest``, a text, if they have one, else by their class
-            and length alone, so that a state of other content would not be refused.
+        dataset: The result of ``open_dataset``, ``RecordFiles``, ``TFRecordFiles``, a mixture, any
+            object with ``__len__`` and ``__getitem__``, any iterable, or a reader. Your own
+            objects are identified by their attribute ``content_digest``, a text. Without this
+            attribute only class and length count, and a state that was taken with other content is
+            not refused.
         batch_size: Rows per batch and rank.
-        shuffle: Whether the order is a permutation; a new one in every epoch.
-        seed: What the permutation depends on besides content and epoch.
-        rank: Which share of every global batch to yield.
-        world_size: How many ranks there are. All get equally many batches.
-        tail: What becomes of samples that fill no global batch: ``short``, ``drop``, ``pad``,
-            ``repeat``; see ``Tail``.
-        num_workers: Processes that load ahead; for samples that are made by Python code.
-        num_threads: Threads that load ahead; for files, whose decoding leaves the interpreter
-            lock.
-        prefetch: How many windows are loaded ahead; enough for workers and lanes when None.
-        copy: Give every batch memory of its own. Else batches are views of memory that is used
-            again when nobody looks at it any more, and keeping a row keeps more than the row.
+        shuffle: Whether samples come in a permuted order; every epoch has a new permutation.
+        seed: Number that the permutation depends on, besides content and epoch.
+        rank: Number of this process; it chooses the share of every global batch.
+        world_size: Number of ranks. All ranks get the same number of batches.
+        tail: Treatment of the last samples if they do not fill a global batch: ``short``,
+            ``drop``, ``pad``, ``repeat``; see ``Tail``.
+        num_workers: Number of processes that load ahead; for samples that Python code makes.
+        num_threads: Number of threads that load ahead; for files, whose decoding releases the
+            interpreter lock.
+        prefetch: Number of windows to load ahead; None takes enough for workers and lanes.
+        copy: Give every batch memory of its own. Otherwise batches are views of memory that is
+            used again after the last view is gone, and a kept row keeps more memory than the row.
         verify: When checksums are compared: ``always``, ``first``, ``never``.
         window_bytes: Bytes of samples that are shuffled together; part of the order.
-        lanes: In how many lanes a shuffled order is cut; part of the order. A rank reads lanes of
-            its own if there is a multiple of ``world_size`` of them, else every rank reads all.
-            None takes the smallest multiple of ``world_size`` from 16 on, so that runs that start
-            on 3 ranks and on 4 differ; a common multiple, as 12, gives them one order. A state
-            brings its own.
-        max_bytes: Limit for the memory that is shared with worker processes; what their windows
-            need when None, 256 MiB if only the samples know.
-        timeout_s: How long a worker or thread may take for a window.
-        read_deadline_s: How long a read is tried again while a file system fails in passing.
-        max_skipped_chunks: How many damaged chunks of record files a process may leave out, each
-            with a warning in the log. Their samples are missing from the batches; all others stay
-            where they are, and so do states. With 0 the first one is an error.
-        skip: ``{"from": a, "to": b}``, or a list of these: samples a to b - 1 are left out, counted
-            over all ranks from the start of epoch 0 on (``epoch * num_samples + position`` of a
-            state). ``tail`` decides about the samples in front of a stretch as it does at the end
-            of an epoch. States have it, and bring theirs.
-        on_report: Called with the figures after every pass, and every 10 s within one.
+        lanes: In how many lanes a shuffled order is cut; part of the order. If ``lanes`` is a
+            multiple of ``world_size``, every rank reads lanes of its own; otherwise every rank
+            reads all lanes. None takes the smallest multiple of ``world_size`` that is at least
+            16, so trainings that start on 3 and on 4 ranks have different orders; a common
+            multiple, such as 12, gives both the same order. A restored state sets its own number
+            of lanes.
+        max_bytes: Limit for the memory that is shared with worker processes. None takes the need
+            of the windows, or 256 MiB if the size of samples is not known before they are loaded.
+        timeout_s: Most seconds that a worker or thread may take for a window.
+        read_deadline_s: Seconds for which a read is repeated after temporary errors of a file
+            system.
+        max_skipped_chunks: Number of damaged chunks of record files that a process may leave out,
+            each with a warning in the log. Their samples are missing from the batches; the
+            positions of all other samples, and states, do not change. With 0 the first damaged
+            chunk is an error.
+        skip: ``{"from": a, "to": b}``, or a list of such stretches: samples a to b - 1 are left
+            out, counted over all ranks from the start of epoch 0 on (``epoch * num_samples +
+            position`` of a state). ``tail`` decides about the samples before a stretch as at the
+            end of an epoch. A state contains the stretches and sets its own.
+        on_report: Function that gets a ``LoaderReport`` after every pass, and every 10 s during
+            one.
 
     Raises:
         ConfigError: A setting is out of range, or the dataset cannot be read that way.
@@ -154,23 +160,24 @@ class DataLoader:
 
     @property
     def tail(self) -> Tail:
-        """What becomes of samples that fill no global batch."""
+        """Treatment of the last samples if they do not fill a global batch."""
         return self._options.tail
 
     @property
     def share(self) -> RankShare:
-        """Which rank of how many the batches are for."""
+        """Rank and world size that the batches are made for."""
         return self._options.share
 
     @property
     def due(self) -> LoaderState:
-        """Where the next iterator starts; ``state_dict`` is where the one that goes on stands."""
+        """State at which the next iterator starts; ``state_dict`` gives the running iterator's."""
         return self._next
 
     def __iter__(self) -> Iterator[Batch]:
-        """Return an iterator over the rest of the epoch that is due with its first batch.
+        """Return an iterator over the rest of the epoch.
 
-        One that is never asked for a batch takes nothing: tools make more of them than they use.
+        The epoch is chosen when the first batch is requested. An iterator that gives no batch
+        changes nothing: some tools make more iterators than they use.
         """
         return self._run()
 
@@ -179,23 +186,23 @@ class DataLoader:
         return self._runner.num_batches(self._standing.state())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the loader stands after the batch that was handed over last.
+        """Return the state after the last batch that was handed over.
 
-        JSON values, below 200 bytes for one data set; taking it costs nothing. Prefetching never
-        runs ahead of it.
+        The state consists of JSON values, below 200 bytes for one data set, and is cheap to take.
+        Batches that were only loaded ahead do not count.
         """
         return self._standing.state().to_json()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iterator start where a state was taken.
+        """Let the next iterator start at a state.
 
-        Number of ranks, workers and threads, batch size and prefetching may differ from those of
-        the loader that gave the state. Lanes and windows are taken from it.
+        The numbers of ranks, workers and threads, the batch size and prefetching may differ from
+        the loader that gave the state. Lanes and window size are those of the state.
 
         Raises:
-            ConfigError: It is no state, or that of another data set, seed or kind of order, or of
-                other lanes than the loader was told to have; or samples that the loader was told
-                to skip lie before it.
+            ConfigError: The value is not a state, or belongs to another data set, seed or kind of
+                order, or has another number of lanes than this loader was given;
+                or samples that this loader was told to skip lie before the state.
         """
         loaded = LoaderState.from_json(state)
         self._check(loaded)
@@ -204,12 +211,12 @@ class DataLoader:
         self._standing = self._next = loaded
 
     def set_weights(self, weights: Sequence[Weight]) -> None:
-        """Change the weights of a mixture from the batch on that is due.
+        """Change the weights of a mixture from the next batch on.
 
-        The next iterator goes on where the loader stands. The change is part of its states.
+        The next iterator continues at the loader's state. Later states contain the change.
 
         Args:
-            weights: One per data set, in their order.
+            weights: One weight per data set, in the order of the mixture.
 
         Raises:
             ConfigError: The dataset is no mixture, or the weights do not suit it.
@@ -221,13 +228,13 @@ class DataLoader:
         """Let the next iterator start at the beginning of an epoch.
 
         Raises:
-            ConfigError: It is no number from 0 on.
+            ConfigError: The epoch is not a whole number from 0 on.
         """
         number = whole("epoch", epoch, 0, LARGEST)
         self._next = self._standing = replace(self._next, epoch=number, position=0)
 
     def report(self) -> LoaderReport:
-        """Return where time went so far, over all iterators."""
+        """Return the time that was spent so far, over all iterators."""
         return replace(self._stats.report(), rereads=self._runner.num_reread())
 
     def close(self) -> None:
@@ -274,6 +281,7 @@ class DataLoader:
 
     def _run(self) -> Iterator[Batch]:
         start = self._standing = self._next
+        # Set before the first batch, so that an iterator that starts now gets the next epoch.
         self._next = replace(start, epoch=start.epoch + 1, position=0)
         self._stats.start()
         asked = self._options.on_report is not None

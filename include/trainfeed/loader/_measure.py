@@ -13,22 +13,22 @@ __all__ = ["ReadMeasure", "measure_read"]
 
 @dataclass(frozen=True)
 class ReadMeasure:
-    """What reading some epochs took. Seconds are the consumer's, but for ``load_s``.
+    """Time and rates of reading some epochs; seconds of the consumer, except for ``load_s``.
 
     Attributes:
-        epochs: How many were read.
-        samples: Samples of all of them.
+        epochs: Number of epochs that were read.
+        samples: Number of samples in all these epochs.
         seconds: From the first request to the end.
         first_batch_s: From the first request to the first batch.
         samples_per_s: Rate over all epochs.
-        bytes_per_s: Bytes of arrays handed over, likewise.
+        bytes_per_s: Bytes of the arrays in the batches per second, over all epochs.
         best_samples_per_s: Rate of the fastest epoch.
         load_s: Reading, verifying and decoding windows; of all threads and processes together.
-        wait_s: Waiting for windows; loading them, where nobody loads ahead.
+        wait_s: Waiting for windows; without threads and workers, loading them.
         assemble_s: Putting batches together from windows.
         rest_s: Cutting batches and handing them over.
         stall_fraction: Share of the time that was spent waiting.
-        rereads: How often a read was tried again.
+        rereads: Number of reads that were repeated.
     """
 
     epochs: int
@@ -50,8 +50,8 @@ def measure_read(loader: DataLoader, *, epochs: int = 3) -> ReadMeasure:
     """Read whole epochs as fast as they come.
 
     Args:
-        loader: What to read; its figures should be fresh.
-        epochs: How many.
+        loader: The loader to read; use a new one, because its counters are reported as they are.
+        epochs: Number of epochs.
 
     Raises:
         ConfigError: ``epochs`` is below 1.

@@ -1,4 +1,4 @@
-"""From what users pass to what is read."""
+"""Turns the dataset that a user passes into the sets that a loader reads."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["OpenedSets", "open_sets"]
 
 @dataclass(frozen=True)
 class OpenedSets:
-    """What is read by position: one set, or the sets of a mixture.
+    """Sets that are read by position: one set, or the sets of a mixture.
 
     Attributes:
         sources: The sets.
-        mixture: Their shares; None for one set alone.
+        mixture: The shares of the sets; None for a single set.
     """
 
     sources: Sequence[Source]
@@ -33,7 +33,7 @@ class OpenedSets:
 
     @property
     def digest(self) -> str:
-        """Identifies what is read; 16 hex digits."""
+        """Digest of content and layout of the sets; 16 hex digits."""
         if self.mixture is None:
             return self.sources[0].digest
         digests = [source.digest for source in self.sources]
@@ -51,7 +51,7 @@ class OpenedSets:
         return () if self.mixture is None else ((0, self.mixture.shares),)
 
     def engine(self, state: LoaderState, stats: LoaderStats) -> Engine:
-        """Return what reads in the order of a state."""
+        """Return the engine that reads in the order of a state."""
         if self.mixture is None:
             return SetEngine(self.sources[0], state, stats)
         return MixtureEngine(self.mixture, self.sources, state, stats)
@@ -60,7 +60,7 @@ class OpenedSets:
         """Refuse a state whose weights do not suit the sets.
 
         Raises:
-            ConfigError: They do not.
+            ConfigError: The state has weights for one set, or not one per set of the mixture.
         """
         if self.mixture is None and state.weights:
             raise ConfigError("expected a state of one data set, got one of a mixture")
@@ -68,7 +68,7 @@ class OpenedSets:
             History(state.weights, len(self.sources))
 
     def reweighted(self, state: LoaderState, weights: Sequence[Weight]) -> LoaderState:
-        """Return a state from which on other weights count.
+        """Return a state from which other weights apply.
 
         Raises:
             ConfigError: There is no mixture, or the weights do not suit it.
@@ -76,6 +76,7 @@ class OpenedSets:
         if self.mixture is None:
             raise ConfigError("expected a mixture to change weights of, got one data set")
         position = state.epoch * self.total + state.position
+        # Entries from this position on are replaced by the new weights.
         before = tuple(entry for entry in state.weights if entry[0] < position)
         changed = replace(state, weights=(*before, (position, shares_of(weights))))
         self.check_weights(changed)
@@ -95,12 +96,12 @@ def open_sets(dataset: Any, options: LoaderOptions, stats: LoaderStats) -> Opene
     """Open a dataset.
 
     Args:
-        dataset: What ``DataLoader`` takes.
-        options: Say how files are read.
-        stats: Where to count.
+        dataset: The argument of ``DataLoader``.
+        options: The settings of the loader.
+        stats: The counters of the loader.
 
     Raises:
-        ConfigError: It is nothing that samples can be taken from.
+        ConfigError: Samples cannot be taken from an object of this type.
     """
     _refuse_paths(dataset)
     if isinstance(dataset, Mixture):
@@ -119,14 +120,14 @@ def open_sets(dataset: Any, options: LoaderOptions, stats: LoaderStats) -> Opene
 def _by_number(dataset: Any) -> bool:
     if isinstance(dataset, DatasetReader | RecordFiles | TFRecordFiles):
         return True
-    # Those of torch and Paddle inherit both methods, only to raise in them.
+    # The classes IterableDataset of torch and Paddle inherit both methods, but these only raise.
     if any(kind.__name__ == "IterableDataset" for kind in type(dataset).__mro__):
         return False
     return hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
 
 
 def _refuse_paths(dataset: Any) -> None:
-    """Refuse what has a length and items, or is called a data set, and has no samples."""
+    """Refuse texts, paths and mappings: they have a length and items, but no samples."""
     if isinstance(dataset, str | bytes | bytearray | os.PathLike | Mapping):
         raise ConfigError(
             f"expected a data set, got {type(dataset).__name__}; for files write"

@@ -20,13 +20,13 @@ __all__ = ["DEFAULT_TIMEOUT_S", "LoaderOptions", "enum_of", "refuse_names"]
 
 _Enum = TypeVar("_Enum", bound=StrEnum)
 
-# A window takes milliseconds. Who waits longer has samples that take seconds each, and says so.
+# A window usually takes milliseconds; samples that take seconds each need a higher timeout_s.
 DEFAULT_TIMEOUT_S: Final = 120.0
 
 _TENSORS: Final = "give the loader to trainfeed.adapters.torch, which yields tensors to pin or move"
 _PADDLE: Final = "give the loader to trainfeed.adapters.paddle, which yields tensors"
 _WORKERS: Final = "its workers start without a fork and stay until close()"
-# What loaders of other libraries take, and what serves for it here.
+# Arguments of other libraries' loaders, and what to write instead.
 _REMEDIES: Final = {
     "drop_last": 'write tail="drop"; see Tail for what else may become of the last samples',
     "sampler": "it computes the order itself; write shuffle=True and seed, rank and world_size",
@@ -102,7 +102,7 @@ class LoaderOptions:
 
     @property
     def order_lanes(self) -> int:
-        """In how many lanes a new order is cut; 1 in natural order."""
+        """Number of lanes of a new order; 1 in natural order."""
         if not self.shuffle:
             return 1
         return lanes_for(self.share.world_size) if self.lanes is None else self.lanes
@@ -111,7 +111,8 @@ class LoaderOptions:
         """Return how many windows are loaded ahead of need.
 
         Args:
-            period: How many lanes are read; half of them may need a window at the same time.
+            period: Number of lanes that the rank reads; half of them may need a window at the same
+                time.
         """
         if self.prefetch is not None:
             return self.prefetch
@@ -139,7 +140,8 @@ class LoaderOptions:
     def _check_seconds(self, name: str, *, above: bool = False) -> None:
         value = getattr(self, name)
         seconds = float(value) if isinstance(value, Real) else math.nan
-        # Written so that what is no number is refused too.
+        # The comparison is negated so that NaN, which compares false with everything, is refused
+        # too.
         if not (seconds > 0 if above else seconds >= 0):
             what = "above 0" if above else "from 0 on"
             raise ConfigError(f"expected {name} as seconds {what}, got {value!r}")
@@ -149,8 +151,8 @@ def refuse_names(names: Iterable[str]) -> None:
     """Refuse arguments that a loader does not have.
 
     Raises:
-        ConfigError: Another library's loader has one, and here something else serves for it.
-        TypeError: Nobody knows one.
+        ConfigError: Another library's loader has this argument; the message names the replacement.
+        TypeError: The argument is unknown.
     """
     for name in names:
         if name in _REMEDIES:
@@ -162,7 +164,7 @@ def enum_of(kind: type[_Enum], name: str, value: str) -> _Enum:
     """Return the member of an enumeration.
 
     Raises:
-        ConfigError: It has no such member.
+        ConfigError: The enumeration has no such member.
     """
     try:
         return kind(value)

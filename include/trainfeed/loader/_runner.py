@@ -57,21 +57,21 @@ class Runner(Protocol):
         """Prepare for passes in the order of a state.
 
         Raises:
-            ConfigError: There is no such position.
+            ConfigError: The position is behind the end of the epoch.
         """
 
     def reweighted(self, state: LoaderState, weights: Sequence[Weight], /) -> LoaderState:
-        """Return a state from which on other weights count.
+        """Return a state from which other weights apply.
 
         Raises:
-            ConfigError: What is read is no mixture, or the weights do not suit it.
+            ConfigError: The dataset is not a mixture, or the weights do not suit it.
         """
 
     def run(self, start: LoaderState) -> Iterator[Batch]:
         """Yield the batches from a state on."""
 
     def num_reread(self) -> int:
-        """Return how often reads were tried again."""
+        """Return how many reads were repeated."""
 
     def close(self) -> None:
         """End processes and close files; safe to call twice."""
@@ -81,10 +81,10 @@ class SetsRunner:
     """Makes passes over one set or a mixture; see ``Runner``.
 
     Args:
-        sets: What is read.
-        options: The loader's.
-        stats: Where to count.
-        state: The first one.
+        sets: The sets to read.
+        options: The settings of the loader.
+        stats: The counters of the loader.
+        state: The state of the first pass.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class SetsRunner:
         self._stats = stats
         self._pool: WorkerPool | None = None
         self._is_closed = False
-        # Iterators may start and end in threads of their own.
+        # Iterators may start and end in different threads: the lock guards the idle pool.
         self._lock = new_lock()
         self._order = _order_of(state)
         self._engine = sets.engine(state, stats)
@@ -131,7 +131,7 @@ class SetsRunner:
             )
 
     def reweighted(self, state: LoaderState, weights: Sequence[Weight]) -> LoaderState:
-        """Return a state from which on other weights count; see ``Runner``."""
+        """Return a state from which other weights apply; see ``Runner``."""
         return self._sets.reweighted(state, weights)
 
     def run(self, start: LoaderState) -> Iterator[Batch]:
@@ -159,7 +159,7 @@ class SetsRunner:
             yield from a_pass.batches(engine.reader(cut, start, feed))
 
     def num_reread(self) -> int:
-        """Return how often reads were tried again."""
+        """Return how many reads were repeated."""
         return self._sets.num_reread()
 
     def close(self) -> None:
@@ -183,7 +183,7 @@ class SetsRunner:
         ]
 
     def _engine_of(self, start: LoaderState) -> Engine:
-        """Return what reads in the order of a state; a restored one may have come in between."""
+        """Return the engine for a state; one with another order may have been restored since."""
         if _order_of(start) == self._order:
             return self._engine
         return self._sets.engine(start, self._stats)
@@ -197,7 +197,7 @@ class SetsRunner:
 
     def _feed(self, engine: Engine, cut: BatchCut, tasks: Iterator[Task]) -> Feed:
         options, period = self._options, engine.period(cut)
-        # Without the interpreter's lock, threads do all that processes could.
+        # In a Python without the interpreter lock, threads take the place of processes.
         num_threads = options.num_threads or (0 if _is_locked() else options.num_workers)
         if num_threads:
             return ThreadFeed(
@@ -215,6 +215,7 @@ class SetsRunner:
         options = self._options
         ahead = options.ahead(period)
         pool = self._take_pool()
+        # Idle workers know one engine and one number of slots; any other pass needs new workers.
         usable = pool is not None and pool.is_usable and engine is self._engine
         if pool is None or not usable or pool.num_slots != period + ahead:
             if pool is not None:
@@ -224,6 +225,8 @@ class SetsRunner:
             tasks,
             pool,
             self._stats,
+            # The consumer never holds the last slots, as many as there are workers, so loading
+            # goes on.
             max_lent=period + ahead - min(ahead, options.num_workers),
             timeout_s=options.timeout_s,
             keep=partial(self._keep_pool, engine),
@@ -243,7 +246,7 @@ class SetsRunner:
         return pool
 
     def _keep_pool(self, engine: Engine, pool: WorkerPool) -> None:
-        """Keep idle workers for the next pass, if its order is still the one that they know."""
+        """Keep idle workers for the next pass, if the order is still the one that they load."""
         with self._lock:
             if self._pool is None and not self._is_closed and engine is self._engine:
                 self._pool = pool
@@ -251,7 +254,7 @@ class SetsRunner:
         pool.close()
 
     def _take_pool(self) -> WorkerPool | None:
-        """Return the idle workers, which nobody else gets from now on."""
+        """Return the idle workers and remove them, so that no other pass takes them."""
         with self._lock:
             pool, self._pool = self._pool, None
             return pool

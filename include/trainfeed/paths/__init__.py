@@ -1,4 +1,4 @@
-"""Paths of files: which are meant, how plain ones are opened, and how one appears when whole."""
+"""Paths of files: expanding patterns, opening plain files, and naming new files once complete."""
 
 from trainfeed.paths._errors import ERRNO_KINDS, kind_of_errno, os_errors, storage_error
 from trainfeed.paths._expand import expand_paths

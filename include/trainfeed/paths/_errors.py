@@ -1,4 +1,4 @@
-"""From the operating system's errors to ours: one table, used for every POSIX path."""
+"""Translates errors of the operating system to errors of this package, with one table for all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainfeed.paths._file_names import FilePath
 
 __all__ = ["ERRNO_KINDS", "kind_of_errno", "os_errors", "storage_error"]
 
-# What is missing here is a plain StorageError: another try may get past it.
+# Errnos missing here become a plain StorageError: a retry may succeed.
 ERRNO_KINDS: Final[dict[int, type[StorageError]]] = {
     errno.ENOENT: NotFoundError,
     errno.ENOTDIR: NotFoundError,
@@ -51,22 +51,22 @@ _REMEDIES: Final[dict[type[StorageError], str]] = {
 
 
 def storage_error(kind: type[StorageError], place: str, reason: str) -> StorageError:
-    """An error of ``kind`` that says where, why and, as far as the kind tells, what to do."""
+    """Return an error of ``kind`` with place, reason and, if the kind has one, remedy."""
     remedy = _REMEDIES.get(kind)
     return kind(f"{place}: {reason}" + (f"; {remedy}" if remedy else ""))
 
 
 def kind_of_errno(number: int | None) -> type[StorageError]:
-    """The class for an errno; ``StorageError`` itself for those that mean nothing definite."""
+    """Return the error class of an errno; ``StorageError`` itself for errnos without a class."""
     return ERRNO_KINDS.get(number or 0, StorageError)
 
 
 @contextmanager
 def os_errors(path: FilePath | None) -> Iterator[None]:
-    """Raise an ``OSError`` of the block as the ``StorageError`` that it means for ``path``.
+    """Raise an ``OSError`` of the block as the ``StorageError`` of its errno, naming ``path``.
 
     Args:
-        path: What to call the file in the message, None when it has no name.
+        path: Path of the file, for the message; None when the file has no name.
     """
     try:
         yield
@@ -82,11 +82,12 @@ def os_errors(path: FilePath | None) -> Iterator[None]:
 
 
 def _free_bytes(place: str) -> int | None:
-    """What is free where ``place`` is, or would be."""
+    """Return the free bytes of the file system of ``place``; None when it cannot be asked."""
     while True:
         try:
             found = os.statvfs(place)
         except OSError:
+            # A file that could not be made does not exist, so the nearest folder above it is asked.
             above = os.path.dirname(place)  # noqa: PTH120 - a path of any kind
             if above == place:
                 return None

@@ -1,4 +1,4 @@
-"""One path, several, a list between commas, or a glob: which files are meant."""
+"""Expands paths, comma lists and globs to files."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ __all__ = ["expand_paths"]
 def expand_paths(paths: FilePath | Sequence[FilePath], *, counts: bool = False) -> list[str]:
     """Return the files that paths, comma lists and globs stand for.
 
-    Of shards that a glob matches, ``<prefix>-aaaaa-of-bbbbb``, none that it asks for may be
-    missing, and all are of one set: the names say how many there are.
+    Shards ``<prefix>-aaaaa-of-bbbbb`` that a glob matches must be complete and belong to one set:
+    their names give the number of shards. Shards that the glob excludes may be missing.
 
     Args:
-        paths: Files, or several separated by commas, or a list of such. Each part of a text may be
-            a glob, whose matches are sorted by name, unless a file has that very name; path
-            objects are taken as they are.
-        counts: Whether ``bbbbb`` may be how many shards there are, as in names of TensorFlow; else,
-            and beside a manifest of ours, it is the largest index.
+        paths: A path, a text of several paths separated by commas, or a list of these. Each part
+            of a text is a glob whose matches are sorted by name, unless a file has exactly this
+            name. Path objects are used unchanged.
+        counts: Whether ``bbbbb`` may be the number of shards, as in names of TensorFlow.
+            Otherwise, and beside a manifest of this package, ``bbbbb`` is the largest index.
 
     Raises:
-        NotFoundError: A part matches no file; names the part. Or the list is empty, or a shard is
-            missing.
+        NotFoundError: A part matches no file, the list is empty, or a shard is missing.
         ConflictError: A glob matches shards of several sets of one prefix.
         StorageError: A folder that may hold matches cannot be listed.
     """
@@ -46,6 +45,7 @@ def _expand(part: FilePath, *, counts: bool) -> list[str]:
 
 
 def _matches(pattern: str, *, counts: bool) -> list[str]:
+    # A file may have a name with characters of a glob: an existing file wins over the pattern.
     if is_there(pattern):
         return [pattern]
     matches = matching(pattern)

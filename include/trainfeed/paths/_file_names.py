@@ -1,4 +1,4 @@
-"""What files are called, also before they are whole, and that only their account may write them."""
+"""Names and modes of files: finished files, unfinished files and folders."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = [
 ]
 
 FilePath: TypeAlias = str | os.PathLike[str]
-# With hyphens it was written by earlier versions.
+# Earlier versions wrote the UUID with hyphens.
 _UNFINISHED: Final = re.compile(r".+\.[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\.tmp")
 _FOLDER_MODE: Final = 0o755
 FILE_MODE: Final = 0o644
 
 
 def path_of(file: object) -> str | None:
-    """Return what to call a path, a descriptor or an open file; None where it has no name."""
+    """Return the path of a path, a descriptor or an open file; None for a file without a name."""
     if isinstance(file, int):
         try:
             return str(Path(f"/proc/self/fd/{file}").readlink())
@@ -39,24 +39,24 @@ def path_of(file: object) -> str | None:
 
 
 def unfinished_name(name: str) -> str:
-    """Return what to call a file until it is whole and gets ``name``; no other try has it."""
+    """Return a name for the unfinished file of ``name``, different in every attempt."""
     return f"{name}.{uuid.uuid4().hex}.tmp"
 
 
 def is_unfinished(name: str) -> bool:
-    """Return whether a file that has this name never became whole, or is still being written."""
+    """Return whether this is the name of an unfinished file: one being written, or abandoned."""
     return _UNFINISHED.fullmatch(name) is not None
 
 
 def make_folders(path: FilePath, mode: int = _FOLDER_MODE) -> None:
-    """Make a folder and those above it that are missing; one that is there keeps its mode.
+    """Make a folder and the missing folders above it; an existing folder keeps its mode.
 
     Args:
         path: The folder.
-        mode: Of every folder that is made; the umask takes away from it.
+        mode: Mode of every new folder, before the umask.
 
     Raises:
-        FileExistsError: The name is a file's.
+        FileExistsError: A file has the name.
         OSError: A folder cannot be made.
     """
     folder = Path(path)
@@ -70,12 +70,12 @@ def make_folders(path: FilePath, mode: int = _FOLDER_MODE) -> None:
 
 
 def open_emptied(path: FilePath) -> BinaryIO:
-    """Open a file for writing that only its account may write; what it held is gone.
+    """Open a file for writing, emptied; a new file is writable by its owner only.
 
     Args:
-        path: The file; one that is there keeps its mode.
+        path: The file; an existing file keeps its mode.
 
     Raises:
-        OSError: It cannot be made or opened.
+        OSError: The file cannot be made or opened.
     """
     return open(path, "wb", opener=lambda name, flags: os.open(name, flags, FILE_MODE))

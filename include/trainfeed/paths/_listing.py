@@ -1,7 +1,7 @@
-"""What a folder holds, or an error: nothing that may not be listed counts as empty.
+"""Lists folders; a folder that cannot be listed is an error, not an empty folder.
 
-``glob`` passes over every folder that refuses, and those of ``pathlib`` over such as this account
-may not list. So a file that nobody saw would be taken for one that is not there.
+``glob.glob`` skips every folder whose listing fails, and ``Path.glob`` skips folders without
+permission. With them an unreadable file would be taken for a missing one.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from trainfeed.paths._file_names import FilePath
 __all__ = ["is_there", "listed", "matching", "walk"]
 
 _CACHE: Final = "__pycache__"
-# No file or folder has such a name.
+# These errnos say for certain that no file or folder has the name.
 _ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
 
 
 def is_there(path: FilePath) -> bool:
-    """Return whether a file, a folder or a link has that name.
+    """Return whether a file, a folder or a link has this name.
 
     Raises:
-        StorageError: The file system does not say.
+        StorageError: The file system failed or refused the question.
     """
     return _status(path) is not None
 
 
 def listed(folder: FilePath, mask: str = "*") -> list[Path]:
-    """Return what lies in a folder, by name; nothing when there is no such folder.
+    """Return the paths in a folder, sorted by name; an empty list for a missing folder.
 
     Args:
-        folder: Where.
-        mask: What the names match, with ``*``, ``?`` and ``[…]``; hidden ones as others.
+        folder: The folder.
+        mask: Pattern of the names, with ``*``, ``?`` and ``[…]``; hidden names are matched too.
 
     Raises:
         StorageError: The folder cannot be listed.
@@ -51,9 +51,9 @@ def walk(folder: FilePath, *, hidden: bool = True) -> Iterator[Path]:
     """Yield all files and folders below a folder; links are not followed.
 
     Args:
-        folder: Where.
-        hidden: Whether names that begin with a dot, and ``__pycache__``, count, and what lies below
-            them.
+        folder: The folder.
+        hidden: Whether names that begin with a dot, ``__pycache__``, and everything below them are
+            included.
 
     Raises:
         StorageError: A folder cannot be listed.
@@ -71,7 +71,7 @@ def matching(pattern: str) -> list[str]:
     """Return the paths that ``glob.glob`` finds, sorted.
 
     Raises:
-        StorageError: A folder that may hold one cannot be listed.
+        StorageError: A folder that may hold a match cannot be listed.
     """
     return sorted(_matching(pattern))
 
@@ -82,15 +82,17 @@ def _matching(pattern: str) -> Iterator[str]:
             yield pattern
         return
     head, tail = os.path.split(pattern)
+    # Folders are expanded first, then the last part of the pattern in each of them.
     folders = _matching(head) if head != pattern and glob.has_magic(head) else [head]
     for folder in folders:
         if glob.has_magic(tail):
             yield from (os.path.join(folder, name) for name in _shown(folder, tail))  # noqa: PTH118
-        elif is_there(path := os.path.join(folder, tail)):  # noqa: PTH118 (it keeps a final slash)
+        elif is_there(path := os.path.join(folder, tail)):  # noqa: PTH118 (os.path.join keeps a final slash)
             yield path
 
 
 def _shown(folder: str, mask: str) -> list[str]:
+    # As in glob.glob: a pattern matches hidden names only if it begins with a dot.
     names = [name for name in _names(folder or os.curdir) if fnmatchcase(name, mask)]
     return [name for name in names if mask.startswith(".") or not name.startswith(".")]
 
@@ -110,7 +112,7 @@ def _status(path: FilePath) -> os.stat_result | None:
         try:
             return os.lstat(path)
         except ValueError:
-            return None  # a null byte
+            return None  # the path contains a null byte
         except OSError as error:
             if error.errno in _ABSENT:
                 return None

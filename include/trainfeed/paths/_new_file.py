@@ -1,7 +1,7 @@
-"""A file that appears when it is whole: the one way to give a file of this machine its name.
+"""New files that get their name when they are complete; all local files are made this way.
 
-It is written under a name that no other try has, synced, named by a link or a rename, and its
-folder is synced. Whatever fails on the way, the name holds what it held before.
+A file is written under a unique unfinished name, synced, linked or renamed to its final name, and
+then the folder is synced. After a failure at any step the final name is unchanged.
 """
 
 from __future__ import annotations
@@ -24,24 +24,23 @@ __all__ = ["NewFile", "UnfinishedFile", "claim_name"]
 
 
 class UnfinishedFile:
-    """A file under a name of its own, which gets another one once it is whole.
+    """A file with an unfinished name, which gets its final name when it is complete.
 
-    What is dropped without either of ``claim`` and ``replace`` is removed, at the latest when the
-    interpreter ends; only a process that is killed leaves it. As a context manager it removes what
-    has no name by then.
+    A file that is dropped before ``claim`` or ``replace`` is removed, at the latest when the
+    interpreter ends; only a killed process leaves its unfinished file. The context manager removes
+    a file that has no final name at the end of the block.
 
     Args:
-        path: The name that it is meant to get; errors show it.
-        unfinished: What it is called before, on the same file system; None for
-            ``<path>.<hex>.tmp``.
-        mode: Of the file; the umask takes away from it.
-        buffer_bytes: What ``file`` collects before the system is asked to take it.
+        path: The final name; errors show it.
+        unfinished: The unfinished name, on the same file system; None for ``<path>.<hex>.tmp``.
+        mode: Mode of the file, before the umask.
+        buffer_bytes: Size of the write buffer; 0 for none.
 
     Attributes:
-        file: Where to write, until the file has its name; it need not be closed.
+        file: The open file, valid until the file has its final name; closing it is not required.
 
     Raises:
-        StorageError: It cannot be made.
+        StorageError: The file cannot be made.
     """
 
     def __init__(
@@ -61,21 +60,23 @@ class UnfinishedFile:
         raw = TargetFile(self._unfinished, place=self._path, mode=mode)
         file = io.BufferedWriter(raw, buffer_bytes) if buffer_bytes else raw
         self.file: BinaryIO = cast("BinaryIO", file)
+        # The finalizer must not refer to self, which would keep it alive: it gets the parts it
+        # needs. The process id keeps forked children from removing the file of their parent.
         self._drop = weakref.finalize(self, _drop, raw, self._unfinished, os.getpid())
         self._is_synced = False
 
     def set_mode(self, mode: int) -> None:
-        """Give the file this mode, whatever the umask is; before it has its name."""
+        """Set the mode of the file regardless of the umask; before ``claim`` or ``replace``."""
         with os_errors(self._path):
             os.fchmod(self.file.fileno(), mode)
 
     def sync(self) -> None:
-        """Make the bytes durable; nothing may be written after it.
+        """Make the bytes durable; nothing may be written afterwards.
 
         Raises:
             QuotaExceededError: The disk is full.
-            StorageError: Nobody knows whether they are durable. Not to be tried again: a second
-                call to the system would succeed and lie.
+            StorageError: The bytes could not be synced. Do not retry: the kernel reports a failed
+                write-back once, so a second fsync would succeed although the bytes are lost.
         """
         with os_errors(self._path):
             self.file.flush()
@@ -83,14 +84,14 @@ class UnfinishedFile:
         self._is_synced = True
 
     def claim(self) -> bool:
-        """Give the file its name durably, unless the name is taken; then the bytes are dropped.
+        """Give the file its final name durably, unless the name is taken; then drop the file.
 
         Returns:
-            Whether it has the name; False if something had it, whatever that is.
+            Whether the file has the name; False if anything else had it.
 
         Raises:
-            StorageError: As for ``sync``, or the system refused. The name is as it was, or has the
-                whole file; the bytes are dropped otherwise.
+            StorageError: Syncing or naming failed. The final name is unchanged, or names the
+                complete file; the unfinished file is removed.
         """
         with self._naming():
             is_ours = claim_name(self._unfinished, self._path)
@@ -98,10 +99,11 @@ class UnfinishedFile:
         return is_ours
 
     def replace(self, *, is_folder_synced: bool = True) -> None:
-        """Give the file its name durably, and take it from the file that has it, if any.
+        """Give the file its final name durably, replacing a file that has the name.
 
         Args:
-            is_folder_synced: False where the caller syncs the folder, once for many files.
+            is_folder_synced: Whether to sync the folder; False if the caller syncs it once for
+                many files.
 
         Raises:
             ConflictError: A folder has the name.
@@ -113,7 +115,7 @@ class UnfinishedFile:
             sync_folder(self._path.parent)
 
     def abandon(self) -> None:
-        """Drop what has no name yet; safe to call twice."""
+        """Remove the file unless it has its final name; may be called twice."""
         self._drop()
 
     def __enter__(self) -> Self:
@@ -139,10 +141,10 @@ class UnfinishedFile:
 
 
 class NewFile(UnfinishedFile):
-    """A file that gets its name when it is complete, and only if nothing has the name.
+    """A file that gets its name when it is complete, and only if the name is free.
 
-    As a context manager it commits, or abandons after an exception. Arguments are those of
-    ``UnfinishedFile``.
+    The context manager commits at the end of the block, and abandons the file after an exception.
+    Arguments are those of ``UnfinishedFile``.
 
     Raises:
         ConflictError: The name is taken.
@@ -151,6 +153,7 @@ class NewFile(UnfinishedFile):
 
     def __init__(self, path: FilePath, *, buffer_bytes: int = 0) -> None:
         with os_errors(path):
+            # A check before any byte is written; ``claim`` refuses a name that is taken later.
             is_taken = Path(path).exists()
         if is_taken:
             raise ConflictError(f"{path} exists; choose another name, or delete it first")
@@ -160,7 +163,7 @@ class NewFile(UnfinishedFile):
         """Make the bytes and their name durable.
 
         Raises:
-            ConflictError: The name was taken meanwhile; the bytes are dropped.
+            ConflictError: The name was taken meanwhile; the new file is removed.
             StorageError: As for ``claim``.
         """
         if not self.claim():
@@ -182,31 +185,31 @@ class NewFile(UnfinishedFile):
 
 
 def claim_name(unfinished: FilePath, path: FilePath) -> bool:
-    """Give a whole file a second name that nobody has; return whether it has it.
+    """Give a complete file a second name by a hard link; return whether the file has it now.
 
     Args:
-        unfinished: The file; it has one name.
-        path: The second one, on the same file system. What has it already stays.
+        unfinished: The file, under its only name.
+        path: The second name, on the same file system. A file that already has it is kept.
 
     Raises:
-        OSError: The system refused otherwise.
+        OSError: The link failed for another reason than a taken name.
     """
     try:
-        # A rename would replace what another process has put there.
+        # A link fails if the name is taken; a rename would replace the file of another process.
         Path(path).hardlink_to(unfinished)
     except FileExistsError:
-        # When an answer is lost, a network client asks again and is told that the name is taken:
-        # by its own first request, if our file has a second name by now.
+        # A network file system repeats a request whose answer was lost, and then reports the name
+        # as taken by its own first request. A link count of 2 shows that this happened.
         return Path(unfinished).lstat().st_nlink > 1
     return True
 
 
 def _drop(raw: io.FileIO, unfinished: Path, pid: int) -> None:
-    # Gone already after a rename; else the error on its way out says more than this one. What is
-    # left has a name that housekeeping knows.
+    # Errors are ignored: after a rename the file is gone, and otherwise the first error says more.
+    # The housekeeping recognizes a remaining file by its name.
     with suppress(OSError):
         raw.close()
-    # A forked child drops its copies of what its parent still writes.
+    # A forked child closes its copy of the descriptor, but the parent still writes the file.
     if os.getpid() == pid:
         with suppress(OSError):
             unfinished.unlink()

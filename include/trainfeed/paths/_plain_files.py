@@ -1,7 +1,7 @@
-"""Opens files that another program made: what is no plain file is neither waited for nor believed.
+"""Opens files of other programs, and refuses everything that is not a plain file.
 
-A pipe would be waited for until something writes to it, a device may never end, and a link may lead
-to a file that was not meant.
+Opening a pipe waits for a writer, a device may never end, and a link may lead to another file than
+the intended one.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from trainfeed.paths._file_names import FilePath
 
 __all__ = ["open_plain", "plain_fd", "plain_size", "read_plain"]
 
+# O_NONBLOCK: opening a pipe returns at once; it has no effect on plain files.
 _AT_ONCE: Final = os.O_NONBLOCK | os.O_CLOEXEC
-# What the kernel says when a socket is opened, and a folder for writing.
+# Errnos of opening a socket (ENXIO), and a folder for writing (EISDIR).
 _NOT_PLAIN: Final = frozenset({errno.ENXIO, errno.EISDIR})
 _KINDS: Final = {
     stat.S_IFDIR: "a folder",
@@ -34,18 +35,18 @@ _KINDS: Final = {
 
 
 def plain_fd(path: FilePath, *, follow: bool, write: bool = False) -> int:
-    """Open a plain file that is there, without waiting; the caller closes the descriptor.
+    """Open an existing plain file without waiting; the caller closes the descriptor.
 
     Args:
-        path: Where it is.
-        follow: Whether a symbolic link at ``path`` is followed; links among the folders above it
-            always are.
-        write: For writing as well as for reading.
+        path: Path of the file.
+        follow: Whether a symbolic link at ``path`` is followed; links in the folders above are
+            always followed.
+        write: Whether to open for reading and writing, not only for reading.
 
     Raises:
-        FormatError: A folder, a pipe, a socket or a device has the name, or a link that is not
-            followed.
-        OSError: The system refused; as it comes, for callers that try again.
+        FormatError: The name is that of a folder, a pipe, a socket, a device, or a link that is
+            not followed.
+        OSError: The system refused; not translated, for callers that retry.
     """
     flags = (os.O_RDWR if write else os.O_RDONLY) | _AT_ONCE
     try:
@@ -63,16 +64,16 @@ def plain_fd(path: FilePath, *, follow: bool, write: bool = False) -> int:
 
 
 def plain_size(fd: int, path: FilePath | None) -> int:
-    """Return the size in bytes of an open file, which has to be a plain one.
+    """Return the size in bytes of an open file, which must be a plain one.
 
-    A device or a pipe says 0 bytes, and would pass for an empty file.
+    Devices and pipes report 0 bytes, and would pass for empty files.
 
     Args:
-        fd: Its descriptor.
-        path: What to call it in messages, None when it has no name.
+        fd: Descriptor of the file.
+        path: Path for messages, None when the file has no name.
 
     Raises:
-        FormatError: It is something else.
+        FormatError: The file is not a plain one.
         OSError: The system refused.
     """
     found = os.fstat(fd)
@@ -85,16 +86,16 @@ def plain_size(fd: int, path: FilePath | None) -> int:
 def open_plain(path: FilePath, *, follow: bool, buffering: int = -1) -> Iterator[BinaryIO]:
     """Open a file for reading, and close it at the end.
 
-    An ``OSError`` of the block is raised as what it means for ``path``.
+    An ``OSError`` of the block is raised as the ``StorageError`` of its errno, naming ``path``.
 
     Args:
-        path: Where it is.
+        path: Path of the file.
         follow: As for ``plain_fd``.
         buffering: As for ``open``.
 
     Raises:
         NotFoundError: Nothing has the name.
-        FormatError: Something else than a plain file has it.
+        FormatError: The name is not that of a plain file.
         StorageError: The file system refused or failed.
     """
     with (
@@ -105,17 +106,17 @@ def open_plain(path: FilePath, *, follow: bool, buffering: int = -1) -> Iterator
 
 
 def read_plain(path: FilePath, *, follow: bool, max_bytes: int) -> bytes:
-    """Return what a file of at most ``max_bytes`` holds; raises as ``open_plain`` does.
+    """Return the content of a file of at most ``max_bytes``; raises as ``open_plain`` does.
 
-    The size is looked at before a byte is read, and a file that grows meanwhile is followed to
-    ``max_bytes``: a file of any size costs that much memory at most, and a small one little.
+    The size is checked before a byte is read, and a file that grows meanwhile is read up to
+    ``max_bytes``. So a file of any size needs at most this much memory, and a small file little.
 
     Raises:
         FormatError: The file is larger.
     """
     with open_plain(path, follow=follow) as file:
         num_bytes = os.fstat(file.fileno()).st_size
-        # Memory is taken for what is there, and not for what might be.
+        # The buffer is sized by the file and not by max_bytes. One more byte detects growth.
         data = file.read(num_bytes + 1) if num_bytes <= max_bytes else b""
         if len(data) > num_bytes:
             data += file.read(max_bytes + 1 - len(data))
@@ -131,7 +132,7 @@ def read_plain(path: FilePath, *, follow: bool, max_bytes: int) -> bytes:
 def _mode_at(path: FilePath, follow: bool) -> int:
     try:
         return Path(path).stat(follow_symlinks=follow).st_mode
-    except OSError:  # gone since, or no link of it leads anywhere
+    except OSError:  # removed meanwhile, or a link without a target
         return 0
 
 

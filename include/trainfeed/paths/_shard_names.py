@@ -1,7 +1,7 @@
-"""Names of the shards of a set, ``<prefix>-aaaaa-of-bbbbb``, and of what lies beside them.
+"""Names of the shards of a set, ``<prefix>-aaaaa-of-bbbbb``, of its manifest and commit folder.
 
-``aaaaa`` counts from 0, ``bbbbb`` is the largest index and not the number of shards, so that a set
-of one shard is ``p-00000-of-00000``. Five digits name 100,000 shards; more are refused.
+``aaaaa`` counts from 0, ``bbbbb`` is the largest index and not the number of shards, so a set of
+one shard is ``p-00000-of-00000``. Five digits name 100,000 shards; more are refused.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ __all__ = [
 
 MAX_SHARDS: Final = 100_000
 
-# No character that a glob or a comma list would read as something else.
+# No characters with a meaning in globs or comma lists.
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 _SHARD: Final = re.compile(r"(?P<prefix>.+)-(?P<index>[0-9]{5})-of-(?P<last>[0-9]{5})")
 
 
 class ShardName(NamedTuple):
-    """A shard's name, taken apart.
+    """The parts of a shard's name.
 
     Attributes:
-        prefix: What stands before the numbers.
-        number: Number of the shard, from 0.
-        num_shards: How many shards the set has; one more than the second number.
+        prefix: The part before the numbers.
+        number: Index of the shard, from 0.
+        num_shards: Number of shards of the set: the second number plus one.
     """
 
     prefix: str
@@ -44,7 +44,7 @@ class ShardName(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> ShardName | None:
-        """Take a file name apart; None when it is no shard's."""
+        """Return the parts of a file name; None when it is not a shard's name."""
         match = _SHARD.fullmatch(name)
         if match is None or int(match["index"]) > int(match["last"]):
             return None
@@ -62,15 +62,15 @@ def manifest_name(prefix: str) -> str:
 
 
 def commit_name(prefix: str) -> str:
-    """Return the name of the folder that is there while a set is replaced."""
+    """Return the name of the folder that exists while a set is replaced."""
     return f".{prefix}.commit"
 
 
 def check_prefix(prefix: str) -> str:
-    """Return a prefix that may start the names of shards.
+    """Return ``prefix`` if names of shards may begin with it.
 
     Raises:
-        ConfigError: It holds a separator, a blank or what a glob would read as a pattern.
+        ConfigError: The prefix contains a separator, a blank or a character of globs.
     """
     if not _PREFIX.fullmatch(prefix):
         raise ConfigError(
@@ -81,9 +81,9 @@ def check_prefix(prefix: str) -> str:
 
 
 def num_shards_of(value: object) -> int:
-    """Return a number of shards that has names.
+    """Return ``value`` if five digits can name so many shards.
 
     Raises:
-        ConfigError: It is not from 1 to ``MAX_SHARDS``.
+        ConfigError: The value is not a whole number from 1 to ``MAX_SHARDS``.
     """
     return whole("num_shards, whose names have five digits,", value, 1, MAX_SHARDS)

@@ -1,10 +1,10 @@
-"""Shards among paths: a set is whole when it is found, and stays the same until it is read.
+"""Checks that sets of shards are complete, and unchanged between finding and reading them.
 
-Files ``<prefix>-aaaaa-of-bbbbb`` of one folder are a set, and their names say how many there are. A
-conversion into a folder that exists replaces a set file by file. It announces that with a folder
-``.<prefix>.commit``, takes the manifest ``<prefix>.shards.json`` away before it moves the first
-shard, and puts the new one there after the last. So a reader that finds the same manifest after it
-opened a shard has a shard of that set; a reader that finds another manifest must stop.
+Files ``<prefix>-aaaaa-of-bbbbb`` of one folder are a set, and their names give the number of
+files. A conversion into an existing folder replaces a set file by file, in this order: make the
+folder ``.<prefix>.commit``, remove the manifest ``<prefix>.shards.json``, move the shards, write
+the new manifest. So a reader that finds an unchanged manifest after opening a shard has a shard of
+the same set; a reader that finds another manifest must stop.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ __all__ = ["SetWatch", "require_whole_sets"]
 _VERSION: Final = "MANIFEST.json"
 _SHOWN: Final = 3
 _Item = TypeVar("_Item")
-# Inode, time of the last change and size of a manifest; None where a set has none.
+# Inode, modification time in nanoseconds and size of a manifest; None for a set without one.
 _Mark: TypeAlias = tuple[int, int, int] | None
 
 
 class _Set(NamedTuple):
-    """What the name of a shard says of its set.
+    """A set of shards, as the name of one shard describes it.
 
     Attributes:
-        folder: Where it is.
-        prefix: Start of the names.
-        num_shards: How many files the second number stands for.
+        folder: Folder of the shards.
+        prefix: Common part before the numbers.
+        num_shards: Number of shards, from the second number of the name.
     """
 
     folder: str
@@ -48,16 +48,15 @@ class _Set(NamedTuple):
 
 
 def require_whole_sets(matches: Sequence[str], pattern: str, *, counts: bool) -> None:
-    """Refuse the matches of a glob that are a part of a set, or several sets of one prefix.
+    """Refuse matches of a glob with missing shards, or from several sets of one prefix.
 
-    A shard that the pattern does not ask for, as ``p-0000[0-3]-of-*`` leaves some out, is none that
-    is missing.
+    Shards that the pattern excludes, as ``p-0000[0-3]-of-*`` does, are not missing.
 
     Args:
         matches: Paths of files.
-        pattern: What they match.
-        counts: Whether the second number may be how many files there are, as others name them, and
-            not the largest index. Beside a manifest of ours it never is.
+        pattern: The glob.
+        counts: Whether the second number may be the number of files, as in other tools, and not
+            the largest index. Beside a manifest of this package it is always the index.
 
     Raises:
         NotFoundError: A shard is missing.
@@ -80,6 +79,8 @@ def _parse(path: str) -> tuple[_Set, int] | None:
 
 def _refuse_missing(one: _Set, indices: set[int], pattern: str, *, counts: bool) -> None:
     wanted = one.num_shards
+    # In sets of other tools bbbbb is the count, so the last index is one less. A set that has the
+    # file with index bbbbb counts as this package's.
     if counts and wanted - 1 not in indices and not _is_ours(one):
         wanted -= 1
     mask = os.path.basename(pattern)  # noqa: PTH119 (a pattern is no path)
@@ -115,10 +116,10 @@ def _refuse_mixed(sets: Sequence[_Set], pattern: str) -> None:
 
 
 class SetWatch:
-    """The sets of which several files are read together, as they were when this was made.
+    """The state of the sets whose files are read together, as of its construction.
 
     Args:
-        paths: The files.
+        paths: Paths of the files.
 
     Raises:
         FileReplacedError: One of the sets is being replaced.
@@ -126,16 +127,16 @@ class SetWatch:
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]]) -> None:
         found = Counter(one for path in paths if (one := _set_of(path)) is not None)
-        # One file of a set is no mixture, whatever becomes of the others.
+        # One file of a set cannot be mixed with files of another version of the set.
         self._marks = {one: _mark(one) for one, count in found.items() if count > 1}
         for one in self._marks:
             _refuse_replaced(one)
 
     def require_unchanged(self) -> None:
-        """Refuse to go on when a set was replaced; called after a file was opened.
+        """Raise when a set was replaced; call it after opening a file, before reading it.
 
         Raises:
-            FileReplacedError: What is opened now may be of another set than what was before.
+            FileReplacedError: The file may belong to another version of the set than earlier files.
         """
         for one, mark in self._marks.items():
             _refuse_replaced(one)
@@ -148,10 +149,10 @@ class SetWatch:
 
     @contextmanager
     def explains(self) -> Iterator[None]:
-        """Raise that a set was replaced instead of what its new files look like beside the old.
+        """Raise ``FileReplacedError`` instead of errors that a mixture of old and new files causes.
 
         Raises:
-            FileReplacedError: As ``require_unchanged`` does, after an error of the block.
+            FileReplacedError: The block raised an error, and a set was replaced.
         """
         try:
             yield
@@ -160,11 +161,13 @@ class SetWatch:
             raise
 
     def over(self, items: Iterator[_Item]) -> Iterator[_Item]:
-        """Yield the items of a file that is opened by asking for the first one.
+        """Yield the items of a file that opens when its first item is requested.
 
         Raises:
-            FileReplacedError: As ``require_unchanged`` does, before the first item.
+            FileReplacedError: A set was replaced before the file was opened; raised before the
+                first item.
         """
+        # The first item opens the file: only then does the check of the manifest cover it.
         first = next(items, None)
         self.require_unchanged()
         if first is not None:

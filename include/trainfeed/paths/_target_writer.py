@@ -1,4 +1,4 @@
-"""What writers of record files share: a path or an open file to write to, closed once."""
+"""Base class of the writers of record files: a path or an open file as target, closed once."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ __all__ = ["TargetWriter"]
 
 
 class TargetWriter(ABC):
-    """Writes to a path, where the file appears when it is closed, or to an open file.
+    """Writes to a path, whose file appears when the writer is closed, or to an open file.
 
-    As a context manager it closes the file, or drops it after an exception. After an error of the
-    file the writer is closed and what it wrote is not to be used.
+    The context manager closes the writer at the end of the block, and drops the file after an
+    exception. After an error of the file the writer is closed; do not use the bytes written so
+    far.
 
     Args:
-        target: A path; or a binary file, which is written from its position on and stays open.
+        target: A path; or an open binary file, written from its current position and left open.
 
     Raises:
-        ConflictError: A file is at the path.
+        ConflictError: The path is taken.
     """
 
     def __init__(self, target: FilePath | BinaryIO) -> None:
@@ -35,9 +36,9 @@ class TargetWriter(ABC):
         self._file: BinaryIO | None = target
 
     def close(self) -> None:
-        """Write what is left and, where a path was given, sync the file and name it.
+        """Write the buffered rest; sync and name the file if the target is a path.
 
-        Does nothing on a closed writer.
+        A closed writer is left as it is.
 
         Raises:
             ConflictError: The path was taken meanwhile.
@@ -69,7 +70,7 @@ class TargetWriter(ABC):
 
     @abstractmethod
     def _write_rest(self) -> None:
-        """Hand to ``_put`` what was held back; of the writer's format."""
+        """Pass the buffered rest of the format to ``_put``."""
 
     def _put(self, *pieces: bytes | memoryview) -> None:
         file = self._require_open()
@@ -77,7 +78,7 @@ class TargetWriter(ABC):
             for piece in pieces:
                 write_all(file, piece)
         except BaseException:
-            # Part of a record may be in the file: another one behind it would not be found.
+            # The file may end in part of a record: readers would not find a record after it.
             self._abandon()
             raise
 

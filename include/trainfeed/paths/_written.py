@@ -1,4 +1,4 @@
-"""Bytes that go into new files, their digest, and what makes files and their names last."""
+"""Writes bytes to new files, digests them, and syncs files and folders."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _BUFFER_BYTES: Final = 1 << 20
 
 
 class TargetFile(io.FileIO):
-    """A new file, unbuffered, whose errors say what the system refused and where.
+    """A new unbuffered file whose errors are ``StorageError`` and name its place.
 
     Args:
-        path: The file; nothing may have the name, a link neither.
-        place: What errors call it; None for ``path``.
-        mode: Of the file; the umask takes away from it.
+        path: The file; the name must be free, also of symbolic links.
+        place: Path for errors; None for ``path``.
+        mode: Mode of the file, before the umask.
 
     Raises:
         ConflictError: The name is taken.
-        StorageError: It cannot be made.
+        StorageError: The file cannot be made.
     """
 
     def __init__(
@@ -52,13 +52,14 @@ class TargetFile(io.FileIO):
             super().__init__(os.fspath(path), "xb", opener=opened)
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write what the system takes, and return how many bytes that is.
+        """Write as many bytes as the system accepts, and return their number.
 
         Raises:
             QuotaExceededError: The disk is full.
-            StorageError: The system refused otherwise.
+            StorageError: The system refused for another reason.
         """
         try:
+            # The context manager is entered only after an error: this runs once per write.
             return super().write(data)
         except OSError:
             with os_errors(self.place):
@@ -67,7 +68,7 @@ class TargetFile(io.FileIO):
 
 @contextmanager
 def durable_file(path: FilePath) -> Iterator[BinaryIO]:
-    """Write a new file in a folder that gets its name later; its bytes are durable at the end.
+    """Write a new file into a folder that is named later; sync its bytes at the end.
 
     Raises:
         ConflictError: The name is taken.
@@ -81,15 +82,15 @@ def durable_file(path: FilePath) -> Iterator[BinaryIO]:
             with os_errors(path):
                 os.fsync(raw.fileno())
         finally:
-            # After an error of the file the buffer would fail again, and hide why.
+            # Closing the buffer would flush it, fail again, and hide the first error.
             raw.close()
 
 
 def sync_folder(path: FilePath) -> None:
-    """Return when the names in a folder are on disk, renames into and out of it included.
+    """Make the names in a folder durable, including renames into and out of it.
 
     Raises:
-        StorageError: Nobody knows whether they are.
+        StorageError: The folder could not be synced.
     """
     with os_errors(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -100,7 +101,7 @@ def sync_folder(path: FilePath) -> None:
 
 
 def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
-    """Write all of ``data``, also to a raw file, which may take less at once.
+    """Write all of ``data``, also to a raw file, which may accept fewer bytes per call.
 
     Raises:
         QuotaExceededError: The disk is full.
@@ -117,10 +118,10 @@ def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
 
 
 class Digest(Protocol):
-    """What ``hashlib`` and ``xxhash`` make."""
+    """A digest object of ``hashlib`` or ``xxhash``."""
 
     def update(self, data: memoryview, /) -> None:
-        """Take further bytes."""
+        """Add further bytes."""
         ...
 
     def hexdigest(self) -> str:
@@ -129,11 +130,11 @@ class Digest(Protocol):
 
 
 class DigestedFile(io.RawIOBase):
-    """A binary file, for writing only, that counts and digests what the file below it takes.
+    """A write-only binary file that counts and digests the bytes the underlying file accepts.
 
     Args:
-        file: The file below it; raw or buffered, its owner closes it.
-        digest: A new one.
+        file: The underlying file, raw or buffered; its owner closes it.
+        digest: A new digest object.
 
     Attributes:
         num_bytes: Bytes written so far.
@@ -147,7 +148,7 @@ class DigestedFile(io.RawIOBase):
 
     @property
     def hexdigest(self) -> str:
-        """Digest of what was written so far, in hex."""
+        """Digest of the bytes written so far, in hex."""
         return self._digest.hexdigest()
 
     def writable(self) -> bool:
@@ -155,13 +156,14 @@ class DigestedFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Return how many bytes were written."""
+        """Return the number of bytes written."""
         return self.num_bytes
 
     def write(self, data: Buffer, /) -> int:
-        """Append what the file takes of ``data``; return how many bytes that is."""
+        """Append ``data`` as far as the file accepts it; return the number of bytes accepted."""
         view = memoryview(data).cast("B")
         num_bytes = self._file.write(view)
+        # A raw file may accept fewer bytes than given; the caller writes the rest again.
         self._digest.update(view[:num_bytes])
         self.num_bytes += num_bytes
         return num_bytes

@@ -1,6 +1,6 @@
-"""From source positions to a published version; this listing is the DAG, a stage a module.
+"""From source positions to a published version; each stage is a module of this room.
 
-The stages are imported where they run, because numpy and pyarrow come with them.
+Callers import a stage where they run it, because each stage imports numpy and pyarrow.
 """
 
 from trainfeed.pipeline._plan_report import PlanReport, SkipReport, plan_report_from_json

@@ -1,7 +1,8 @@
-"""Gives memory back to the system where a process lives on after it held large samples.
+"""Returns freed memory to the system, in processes that live on after a task with large samples.
 
-The C library keeps what was freed for what comes next. Among blocks of megabytes the holes that
-they leave would be twice what is in use, and what one task freed would count beside the next.
+The C library keeps freed memory for later requests. With blocks of megabytes, the unused holes
+between them grow to twice the memory in use, and the memory that one task freed still counts
+against the memory limit of the next.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _libc: Final = ctypes.CDLL(None)
 
 
 def return_large_blocks() -> None:
-    """Let every large block go back by itself when it is freed, from now on."""
+    """Make the C library return every large block at once when it is freed, from now on."""
     _libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
     _libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 def give_back() -> None:
-    """Return what is free now."""
+    """Return all memory that is free now."""
     pa.default_memory_pool().release_unused()
     _libc.malloc_trim(0)

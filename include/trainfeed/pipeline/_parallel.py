@@ -1,4 +1,4 @@
-"""Several tasks of a stage at once, in one process: what a scheduler does with many machines."""
+"""Runs several tasks of a stage at once from one process, as a scheduler does on many machines."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ _NO_LIMITS: Final = WorkerLimits(math.inf, sys.maxsize)
 
 
 class _Share(ResourceSpec):
-    """What a task may use that runs beside others.
+    """The resources of a task that runs beside others.
 
     Attributes:
-        whole_bytes: ``memory_bytes`` of a task that runs alone.
+        whole_bytes: ``memory_bytes`` of the data set, which a task has that runs alone.
     """
 
     whole_bytes: int
 
     @property
     def task_memory_bytes(self) -> int:
-        """What counts for broken records: how many tasks run at once decides about no success."""
+        """The limit for broken records: success must not depend on how many tasks run at once."""
         return self.whole_bytes
 
 
 def at_once(spec: DatasetSpec, num_units: int) -> int:
-    """Return how many of a stage's tasks may share the memory, each with room for a sample."""
+    """Return how many tasks of a stage fit into the memory, each with room for one sample."""
     return max(1, min(spec.resources.processes, num_units, fitting_processes(spec)))
 
 
 def share_of(spec: DatasetSpec, num_tasks: int) -> DatasetSpec:
-    """Return the data set as a task sees it that is one of so many at once, with its share."""
+    """Return ``spec`` with the resources of one of ``num_tasks`` tasks that run at once."""
     resources = spec.resources
     if num_tasks == 1:
         return spec
@@ -64,7 +64,7 @@ def share_of(spec: DatasetSpec, num_tasks: int) -> DatasetSpec:
 def in_worker(
     stage: Callable[[Build, int], StageReport],
 ) -> Callable[[Build, int], StageReport]:
-    """Return ``stage`` as it runs in a worker process: threads would wait for each other.
+    """Return ``stage`` wrapped to run in a worker process: threads would wait for the interpreter.
 
     Args:
         stage: A stage that calls no function of the user and reads no cluster; it can be pickled.
@@ -99,15 +99,15 @@ def run_units(
 ) -> Iterator[_Report]:
     """Run every task of a stage, up to ``num_tasks`` at a time.
 
-    The work of a task is to be done outside of this interpreter, in worker processes.
+    ``run`` must leave the work to worker processes: the threads here share one interpreter.
 
     Args:
-        run: Runs the task with that number.
-        units: The tasks.
-        num_tasks: How many at once.
+        run: Runs the task of a number.
+        units: Numbers of the tasks.
+        num_tasks: How many tasks run at once.
 
     Yields:
-        What they returned, in their order. After the first error no more are begun.
+        The results in the order of ``units``. After the first error no further task starts.
     """
     if num_tasks == 1:
         yield from map(run, units)
@@ -116,7 +116,7 @@ def run_units(
     tasks: list[Future[_Report]] = []
     try:
         tasks.extend(pool.submit(run, unit) for unit in units)
-        # Not in their order: the first may wait for ever for what a later one has failed at.
+        # In the order in which they end: the first task may hang while a later one has failed.
         for task in as_completed(tasks):
             task.result()
         yield from (task.result() for task in tasks)
@@ -130,9 +130,9 @@ def run_units(
 
 
 def _end(tasks: Sequence[Future[_Report]]) -> None:
-    """End the workers of tasks that may wait for a function that never comes back."""
+    """End the workers of tasks: a task may wait for a function that never returns."""
     stop_workers(busy=True)
-    # Again: a task that had no worker yet gets one later.
+    # Repeatedly: a task that had no worker at the first call may have got one since.
     while at_work := [task for task in tasks if not task.done()]:
         wait(at_work, _AGAIN_S)
         stop_workers(busy=True)

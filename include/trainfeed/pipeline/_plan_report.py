@@ -1,6 +1,6 @@
-"""What ``plan`` reports, and the JSON of it that the later tasks of a run are given.
+"""The report of stage ``plan``, and its JSON, from which the later tasks of a run start.
 
-Light, because a scheduler's task imports it first.
+The module imports nothing heavy, because every task of a scheduler imports it first.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ MAPPED_STAGES: Final = ("ingest", "preprocess", "convert")
 
 @dataclass(frozen=True)
 class PlanReport:
-    """An interval has a plan, of this run or of the version that is published already.
+    """An interval has a plan: a new one, or that of the version already published.
 
     Attributes:
         ref: The plan.
-        generation: Name of the generation that the plan is of.
-        verdict: What is to be done about it.
-        tasks: How many tasks every mapped stage has, at least one each.
-        empty_because: Per source why nothing is read of it; empty while anything is read.
+        generation: Name of the generation that the plan builds.
+        verdict: ``build``, or ``identical`` when the plan is already published.
+        tasks: Mapped stage → number of tasks, at least one.
+        empty_because: Source string → why nothing is read; empty if any source has records to read.
         seconds: How long planning took.
-        note: What else is to be said: a rebuild that took place, a source that is away.
+        note: A remark for people, such as a rebuild that took place or a source that was away.
     """
 
     ref: PlanRef
@@ -42,7 +42,7 @@ class PlanReport:
     note: str | None = None
 
     def to_json(self) -> JsonObject:
-        """Return the report as the task ``plan`` leaves it: keys that do not apply are left out."""
+        """Return the result of task ``plan``, without keys that do not apply."""
         return {
             **self.ref.to_json(),
             "generation": self.generation,
@@ -56,12 +56,12 @@ class PlanReport:
 
 @dataclass(frozen=True)
 class SkipReport:
-    """The specification leaves an interval out: there is no plan, no task and no generation.
+    """The specification excludes the interval: there is no plan, no task and no generation.
 
     Attributes:
         dataset: Name of the data set.
         interval: Name of the interval.
-        note: Why it is left out.
+        note: Why the interval is excluded.
         seconds: How long planning took.
     """
 
@@ -71,7 +71,7 @@ class SkipReport:
     seconds: float = 0.0
 
     def to_json(self) -> JsonObject:
-        """Return the report as the task ``plan`` leaves it."""
+        """Return the result of task ``plan``."""
         return {
             "dataset": self.dataset,
             "interval": self.interval,
@@ -83,10 +83,10 @@ class SkipReport:
 
 
 def plan_report_from_json(value: Mapping[str, object]) -> PlanReport | SkipReport:
-    """Read what the task ``plan`` left.
+    """Read the JSON of a report.
 
     Raises:
-        FormatError: It is something else, such as what a dry run leaves.
+        FormatError: ``value`` is no such report; a dry run, for example, leaves another JSON.
     """
     try:
         if value["verdict"] == "skipped":

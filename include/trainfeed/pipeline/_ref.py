@@ -1,4 +1,4 @@
-"""What stages hand to each other. Light, because a scheduler's task imports it first."""
+"""The names by which stages find a plan; imports nothing heavy, as tasks import it first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JsonObject: TypeAlias = dict[str, object]
 
 @dataclass(frozen=True)
 class PlanRef:
-    """What stages hand to each other: enough to find the plan.
+    """The names that a stage hands to the next one, and by which that one finds the plan.
 
     Attributes:
         dataset: Name of the data set.
@@ -35,11 +35,11 @@ class PlanRef:
 
 @dataclass(frozen=True)
 class Build:
-    """The build of one interval, as every stage after ``plan`` is given it.
+    """The build of one interval: the argument of every stage after ``plan``.
 
     Attributes:
         spec: The data set.
-        env: Where things are.
+        env: Folders and connections.
         ref: The plan.
     """
 

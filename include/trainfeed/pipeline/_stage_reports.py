@@ -1,7 +1,7 @@
-"""What the stages after ``plan`` report of their tasks, and the JSON that tasks leave of it.
+"""The reports of the stages after ``plan``, and their JSON.
 
-The JSON of a report has the fields of its class, in their order. Light, because a scheduler's task
-imports it first.
+The JSON of a report has the fields of its class, in their order. The module imports nothing heavy,
+because every task of a scheduler imports it first.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class StageReport:
-    """One task of a stage has done its work, or found it done.
+    """One task of a stage has done its work, or has found the work already done.
 
     Attributes:
         stage: Name of the stage.
-        source_reads: Records that were read from the source itself.
+        source_reads: Number of records read from the source itself.
         seconds: How long the task took.
-        verdict: What was found or made; ``published`` where the plan is published already.
+        verdict: ``built``, ``adopted`` or ``verified``; ``published`` if the plan was so before.
     """
 
     stage: str
@@ -40,13 +40,13 @@ class StageReport:
     verdict: str = "built"
 
     def to_json(self) -> JsonObject:
-        """Return the report as a task leaves it."""
+        """Return the result of the task."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedBefore(StageReport):
-    """The plan is published already, so there was nothing to do; ``version`` is its version."""
+    """The plan is already published as ``version``, so the task had nothing to do."""
 
     verdict: str = "published"
     version: str
@@ -54,12 +54,12 @@ class PublishedBefore(StageReport):
 
 @dataclass(frozen=True, kw_only=True)
 class IngestReport(StageReport):
-    """The ranges of a task have landed (built, adopted), or are what was planned (verified).
+    """The ranges of a task have landed (built, adopted), or equal the plan (verified).
 
     Attributes:
         unit: Number of the task.
-        records: Records in the landing files; 0 of log files that later stages read themselves.
-        bytes: Their bytes, or those of the log files.
+        records: Records in the landing files; 0 for log files, which later stages read directly.
+        bytes: Size of the landing files, or of the log files.
     """
 
     stage: str = "ingest"
@@ -74,11 +74,11 @@ class PreprocessReport(StageReport):
 
     Attributes:
         unit: Number of the task.
-        records: Records that the function got.
-        samples: Samples that it made of them.
-        quarantined: Records that it turned down.
-        filtered: Records that it did not want.
-        runs: Sorted runs that the samples were written in.
+        records: Number of records that the function got.
+        samples: Number of samples that the function returned.
+        quarantined: Number of records that the function rejected as broken.
+        filtered: Number of good records that the function left out.
+        runs: Number of sorted runs in which the samples were written.
     """
 
     stage: str = "preprocess"
@@ -106,12 +106,12 @@ class CheckReport(StageReport):
     """The accounts agree, and no gate that blocks is broken.
 
     Attributes:
-        samples: Samples of all splits.
-        quarantined: Records in quarantine.
-        filtered: Records that were not wanted.
-        warnings: One line per gate that is broken and only warns.
-        proof: positions, or spill where the version has no positions to repeat the proof from.
-        report: What a page shows.
+        samples: Number of samples of all splits.
+        quarantined: Number of records in quarantine.
+        filtered: Number of records that the function filtered.
+        warnings: One line per failed gate that only warns.
+        proof: ``positions``, or ``spill`` if the version has no positions to repeat the proof from.
+        report: The report that pages show.
     """
 
     stage: str = "check"
@@ -125,19 +125,19 @@ class CheckReport(StageReport):
 
 @dataclass(frozen=True)
 class VersionSummary:
-    """What reports and events say of a version: small, no secrets.
+    """The facts about a version in reports and events: small, without secrets.
 
     Attributes:
         dataset: Name of the data set.
         interval: Name of the interval.
         generation: Name of the generation.
-        fingerprint: Digest of what the content is a function of.
+        fingerprint: Digest of everything that determines the content.
         content_digest: Digest of the content.
         manifest_sha256: Digest of the manifest.
-        samples: Samples of all splits.
-        quarantined: Records in quarantine.
-        filtered: Records that were not wanted.
-        shards: Files of samples.
+        samples: Number of samples of all splits.
+        quarantined: Number of records in quarantine.
+        filtered: Number of records that the function filtered.
+        shards: Number of shards.
         bytes: Size of all files that the manifest names.
     """
 
@@ -156,11 +156,11 @@ class VersionSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishReport(StageReport):
-    """The version is visible: published by this task (built), or before it (published).
+    """The version is visible: published by this task (built) or earlier (published).
 
     Attributes:
         version: Name of the version, as in ``2013-01-01/g0001``.
-        summary: What is in it.
+        summary: Facts about the version.
     """
 
     stage: str = "publish"
@@ -168,7 +168,7 @@ class PublishReport(StageReport):
     summary: VersionSummary
 
     def to_json(self) -> JsonObject:
-        """Return the report as the task leaves it: the summary's fields among its own."""
+        """Return the result of the task: the fields of the report and of its summary."""
         own = super().to_json()
         del own["summary"]
         return {**own, **vars(self.summary)}

@@ -1,4 +1,4 @@
-"""Attempts at a build: one that is killed is told of by the next attempt at the same plan."""
+"""Attempts at a build: after a kill, the next attempt at the same plan reports it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["build_attempt"]
 
 
 def build_attempt(build: Build, work: str) -> AbstractContextManager[None]:
-    """Return what surrounds the work of a process on a plan; see ``trainfeed.attempts.attempt``.
+    """Return the context in which a process works on a plan; see ``trainfeed.attempts.attempt``.
 
     Args:
         build: The build.
-        work: Which part of it, as it may be in a file name: a stage, and the number of its task.
+        work: The part of the build: a stage and the number of its task, fit for a file name.
     """
     mark = Location.parse(build.env.work) / ATTEMPTS / f"{build.ref.plan_id}.{work}.json"
     what = f"{work} of {build.ref.dataset}/{build.ref.interval}"

@@ -1,7 +1,7 @@
 """Stage ``check``: prove that nothing was lost or doubled, then hold the result against the gates.
 
-The ledger of what was published is recomputed from the positions that lie beside the shards, and
-compared with what preprocessing says it let through; reads only.
+The stage recomputes the ledger from the positions beside the shards, and compares it with the
+ledger of preprocessing. Apart from its verdict it writes nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from trainfeed.samples import FieldStatistics, Schema, Statistics
 
 __all__ = ["check"]
 
-# A mask per source is fastest for the partitions of a topic, and hopeless for thousands of files.
+# One mask over all rows per source is fastest for a few sources (partitions of a topic), and
+# quadratic for many (thousands of files): above this number, rows are sorted by source.
 _FEW_SOURCES: Final = 32
 _REMEDY: Final = "build the interval again (in Airflow: clear the run from preprocess on)"
 
@@ -51,11 +52,11 @@ def check(build: Build) -> CheckReport | PublishedBefore:
     """Prove completeness and evaluate the gates.
 
     Returns:
-        What was counted, and what pages show of it; the verdict is built or published.
+        The counts, and the report for pages; the verdict is built or published.
 
     Raises:
-        GateError: Ledgers differ, or a blocking gate failed; both sides are in the message. Of a
-            gate, the message and ``report`` have reasons, examples and where the records are.
+        GateError: Ledgers differ, or a blocking gate failed. The message has both sides; for a
+            gate, message and ``report`` have reasons, examples and where the records are.
     """
     return run_stage("check", build, _check)
 
@@ -86,7 +87,7 @@ def _check(stage: Stage) -> CheckReport:
         quarantined=quarantine.records,
         filtered=sum(verdict.filtered.values()),
         warnings=failures(verdict.gates, "warn", counts),
-        # Without published positions nobody can repeat the proof from the version alone.
+        # Without published positions the proof cannot be repeated from the version alone.
         proof="positions" if stage.spec.output.positions else "spill",
         report=check_report(stage, verdict, counts),
     )
@@ -104,7 +105,7 @@ def _accounts(stage: Stage) -> Iterator[RecordAccount]:
 
 
 def _ledger(stage: Stage, accounts: list[RecordAccount]) -> Ledger:
-    """Return what preprocessing accounted for, having checked that it saw every range once."""
+    """Return the ledger of preprocessing; checks first that every range was processed once."""
     seen = sorted(index for account in accounts for index in account.ranges)
     if seen != list(range(len(stage.plan.ranges))):
         raise GateError(
@@ -120,7 +121,7 @@ def _ledger(stage: Stage, accounts: list[RecordAccount]) -> Ledger:
 
 
 def _recount_quarantine(stage: Stage, ledger: Ledger) -> QuarantineCounts:
-    """Compare the quarantine files with the ledger; return how many records have which reason."""
+    """Compare the quarantine files with the ledger; return the number of records by reason."""
     reasons: dict[str, int] = {}
     found = dict.fromkeys(stage.plan.sources, Leaf())
     for group in range(len(stage.plan.preprocess)):
@@ -165,7 +166,7 @@ def _recount_shards(
 def _by_source(
     stage: Stage, indices: NDArray[np.int32]
 ) -> Iterator[tuple[str, NDArray[np.bool_] | NDArray[np.intp]]]:
-    """Yield sources, all that occur in a column of source indices, and what selects their rows."""
+    """Yield each source of a column of source indices, with the mask or indices of its rows."""
     sources = stage.plan.sources
     if len(sources) <= _FEW_SOURCES:
         yield from ((source, indices == index) for index, source in enumerate(sources))
@@ -195,7 +196,7 @@ def _compare(
 
 
 def _counts(leaf: Leaf | ValidLeaf) -> dict[str, int | str]:
-    """Return everything but the bytes, which positions do not tell."""
+    """Return all counts but the bytes, which positions do not have."""
     return {name: value for name, value in leaf.to_json().items() if name != "bytes"}
 
 
@@ -204,7 +205,7 @@ def _unequal(stage: Stage, what: str, lines: list[str]) -> str:
 
 
 def _late(stage: Stage, accounts: list[RecordAccount]) -> LateCounts:
-    """Add up the records stamped outside of the window, and those that no policy lets pass."""
+    """Add up the records stamped outside the interval, and those that the policy refuses."""
     policies = late_policies(stage.spec, stage.plan.inputs)
     late = RecordAccount.total(accounts).late
     refused = [part for source, part in late.items() if policies[source] == "fail"]
@@ -230,7 +231,7 @@ def _filtered(ledger: Ledger) -> dict[str, int]:
 def _counted(
     stage: Stage, ledger: Ledger, statistics: Mapping[str, Statistics], late: LateCounts
 ) -> Counts:
-    # Of the fields that gates are about: there may be very many others.
+    # Only fields with a gate are merged: a schema may have very many others.
     schema = Schema.from_json(stage.plan.fields)
     names = sorted({str(gate["field"]) for gate in stage.plan.quality if gate.get("field")})
     totals = {name: FieldStatistics(schema[name]) for name in names}

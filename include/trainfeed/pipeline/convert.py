@@ -1,9 +1,10 @@
 """Stage ``convert``: spilled samples become shards in the plan's staging folder.
 
-A shard is an equal range of order keys, so neighbouring shards are one run of rows in every spill
-file. These runs are merged, block by block where they do not fit the memory; what comes out is
-framed, shard after shard, so a task reads its part of every spill file once. Two tries write the
-same bytes, each under a name of its own, and rename them onto the final name.
+Shards are equal ranges of order keys, and spill files are sorted by order key. Neighbouring shards
+of a split are therefore one range of rows in every spill file. The stage merges these ranges, block
+by block if they do not fit into memory, and cuts the result into shards, so a task reads its part
+of every spill file once. Two attempts write the same bytes, each under a temporary name, and rename
+them to the final name.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def convert(build: Build, unit: int) -> ConvertReport | PublishedBefore:
         unit: Index into the plan's ``convert``.
 
     Returns:
-        What was written; the verdict is built or published.
+        The counts of samples and bytes written; the verdict is built or published.
 
     Raises:
         QuotaExceededError: The publication root is full.
@@ -83,7 +84,7 @@ def _convert(stage: Stage, unit: int) -> ConvertReport:
 
 
 def _room_for_samples(spec: DatasetSpec) -> int:
-    """Return the memory beside what statistics of the fields take; a quarter at least."""
+    """Return the memory that the statistics of the fields leave, at least a quarter of all."""
     memory_bytes = spec.resources.memory_bytes
     return max(memory_bytes // 4, memory_bytes - field_bytes(spec))
 
@@ -92,9 +93,9 @@ class _Segment(NamedTuple):
     """Neighbouring shards of one split.
 
     Attributes:
-        first: The first of them.
-        runs: Where the samples of all of them are in every spill file.
-        counts: How many samples each of them has.
+        first: The first shard.
+        runs: One range of rows per spill file: the samples of all these shards.
+        counts: Number of samples of each shard.
     """
 
     first: PlannedShard
@@ -105,9 +106,11 @@ class _Segment(NamedTuple):
 def _segments(spills: Sequence[ArrowWithTrailer], unit: Sequence[PlannedShard]) -> list[_Segment]:
     segments = [_Segment(first, [], [0] * count) for first, count in first_shards(unit)]
     for spill in spills:
-        # Of all that it says of shards, which of very many is more than there is room for.
+        # ``pop``: with very many shards and spill files, the row tables of all spill files
+        # together would not fit into memory; only the edges of this task are kept.
         rows = spill.trailer.pop("rows")
         for first, runs, counts in segments:
+            # Shard ``i`` of a split has the rows ``[rows[i], rows[i + 1])`` of the spill file.
             edges = rows[first.split][first.index : first.index + len(counts) + 1]
             runs.append(SpillRun(spill, edges[0], edges[-1]))
             counts[:] = [n + b - a for n, (a, b) in zip(counts, pairwise(edges), strict=True)]
@@ -115,10 +118,10 @@ def _segments(spills: Sequence[ArrowWithTrailer], unit: Sequence[PlannedShard]) 
 
 
 class _Samples:
-    """Samples in their order, given out shard by shard.
+    """Cuts a stream of tables of samples into shards.
 
     Args:
-        blocks: Tables of all of them.
+        blocks: Tables of samples, in the order of the shards.
     """
 
     def __init__(self, blocks: Iterator[pa.Table]) -> None:
@@ -126,7 +129,7 @@ class _Samples:
         self._rest = SPILL_SCHEMA.empty_table()
 
     def take(self, count: int) -> Iterator[pa.Table]:
-        """Yield tables with the next ``count`` of them."""
+        """Yield tables that together hold the next ``count`` samples."""
         while count:
             if not len(self._rest):
                 self._rest = next(self._blocks)
@@ -137,7 +140,7 @@ class _Samples:
 
 
 def _write_shard(stage: Stage, shard: PlannedShard, blocks: Iterator[pa.Table]) -> ShardEntry:
-    """Write a shard, and the file of its positions beside: there is no room for all of them."""
+    """Write a shard and, block by block, its file of positions: they need not fit into memory."""
     written: list[ShardEntry] = []
 
     def write(file: BinaryIO) -> None:

@@ -1,7 +1,7 @@
 """Stage ``ingest``: copy planned ranges into landing files; verify a source that does not land.
 
-A landing file is named by its range. A complete file is adopted without a read of the source,
-so a retry and a rebuild read no record of the broker twice.
+The name of a landing file is its range. The stage adopts a complete file without reading the
+source, so a retry or a rebuild reads no record of the broker twice.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def ingest(build: Build, unit: int) -> IngestReport | PublishedBefore:
         unit: Index into the plan's ``ingest``.
 
     Returns:
-        What has landed or was verified; the verdict is built, adopted, verified or published.
+        The counts of landed records; the verdict is built, adopted, verified or published.
 
     Raises:
-        SourceReplacedError: The topic is not the one that was planned, or log files are not.
+        SourceReplacedError: The topic or the log files are not those of the plan.
         OffsetOutOfRangeError: Retention deleted records of a range.
         IngestError: The source cannot be read now.
     """
@@ -72,7 +72,7 @@ def _ingest(stage: Stage, unit: int) -> IngestReport:
 
 
 def _verify(stage: Stage, unit: int, pieces: list[PlannedRange]) -> IngestReport:
-    """Make sure that what preprocess will read is what was planned."""
+    """Compare the files that preprocess will read with the plan."""
     reader_of(stage.spec).check(stage, {piece.source for piece in pieces})
     num_bytes = sum(piece.end - piece.start for piece in pieces)
     return IngestReport(verdict="verified", unit=unit, records=0, bytes=num_bytes)

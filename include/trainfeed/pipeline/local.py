@@ -1,4 +1,4 @@
-"""All stages of one interval in this process: the command line's way to build, without Airflow."""
+"""Runs all stages of one interval from this process, without Airflow, as the command line does."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = ["BuildReport", "BuildRequest", "SkippedBuild", "build"]
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """What may be asked of a build besides its interval.
+    """The options of a build besides its interval.
 
     Attributes:
-        rebuild: Why a published interval is built again.
-        allow_gap: Why records that retention deleted may be missing.
-        untrained: Why no training of the interval is wanted; None when one is.
+        rebuild: The reason for building a published interval again, or None.
+        allow_gap: The reason for accepting that retention deleted records, or None.
+        untrained: The reason why no training of the interval is wanted, or None.
     """
 
     rebuild: str | None = None
@@ -50,11 +50,11 @@ class BuildReport:
     """An interval is published.
 
     Attributes:
-        published: The report of the stage ``publish``.
+        published: The report of stage ``publish``.
         verdict: built, published (by another run meanwhile) or identical.
-        source_reads: Records that all stages read from the source itself.
-        seconds: Per stage how long it took.
-        note: That of the plan, if it has one.
+        source_reads: Number of records that all stages read from the source itself.
+        seconds: Stage → duration.
+        note: The note of the plan, or None.
     """
 
     published: PublishReport
@@ -64,7 +64,7 @@ class BuildReport:
     note: str | None
 
     def to_json(self) -> JsonObject:
-        """Return what commands print: the report of ``publish``, with what is so of the build."""
+        """Return the JSON that commands print: the report of ``publish``, and the build's own."""
         return {
             **self.published.to_json(),
             "verdict": self.verdict,
@@ -76,12 +76,12 @@ class BuildReport:
 
 @dataclass(frozen=True)
 class SkippedBuild:
-    """An interval is left out; ``planned`` says why."""
+    """An interval is skipped; ``planned`` has the reason."""
 
     planned: SkipReport
 
     def to_json(self) -> JsonObject:
-        """Return what commands print."""
+        """Return the JSON that commands print."""
         return {
             "dataset": self.planned.dataset,
             "interval": self.planned.interval,
@@ -105,19 +105,19 @@ def build(
     Args:
         spec: The data set.
         interval: A tick of its schedule.
-        env: Where things are.
-        request: What else was asked.
-        on_stage: Called with the name of every stage before it starts.
+        env: Folders and connections.
+        request: Options besides the interval.
+        on_stage: Called with the name of every stage before the stage starts.
 
     Returns:
-        What is published, and what it took; of an interval that is left out, why.
+        The published version with durations; for a skipped interval, the reason.
 
     Raises:
-        TrainFeedError: Whatever a stage raised; running again goes on where it stopped.
+        TrainFeedError: The error of a stage; another call continues where this one stopped.
     """
     request = request or BuildRequest()
     on_stage("plan")
-    # They start while this process plans.
+    # The workers start while this process plans.
     start_workers(spec.resources.processes)
     planned = plan(spec, interval, env, rebuild=request.rebuild, allow_gap=request.allow_gap)
     if isinstance(planned, SkipReport):
@@ -150,7 +150,7 @@ def _run(
     on_stage: Callable[[str], object],
     seconds: dict[str, float],
 ) -> tuple[PublishReport, int]:
-    """Run all tasks; return the report of the last, and how often a source was read."""
+    """Run all tasks; return the report of ``publish``, and the number of source reads."""
     reads = 0
     for stage, reports in _stages(build, planned):
         with _timed(stage, on_stage, seconds):
@@ -176,8 +176,9 @@ def _stages(build: Build, planned: PlanReport) -> Iterator[tuple[str, Iterator[S
     mapped: tuple[Callable[[Build, int], StageReport], ...] = (ingest, preprocess, convert)
     for name, stage in zip(MAPPED_STAGES, mapped, strict=True):
         units = range(planned.tasks[name])
-        # Functions run in workers anyway; what is around them is little. Credentials of a cluster
-        # stay in this process: functions run in the same workers later.
+        # ``preprocess`` stays in this process, because it runs its functions in workers by itself.
+        # ``ingest`` from a cluster stays, because the credentials must not reach the workers:
+        # functions of users run in the same workers later.
         stays = stage is preprocess or (stage is ingest and not _is_recorded(spec, build.env))
         num_tasks = at_once(spec, len(units))
         run_in = stage if stays or num_tasks == 1 else in_worker(stage)
@@ -187,6 +188,6 @@ def _stages(build: Build, planned: PlanReport) -> Iterator[tuple[str, Iterator[S
 
 
 def _is_recorded(spec: DatasetSpec, env: Environment) -> bool:
-    """Return whether no cluster is read."""
+    """Return whether every topic is a recorded one, so that no cluster is read."""
     settings = [env.kafka.get(connection) for connection in spec.source.kind.clusters]
     return all(each is not None and each.recorded is not None for each in settings)

@@ -1,8 +1,8 @@
 """Stage ``plan``: fix what an interval reads and makes, before anything is read.
 
-The plan's name is made of the fingerprint and the planned generation, so two runs of one interval
-meet at one plan. When the interval is published from an equal fingerprint there is nothing to do:
-the verdict is ``identical``. That is found without the source, too, when the source is away.
+The name of a plan consists of the fingerprint and the planned generation, so two runs of one
+interval meet at one plan. If the interval is published from an equal fingerprint, there is nothing
+to do: the verdict is ``identical``. This is also found while the source is away.
 """
 
 from __future__ import annotations
@@ -44,39 +44,40 @@ def plan(
     allow_gap: str | None = None,
     checks_space: bool = True,
 ) -> PlanReport | SkipReport:
-    """Plan one interval, or find that it is published already.
+    """Plan one interval, or find that it is already published.
 
     Args:
         spec: The data set.
         interval: A tick of its schedule.
-        env: Where things are.
-        rebuild: Why a published interval is built again, as the next generation. A reason counts
-            once, so that a run may be repeated.
-        allow_gap: Why records that retention deleted may be missing.
-        checks_space: Whether a build that will not fit is refused.
+        env: Folders and connections.
+        rebuild: The reason for building a published interval again, as the next generation. The
+            same reason again does nothing, so a run can be repeated.
+        allow_gap: The reason for accepting that retention deleted records.
+        checks_space: Whether a build that will not fit into the free space is refused.
 
     Returns:
-        The plan, and what is to be done about it. Its ``note`` says so when a rebuild was asked
-        for with the reason that the published version was built for, and when a version was found
-        identical without its source. Of an interval that the specification leaves out, why.
+        The plan with its verdict. Its ``note`` says if a rebuild was asked for with a reason that
+        has already led to the published version, and if a version was found identical without its
+        source. For an interval that the specification skips, the reason.
 
     Raises:
         WindowOpenError: The interval has not ended and settled yet, its folder of log files is
             not complete, or open transactions may hide records of it (TransactionOpenError).
-        LogsMissingError: Its folder of log files was not complete in time.
+        LogsMissingError: The folder of log files was not complete in time.
         TopicNotFoundError: A topic is not there, and the interval is not published.
         SourceUnreachableError: A broker does not answer, and the interval is not published.
         OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
-        EmptyUnprovenError: Nothing would be read, and nothing shows that there is nothing.
+        EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty.
         SourceReplacedError: The published version was built from another topic or file of that
             name.
         ConflictError: The interval is published from another fingerprint.
-        RootError: Nobody has made the publication root.
+        RootError: The publication root was not made by ``trainfeed init``.
         UnsuitableStoreError: The publication root cannot publish atomically.
         QuotaExceededError: The landing area or the publication root has too little space.
         MemoryLimitError: The data set has more fields than ``memory_bytes`` has room for.
     """
     started = time.perf_counter()
+    # Checks that need no source come first, so that a wrong setting fails at once.
     _require_reasons(rebuild=rebuild, allow_gap=allow_gap)
     require_function(spec)
     require_closed(spec, interval, datetime.now(UTC))
@@ -102,14 +103,14 @@ def plan(
 
 
 class _Asked(NamedTuple):
-    """The reasons that came with the request."""
+    """The reasons of the request."""
 
     rebuild: str | None
     allow_gap: str | None
 
 
 class _FoundPlan(NamedTuple):
-    """The plan that the planner came to, what is to be done about it, and what else is said."""
+    """A plan with its verdict and note; see ``PlanReport``."""
 
     plan: Plan
     verdict: Literal["build", "identical"]
@@ -119,7 +120,7 @@ class _FoundPlan(NamedTuple):
 def _find(
     spec: DatasetSpec, interval: Interval, env: Environment, folder: DatasetFolder, asked: _Asked
 ) -> _FoundPlan | Skip:
-    """Ask the source; when it is away, the published version speaks for itself."""
+    """Plan from the source; if it is away, from the inputs of the published version."""
     try:
         with reader_of(spec).open(spec, env, folder, interval) as source:
             return _decide(Planner(spec, interval, env, folder), source, asked)
@@ -146,7 +147,7 @@ def _decide(planner: Planner, source: Inputs, asked: _Asked) -> _FoundPlan | Ski
 
 
 def _report(found: _FoundPlan, started: float) -> PlanReport:
-    """Return the reference of a plan, and its tasks by stage."""
+    """Return the report of a plan."""
     plan = found.plan
     _warn_of_emptiness(plan)
     return PlanReport(
@@ -165,7 +166,7 @@ def _report(found: _FoundPlan, started: float) -> PlanReport:
 
 
 def _skipped(folder: DatasetFolder, skip: Skip, started: float) -> SkipReport:
-    """Return what is said of an interval that is left out: there is no plan and no task."""
+    """Return the report of a skipped interval, which has no plan and no task."""
     note = (
         f"the interval is left out (source.logs.missing: skip): {skip.why}; nothing was read or"
         f" published; {folder.skip(skip.interval)} says so; when the logs have come, build it by"
@@ -180,7 +181,7 @@ def _since(started: float) -> float:
 
 
 def _not_compared(found: Plan, error: TrainFeedError) -> str:
-    """Return what is said of a version that was found identical without its source."""
+    """Return the note about a version that was found identical without its source."""
     note = (
         f"{generation_name(found.generation)} is published from this code, specification and"
         f" lookups; its source was not compared: {type(error).__name__}: {error}"
@@ -190,7 +191,7 @@ def _not_compared(found: Plan, error: TrainFeedError) -> str:
 
 
 def _spent_reason(found: Plan) -> str:
-    """Return the note for a request of a rebuild that took place already: a reason counts once."""
+    """Return the note about a rebuild that already took place for the same reason."""
     note = (
         f"{generation_name(found.generation)} was built for this reason already, nothing is built;"
         " to build again give another, with the date for instance"
@@ -200,7 +201,7 @@ def _spent_reason(found: Plan) -> str:
 
 
 def _warn_of_emptiness(found: Plan) -> None:
-    """Say in the log why nothing is read of an interval."""
+    """Log why nothing is read of an interval."""
     if not found.empty_because:
         return
     why = first_few([f"{source}: {reason}" for source, reason in found.empty_because.items()])
@@ -208,7 +209,7 @@ def _warn_of_emptiness(found: Plan) -> None:
 
 
 def _probe(folder: DatasetFolder) -> None:
-    """Refuse a file system, or a quota border, on which publishing would not be one rename."""
+    """Refuse a root on which publication cannot be one rename: wrong file system, quota border."""
     versions = folder.path / "versions"
     posix.make_public_dir(versions)
     with posix.map_errors(folder.staging):

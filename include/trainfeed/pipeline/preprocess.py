@@ -1,8 +1,8 @@
 """Stage ``preprocess``: source records become samples, quarantined rows, or filtered counts.
 
-A pure function of a split group's source ranges: the user function sees records or batches of them
-in worker processes, samples get their order key from the record's position, and every worker leaves
-sorted runs, which are one spill file already, or are merged into it.
+The result is a pure function of the task's source ranges. Worker processes call the user function
+with records or batches of them. The order key of a sample comes from the position of its record.
+Every worker writes sorted runs; a single run becomes the spill file, several are merged into it.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ __all__ = ["preprocess"]
 
 
 def preprocess(build: Build, unit: int) -> PreprocessReport | PublishedBefore:
-    """Preprocess the records of one split group.
+    """Preprocess the records of one task.
 
     Args:
         build: The build.
         unit: Index into the plan's ``preprocess``.
 
     Returns:
-        How many records became what; the verdict is built or published.
+        The counts of records by outcome; the verdict is built or published.
 
     Raises:
         PreprocessError: The user function raised, returned what the schema forbids, ended its
             process, or took too long.
-        MemoryLimitError: It took too much memory, or too much is in quarantine.
-        EngineError: A process that ran it was killed.
+        MemoryLimitError: The function took too much memory, or the quarantine is too large.
+        EngineError: A process that ran the function was killed.
     """
     return run_stage("preprocess", build, lambda stage: _preprocess(stage, unit))
 
@@ -64,7 +64,7 @@ def preprocess(build: Build, unit: int) -> PreprocessReport | PublishedBefore:
 def _preprocess(stage: Stage, unit: int) -> PreprocessReport:
     ranges = unit_of(stage.plan.preprocess, unit)
     stage.spill.make_dir()
-    # A name of this try alone: a slower one of the same task may still be at work.
+    # A unique name, because a slower attempt at the same task may still be at work.
     target = stage.spill / f".{unit:05d}.{uuid.uuid4().hex}"
     try:
         parts = _run(stage, ranges, target)
@@ -91,10 +91,10 @@ def _preprocess(stage: Stage, unit: int) -> PreprocessReport:
 
 
 def _run(stage: Stage, ranges: list[int], target: Location) -> list[PreparedPart]:
-    """Share the ranges out among workers; return what they have made, in order of ranges."""
+    """Divide the ranges among workers; return their results in order of ranges."""
     resources = stage.spec.resources
     shares = _shares(stage, ranges, fitting_processes(stage.spec))
-    # Functions share a process with it: none needs to know how to reach a cluster.
+    # Without connections of Kafka: functions of users run in the process that gets this value.
     build = Build(stage.spec, replace(stage.env, kafka={}), stage.plan.ref())
     jobs = [
         FunctionJob(
@@ -113,23 +113,25 @@ def _run(stage: Stage, ranges: list[int], target: Location) -> list[PreparedPart
 
 
 def _shares(stage: Stage, ranges: list[int], processes: int) -> list[list[int]]:
-    """Cut a list of ranges into at most ``processes`` that have about as much to read."""
+    """Cut a list of ranges into at most ``processes`` lists with about equal spans."""
     spans = [stage.plan.ranges[index].end - stage.plan.ranges[index].start for index in ranges]
     total = max(1, sum(spans))
     shares: list[list[int]] = [[] for _ in range(processes)]
     before = 0
     for index, span in zip(ranges, spans, strict=True):
-        # Where the middle of the range lies decides, so that order stays and none is cut.
+        # The middle of a range, ``before + span / 2``, decides which share gets it: shares keep the
+        # order, and no range is cut. Both sides are doubled to stay in whole numbers; ``+ 1`` keeps
+        # the result below ``processes``.
         shares[(2 * before + span) * processes // (2 * total + 1)].append(index)
         before += span
     return [share for share in shares if share] or [[]]
 
 
 def _settle_quarantine(stage: Stage, unit: int, parts: list[PreparedPart]) -> None:
-    """Give the quarantined records of all parts, which follow one another, their file.
+    """Write the quarantined records of all parts, one after another, to the file of the task.
 
     Raises:
-        MemoryLimitError: Together there are too many, as there would be in one part.
+        MemoryLimitError: Together they exceed the limit, which does not depend on the parts.
     """
     kept_bytes = sum(part.kept_bytes for part in parts)
     require_bounded(kept_bytes, stage.spec.resources.task_memory_bytes)
@@ -153,20 +155,21 @@ def _write_quarantine(stage: Stage, names: list[str], file: BinaryIO) -> None:
 def _settle_spill(
     stage: Stage, unit: int, parts: list[PreparedPart], account: RecordAccount, scratch: Location
 ) -> None:
-    """Give the samples of all parts their file; several runs are merged."""
+    """Write the samples of all parts to the spill file of the task; several runs are merged."""
     target = stage.spill_file(unit)
     names = [name for part in parts for name in part.runs]
     if len(names) == 1:
         (stage.spill / names[0]).replace(target)
         return
-    # Workers keep memory for their next job, and what they have sorted is merged here.
+    # Idle workers still hold memory of their last job, which the merge here needs.
     rest_workers()
     return_large_blocks()
     with ExitStack() as stack:
         files = []
         for name in names:
             files.append(stack.enter_context(closing(ArrowWithTrailer(stage.spill / name))))
-            # There may be more of them than a process may have open.
+            # Closed at once, reopened by the next read: there may be more files than a process may
+            # have open.
             files[-1].close()
         merge = Merge(stage.plan, stage.spec.resources.memory_bytes, scratch)
         target.write_atomic(lambda file: _write_merged(stage, files, file, merge, account))
@@ -203,7 +206,7 @@ def _merged_rows(splits: list[str], edges: list[dict[str, list[int]]]) -> dict[s
     rows: dict[str, list[int]] = {}
     first = 0
     for split in splits:
-        # Rows before a shard in the merged file: those before it in every run.
+        # The rows before a shard in the merged file are the rows before it in all runs together.
         before = [0] * len(edges[0][split])
         for run in edges:
             before = [n + edge - run[split][0] for n, edge in zip(before, run[split], strict=True)]
@@ -213,7 +216,7 @@ def _merged_rows(splits: list[str], edges: list[dict[str, list[int]]]) -> dict[s
 
 
 def _remove(stage: Stage, target: Location) -> None:
-    """Remove what is left of the runs of this try."""
+    """Remove the remaining files of this attempt."""
     with suppress(TrainFeedError):
         for info in stage.spill.list():
             if info.name.startswith(target.name):

@@ -1,7 +1,7 @@
 """Stage ``publish``: one rename makes the version visible, completely or not at all.
 
-Everything before the rename can be repeated, and so can the barrier behind it; nothing after that
-can turn success into failure. The steps are those of docs/authors/adr/0003: manifest, seal,
+All steps up to the rename can be repeated, and so can the barrier (the sync) behind it; no later
+step can turn success into failure. The steps are those of docs/authors/adr/0003: manifest, seal,
 verify, commit, barrier, pointer.
 """
 
@@ -35,14 +35,14 @@ logger = logging.getLogger(__name__)
 
 
 def publish(build: Build) -> PublishReport:
-    """Publish what ``check`` let through.
+    """Publish the version that passed ``check``.
 
     Returns:
-        What the version has; the verdict is built, or published when it was there already.
+        The facts about the version; the verdict is built, or published if it was so before.
 
     Raises:
         ConflictError: The generation was published from another fingerprint.
-        NonDeterminismError: It was published from this fingerprint with other content.
+        NonDeterminismError: The generation was published from this fingerprint with other content.
         CommitUnknownError: The file system did not say whether the commit took place.
         QuotaExceededError: The publication root is full.
     """
@@ -50,6 +50,9 @@ def publish(build: Build) -> PublishReport:
     done = run_stage("publish", build, _publish)
     stage = Stage.open(build)
     version = Version.open(stage.version_path)
+    # After the rename, two steps can fail the task: the confirmation, and the comparison, which
+    # therefore comes behind pointer and skip mark. The clean-up is last, because it removes the
+    # files that the comparison needs.
     confirm_folder(stage.version_path, stage.folder.staging)
     _point(version)
     _lift(stage)
@@ -62,7 +65,7 @@ def publish(build: Build) -> PublishReport:
 
 
 def _mark_training(build: Build) -> None:
-    """Write down since when the data set has a training, before this version is there."""
+    """Record since when the data set has a training, before this version becomes visible."""
     marks = TrainingMarks(DatasetFolder(Path(build.env.root), build.ref.dataset))
     if build.spec.train is None:
         marks.end()
@@ -71,7 +74,7 @@ def _mark_training(build: Build) -> None:
 
 
 def summary(version: Version) -> VersionSummary:
-    """Return what reports and events say of a version."""
+    """Return the facts about a version that reports and events have."""
     manifest = version.manifest
     shards = [shard for split in manifest.splits.values() for shard in split.shards]
     return VersionSummary(
@@ -114,11 +117,11 @@ def _commit(stage: Stage) -> str:
 
 
 def _require_equal(stage: Stage, version: Version) -> None:
-    """Compare a version that was there already with what ``check`` let through in this run."""
+    """Compare a version that was published before with the content that passed ``check`` here."""
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}/{version.path.name}"
     try:
         if not stage.verdict_file.exists():
-            # The rule: nothing was made, and work files go when their plan is published.
+            # The usual case: this run made nothing, and publication removes the work files.
             logger.info("%s was published before; this run made nothing to compare with it", name)
             return
         ours = checked_content(stage)
@@ -127,7 +130,7 @@ def _require_equal(stage: Stage, version: Version) -> None:
         return
     if ours == version.manifest.content_digest:
         return
-    # Said once: the next run finds the interval published.
+    # Without the verdict, the next run finds the interval published and reports success.
     stage.verdict_file.delete()
     raise NonDeterminismError(
         f"{version.path} has content {version.manifest.content_digest}, this run made {ours} from"
@@ -137,7 +140,7 @@ def _require_equal(stage: Stage, version: Version) -> None:
 
 
 def _point(version: Version) -> None:
-    """Move CURRENT forward. Advisory: a run that fails here has published all the same."""
+    """Move CURRENT forward. The file is advisory: a failure here leaves the version published."""
     pointer = version.path.parent / CURRENT
     try:
         with posix.file_lock(version.path.parent / ".lock"):
@@ -149,7 +152,7 @@ def _point(version: Version) -> None:
 
 
 def _lift(stage: Stage) -> None:
-    """Remove the marker of an interval that was left out until now; a version counts more."""
+    """Remove the mark of an interval that was skipped before; a version has precedence."""
     interval = stage.plan.interval["name"]
     try:
         if lift_skip(stage.folder, interval):
@@ -160,7 +163,7 @@ def _lift(stage: Stage) -> None:
 
 
 def _pointed(pointer: Path) -> int:
-    """Return the generation that CURRENT names, 0 when it names none."""
+    """Return the generation that CURRENT names, 0 if it names none."""
     try:
         return parse_generation(
             read_plain(pointer, follow=False, max_bytes=CURRENT_BYTES).decode().strip()
@@ -170,7 +173,7 @@ def _pointed(pointer: Path) -> int:
 
 
 def _clean(stage: Stage) -> None:
-    """Drop the work files, and what a slower run has staged since; published is published."""
+    """Remove the work files, and the staging folder of a slower run of the same plan."""
     try:
         stage.spill.delete(recursive=True)
         posix.remove_tree(stage.staged)

@@ -1,4 +1,4 @@
-"""What a ``preprocess.py`` imports; its author needs nothing else of trainfeed.
+"""The names that a ``preprocess.py`` imports; its author needs nothing else of trainfeed.
 
     from trainfeed.preprocessing import Filtered, Record, Reject
 

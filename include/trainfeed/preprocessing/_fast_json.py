@@ -1,8 +1,8 @@
-"""JSON, as ``json.loads`` reads it and several times as fast.
+"""Parses JSON with the results of ``json.loads``, several times as fast.
 
-What the fast parser takes, it reads as the standard library does. What it refuses goes to the
-standard library, so nothing is refused that ``json.loads`` takes: NaN and Infinity, numbers that
-become infinite, halves of surrogate pairs, UTF-16 and UTF-32, a byte order mark.
+A text that the fast parser accepts gives the same value as in the standard library. A text that it
+refuses goes to the standard library, so everything is accepted that ``json.loads`` accepts: NaN and
+Infinity, numbers that become infinite, lone surrogates, UTF-16 and UTF-32, a byte order mark.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["field_reader", "loads", "whole_between"]
 
 
 def loads(text: bytes) -> Any:
-    """Return what ``json.loads`` returns.
+    """Return the value that ``json.loads`` returns.
 
     Raises:
-        ValueError: It is no JSON.
-        RecursionError: It is nested too deep.
+        ValueError: ``text`` is no JSON.
+        RecursionError: The value is nested too deeply.
     """
     try:
         return _decoder()(text)
@@ -30,14 +30,14 @@ def loads(text: bytes) -> Any:
 
 @cache
 def _decoder() -> Callable[[bytes], Any]:
-    # Imported late: a module that only names the types of a function does not pay for it.
+    # Made at the first use: a module that only imports names of types does not pay for it.
     import msgspec
 
     return msgspec.json.Decoder().decode
 
 
 def whole_between(low: int, high: int) -> Any:
-    """Return the type of whole numbers within both limits, for ``field_reader``."""
+    """Return the type of whole numbers from ``low`` to ``high``, for ``field_reader``."""
     import msgspec
 
     return Annotated[int, msgspec.Meta(ge=low, le=high)]
@@ -46,20 +46,20 @@ def whole_between(low: int, high: int) -> Any:
 def field_reader(
     fields: Mapping[str, Any], attributes: Iterable[str] | None = None
 ) -> Callable[[bytes], Any]:
-    """Return a function that reads these fields of JSON objects, and nothing else.
+    """Return a function that reads some fields of JSON objects.
 
     Args:
-        fields: Name to ``int``, ``float``, ``bool``, ``str`` or ``whole_between``, or one of them
-            ``| None``; every one is required.
-        attributes: What they are called in what the function returns, when not by their names.
+        fields: Name → ``int``, ``float``, ``bool``, ``str`` or ``whole_between``, or one of them
+            ``| None``; every field is required.
+        attributes: Names of the attributes for the fields, in order; by default the same names.
 
     Returns:
-        A function from bytes to an object with the fields as attributes. It raises ValueError or
-        RecursionError for whatever is no such object, and for some that are. It does not look at
-        the encoding of other fields, nor at the length of numbers in them.
+        A function from bytes to an object with the fields as attributes. The function raises
+        ValueError or RecursionError for bytes that are no such object, and for some unusual ones
+        that are. It does not check the encoding of other fields, nor the length of their numbers.
 
     Raises:
-        ValueError: A name of an attribute is none.
+        ValueError: An attribute's name is not valid in Python.
     """
     import msgspec
 

@@ -1,7 +1,7 @@
-"""What functions in batch mode are written with: JSON values as columns, rows as records.
+"""Functions for batch mode: JSON values as columns, rows as records.
 
-Both ways of a data set can share their rules: columns decide about plain rows, and whatever is
-unusual goes through the function for single records.
+Record mode and batch mode of a data set can share their rules: columns are used for plain rows, and
+unusual rows go through the function for single records.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from trainfeed.preprocessing.source_record import Record
 
 __all__ = ["iter_records", "json_columns"]
 
-# Names in JSON need not be names in Python.
+# Attributes are numbered, because names in JSON need not be valid in Python.
 _ATTRIBUTE: Final = "field_{}"
 _MOST: Final = (1 << 63) - 1
 _WIDTHS: Final = {pa.binary(): np.int32, pa.large_binary(): np.int64}
-# Parsed before their columns are made: what was read of so many is in the processor's cache then.
+# Rows that are parsed before their columns are made: their objects fit the processor's cache.
 _BLOCK_ROWS: Final = 2048
 _KINDS: Final = {bool: pa.types.is_boolean, float: pa.types.is_float64, str: pa.types.is_string}
 
@@ -35,21 +35,21 @@ def json_columns(
 ) -> tuple[NDArray[np.int64], pa.RecordBatch]:
     """Parse values that are JSON objects.
 
-    A value is *plain* when it is one JSON object, in UTF-8, and has every one of ``fields``, as a
-    number or text of that type, or null. Of plain values the columns say what ``json.loads`` says;
-    numbers of more than 4300 digits in other fields, which Python refuses, pass. All other values
-    may be anything, also valid: look at them one by one.
+    A value is *plain* if it is one JSON object, in UTF-8, and has each of ``fields``, as a number
+    or text of its type, or null. For plain values, the columns have the values of ``json.loads``
+    (numbers of more than 4300 digits in other fields, which Python refuses, are accepted). A value
+    that is not plain may still be valid: process it by itself.
 
     Args:
         values: Binary array.
-        fields: Name to type: integers of up to 64 bits, signed, floats of 64 bits, bool or utf8.
-            Other names in the objects are ignored. The order of the objects is read fastest.
+        fields: Name → type: integers of up to 64 bits, signed; float64, bool or utf8. Other names
+            in the objects are ignored. Reading is fastest in the order of the objects.
 
     Returns:
-        Numbers of the plain values, ascending; and their fields, a row for each.
+        Row numbers of the plain values, ascending, int64 of shape (n,); and their fields, n rows.
 
     Raises:
-        TypeError: A type is none of these.
+        TypeError: A type is not supported.
     """
     read, schema = _reader(tuple(fields.items())), pa.schema(list(fields.items()))
     rows, blocks = [np.empty(0, dtype=np.int64)], [schema.empty_table()]
@@ -63,7 +63,7 @@ def json_columns(
 
 
 def iter_records(batch: pa.RecordBatch, rows: Iterable[int]) -> Iterator[tuple[int, Record]]:
-    """Yield some rows of the batch that a function got, each with its number, as records."""
+    """Yield rows of the function's batch as records, each with its number."""
     picked = np.fromiter(rows, dtype=np.int64)
     for row in batch.take(pa.array(picked)).to_pylist():
         headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
@@ -94,10 +94,10 @@ def _kind(arrow: pa.DataType) -> Any:
 
 
 def _objects(values: pa.Array, read: Callable[[bytes], Any]) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return which values are plain, and what was read of them."""
+    """Return the row numbers of plain values, and their parsed objects."""
     texts = values.to_pylist()
     try:
-        # Nearly always it is all of them.
+        # The usual case: all values are plain.
         if _is_ascii(values):
             return np.arange(len(texts)), list(map(read, texts))
     except (TypeError, ValueError, RecursionError):
@@ -107,11 +107,12 @@ def _objects(values: pa.Array, read: Callable[[bytes], Any]) -> tuple[NDArray[np
 
 
 def _is_ascii(values: pa.Array) -> bool:
-    """Return whether that is certain; one look at all bytes is faster than one at each value."""
+    """Return whether all bytes are known to be ASCII, by one test of the whole buffer."""
     if values.type not in _WIDTHS:
         return False
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, _WIDTHS[values.type])[values.offset :]
+    # As int8, bytes above 127 are negative: the minimum shows whether there is one.
     signed = np.frombuffer(data or b"", np.int8)[ends[0] : ends[len(values)]]
     return int(signed.min(initial=0)) >= 0
 
@@ -129,7 +130,7 @@ def _column(objects: list[Any], number: int, arrow: pa.DataType) -> pa.Array:
     get = attrgetter(_ATTRIBUTE.format(number))
     values = list(map(get, objects))
     if pa.types.is_integer(arrow):
-        # Twice as fast as what can do with nulls.
+        # Without nulls: twice as fast as the conversion below, which can handle them.
         with suppress(TypeError):
             return pa.array(np.fromiter(values, arrow.to_pandas_dtype(), len(values)))
     return pa.array(values, arrow)

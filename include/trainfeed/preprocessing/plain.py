@@ -1,8 +1,8 @@
-"""What functions for single records read usual records with: the same fields of every one.
+"""Fast access to fields of usual records, for functions in record mode.
 
-Nearly all records of a topic are alike. For those a reader gives the fields that a function wants,
-checked, at a fraction of what ``Record.json`` and checks in Python cost; all others it leaves to
-them::
+Nearly all records of a topic are alike. For these, a reader returns the checked fields that a
+function needs, in a fraction of the time of ``Record.json`` and checks in Python. For other records
+it returns None, and the function uses ``Record.json``::
 
     read = plain_reader({"price": whole(0, 10_000), "shop": text(), "coupon": text(nullable=True)})
 
@@ -20,7 +20,7 @@ from trainfeed.preprocessing.source_record import Record
 
 __all__ = ["number", "plain_reader", "text", "whole"]
 
-# No number in it has more digits than Python takes.
+# In a value of at most so many bytes, no number has more digits than Python accepts.
 _MAX_BYTES: Final = 4300
 
 
@@ -43,13 +43,13 @@ def plain_reader(fields: Mapping[str, Any]) -> Callable[[Record], Any]:
     """Return a function that reads fields of records.
 
     Args:
-        fields: Name to ``whole``, ``number`` or ``text``; names of attributes.
+        fields: Name → ``whole``, ``number`` or ``text``; names must be valid as attributes.
 
     Returns:
-        A function from a record to an object that has the fields as attributes, with the values
-        that ``json.loads`` says, and is true. It returns None for a record that is no JSON object,
-        lacks a field or has one that is something else, and may do so for others that are unusual:
-        look at those with ``Record.json``.
+        A function from a record to an object with the fields as attributes, which have the values
+        of ``json.loads``; the object is true. The function returns None for a record that is no
+        JSON object, lacks a field or has one of another type, and perhaps for other unusual
+        records: use ``Record.json`` for those.
     """
     read_fields = field_reader(fields)
 

@@ -1,4 +1,4 @@
-"""What a preprocessing function gets, and the two ways in which it turns a record down."""
+"""The argument of a preprocessing function, and the two ways to turn a record down."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MAX_MESSAGE_CHARS: Final = 500
 
 
 def check_reason(reason: str) -> str:
-    """Return ``reason`` when it is a short code.
+    """Return ``reason`` if it is a short code.
 
     Raises:
-        ValueError: It is none.
+        ValueError: ``reason`` is no short code.
     """
     if not _REASON.fullmatch(reason):
         raise ValueError(f"expected a reason like 'not_json', got {reason!r}")
@@ -27,8 +27,8 @@ def check_reason(reason: str) -> str:
 
 
 def cut_message(text: str) -> str:
-    """Return at most 500 characters of ``text``, as UTF-8 can say them."""
-    # What came out of a broken record may hold what UTF-8 cannot say.
+    """Return at most 500 characters of ``text``, without those that UTF-8 cannot encode."""
+    # Text from a broken record may have lone surrogates.
     return text[:_MAX_MESSAGE_CHARS].encode("utf-8", "replace").decode()
 
 
@@ -37,7 +37,7 @@ class Reject(Exception):  # noqa: N818 - users raise it as a verdict, it reports
 
     Args:
         reason: A short code like ``not_json``; the quarantine is counted by it.
-        message: What exactly is wrong; cut to 500 characters.
+        message: The exact error; cut to 500 characters.
     """
 
     def __init__(self, reason: str, message: str = "") -> None:
@@ -48,7 +48,7 @@ class Reject(Exception):  # noqa: N818 - users raise it as a verdict, it reports
 
 @dataclass(frozen=True)
 class Filtered:
-    """Returned by a preprocessing function: the record is good, but not wanted.
+    """Returned by a preprocessing function: the record is good, but must give no sample.
 
     Attributes:
         reason: A short code like ``cancelled``; filtered records are counted by it.
@@ -85,7 +85,7 @@ class Record(NamedTuple):
         return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
 
     def json(self) -> Any:
-        """Return the value parsed as JSON, as ``json.loads`` does it.
+        """Return the value parsed as JSON, with the results of ``json.loads``.
 
         Raises:
             Reject: The value is null (``null_value``) or no JSON (``not_json``).

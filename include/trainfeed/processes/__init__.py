@@ -1,4 +1,4 @@
-"""Threads and processes that work ahead of a consumer, and end with it."""
+"""Threads and processes that read ahead of a consumer, and end with it."""
 
 from trainfeed.processes._channel import Channel
 from trainfeed.processes._child import Child, late, receive_any

@@ -1,4 +1,4 @@
-"""A bounded hand-over from threads to one consumer."""
+"""A bounded queue from producer threads to one consumer."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ __all__ = ["Channel"]
 
 T = TypeVar("T")
 
-# Nobody is known to lose a wake-up; this bounds what it would cost.
+# Waits are repeated after this time, so a lost wake-up would delay a thread but not stop it.
 _RECHECK_S: Final = 1.0
+# A producer takes up to this many units under one lock.
 _MAX_ACQUIRED: Final = 64
 
 
 class Channel(Generic[T]):
-    """Items on their way from producers to a consumer, at most ``size`` units of them.
+    """Queue of items from producers to a consumer that bounds the items by ``size`` units.
 
-    A unit is taken *before* what fills it is drawn from upstream, and given back when the consumer
-    hands it on, so that nothing is ever more than ``size`` units ahead. What a producer raises
-    reaches the consumer after all items that came before it.
+    A producer acquires a unit *before* it draws the item from upstream, and the consumer releases
+    the unit when it hands the item on. So producers are never more than ``size`` units ahead. An
+    error of a producer reaches the consumer after all items before it.
 
     Args:
         size: The bound in units, 1 or more.
 
     Attributes:
-        num_items: Items that were handed over until now.
+        num_items: Items put into the queue so far.
     """
 
     def __init__(self, size: int) -> None:
@@ -45,23 +46,28 @@ class Channel(Generic[T]):
         self._error: BaseException | None = None
         self._is_closed = False
         self._owner = os.getpid()
+        # Both conditions share one lock, which guards all fields.
         lock = new_lock()
         self._filled = threading.Condition(lock)
         self._freed = threading.Condition(lock)
 
     def fill(self, items: Iterator[T], *, units_of: Callable[[T], int] | None = None) -> None:
-        """Draw items and hand them over, until they end or the consumer leaves.
+        """Draw items and put them into the queue, until they end or the consumer leaves.
 
         Args:
-            items: Where to draw from, one by one.
-            units_of: What an item takes up; 1 each when None. The last one may exceed the bound.
+            items: Source of the items.
+            units_of: Returns the units of an item; 1 each when None. The last item may exceed the
+                bound.
         """
+        # The size of an item is known only after it is drawn: with units_of one unit is acquired
+        # per item, and ``_put`` adds the others.
         while room := self._acquire(_MAX_ACQUIRED if units_of is None else 1):
             num_put = 0
             for item in itertools.islice(items, room):
                 if not self._put(item, 1 if units_of is None else units_of(item)):
                     break
                 num_put += 1
+                # Without this the name would keep the last item alive while the next one is drawn.
                 del item
             if num_put < room:
                 break
@@ -78,18 +84,18 @@ class Channel(Generic[T]):
             return units
 
     def _put(self, item: T, units: int) -> bool:
-        """Hand over an item for a unit that was acquired; False once the consumer has left."""
+        """Put an item for which a unit was acquired; False once the consumer has left."""
         with self._filled:
             self._items.append(item)
             self.num_items += 1
             self._used += units - 1
-            # Notifying nobody would cost more than all the rest.
+            # A notification without a waiting thread would cost more than the rest of this method.
             if self._num_waiting:
                 self._filled.notify()
             return not self._is_closed
 
     def finish(self, error: BaseException | None = None) -> None:
-        """End the stream, in ``error`` if there is one; the first call counts."""
+        """End the stream, with ``error`` if given; only the first call has an effect."""
         with self._filled:
             if not self._is_finished:
                 self._is_finished, self._error = True, error
@@ -99,8 +105,8 @@ class Channel(Generic[T]):
         """Wait for items and take up to ``max_items``; empty at the end of the stream.
 
         Raises:
-            LoaderError: This is a fork of the process that began the stream.
-            BaseException: What the stream has ended in.
+            LoaderError: This process is a fork of the one that made the queue.
+            BaseException: The error with which the stream has ended.
         """
         require_owner(self._owner)
         with self._filled:
@@ -113,7 +119,7 @@ class Channel(Generic[T]):
                 self._items.clear()
             else:
                 taken = []
-                # A garbage collection in here may have closed the stream.
+                # A garbage collection in this loop may close the stream and clear the items.
                 with contextlib.suppress(IndexError):
                     for _ in range(max_items):
                         taken.append(self._items.popleft())
@@ -122,13 +128,13 @@ class Channel(Generic[T]):
             return taken
 
     def release(self, units: int) -> None:
-        """Give units back, just before the items that took them are handed on."""
+        """Give units back; call it just before the last of their items is handed on."""
         with self._freed:
             self._used -= units
             self._freed.notify_all()
 
     def close(self) -> None:
-        """Let everybody go: the consumer has left."""
+        """Drop all items and wake all threads: the consumer has left."""
         with self._freed:
             self._is_closed = True
             self._items.clear()
@@ -137,5 +143,5 @@ class Channel(Generic[T]):
 
     @property
     def backlog(self) -> int:
-        """Items that wait to be taken."""
+        """Number of items in the queue."""
         return len(self._items)

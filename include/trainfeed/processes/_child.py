@@ -1,4 +1,4 @@
-"""Child processes: started, listened to, watched, ended."""
+"""Starts, receives from, watches and ends child processes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ from trainfeed.thread_ties import require_owner
 
 __all__ = ["Child", "late", "receive_any"]
 
+# Interval between checks for stopped children while no message arrives.
 _POLL_MS: Final = 1000
-# Ctrl-Z stops parent and children together, and one of them wakes up first.
+# More than one, because Ctrl-Z stops parent and children together, and the parent may continue
+# first.
 _MAX_STOPPED_POLLS: Final = 3
 _JOIN_S: Final = 5.0
 _LOOK_S: Final = 0.001
@@ -33,27 +35,29 @@ _MAX_LOOKS: Final = 1000
 
 
 class Child:
-    """A forked process that serves this one through a socket; ends with it.
+    """A forked process that serves this one through a socket, and ends when this one ends.
 
-    It is forked because readers are closures, which cannot be sent to a fresh interpreter. Only the
-    thread that forks goes on in it, so a lock that another one holds at that moment is never given
-    back there. Locks of Python and numpy are taken care of; those of other libraries, and of
-    clients that were opened before, are the reader's: it should open in its pass what it needs.
+    The process is a fork because readers are closures, which cannot be sent to a new interpreter.
+    Only the forking thread continues in a fork, so a lock held by another thread at that moment is
+    never released there. Locks of Python and numpy are handled. Locks of other libraries and of
+    clients opened before the fork are not: a reader should open its files and clients in its pass.
 
     Args:
-        service: Called in the child. What it raises is sent here.
-        number: Tells children of one pass apart.
-        epoch: The number of the pass. Random generators of the child go on from the parent's
-            state where both numbers are 0, and from another one each otherwise.
+        service: Function called in the child; its exception is sent to this process.
+        number: Number of the child in its pass, from 0.
+        epoch: Number of the pass. Random generators of the child continue from the parent's state
+            where both numbers are 0, and from a different state for every other pair.
 
     Attributes:
         number: As above.
-        socket: This side of the connection.
+        socket: The parent's side of the connection.
     """
 
     def __init__(self, service: Service, *, number: int = 0, epoch: int = 0) -> None:
         self.number = number
         self._kills = KillCount()
+        # SEQPACKET keeps the bounds of messages, and reports the end of the other side as an empty
+        # packet.
         self.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with contextlib.closing(other):
             self._process = multiprocessing.get_context("fork").Process(
@@ -61,12 +65,16 @@ class Child:
                 args=(service, other, self.socket, (number, epoch), random.getstate()),
                 daemon=True,
             )
-            # Another thread may be drawing numbers; ``run`` gives the child's copy back.
+            # The fork copies numpy's lock. Holding it here makes sure that no other thread has it;
+            # ``run`` releases the child's copy.
             with global_numbers():
                 self._process.start()
+        # Unlike a process id, this descriptor never refers to a later process, and it can be
+        # polled.
         self._pidfd = os.pidfd_open(self.pid)
         self._owner = os.getpid()
-        # Also at the interpreter's end, where a stopped child would not hear SIGTERM.
+        # Runs at the interpreter's end too: multiprocessing sends SIGTERM there, which does not
+        # end a stopped child.
         self._end = weakref.finalize(
             self, _end, self._process, self.socket, self._pidfd, self._owner
         )
@@ -80,11 +88,11 @@ class Child:
         return self._process.pid or 0
 
     def close(self) -> None:
-        """Kill the process and forget it; may be called from another thread, and again."""
+        """Kill the process and close the socket; from any thread, and repeatedly."""
         self._end()
 
     def kill(self) -> None:
-        """Kill the process, so that a thread waiting for it hears of its end; not from a fork."""
+        """Kill the process, which wakes a thread waiting for it; without effect in a fork."""
         if os.getpid() == self._owner:
             self._process.kill()
 
@@ -92,7 +100,7 @@ class Child:
         """Send an object to the process.
 
         Raises:
-            WorkerDiedError: It is gone.
+            WorkerDiedError: The process has ended.
         """
         try:
             send_message(self.socket, MessageKind.ITEMS, content)
@@ -100,24 +108,25 @@ class Child:
             raise self.death() from None
 
     def give_back(self, units: int) -> None:
-        """Tell the process that so many units were handed on; never waits."""
+        """Tell the process that ``units`` more were handed on; never blocks."""
         self._owed += units
         try:
             self.socket.send(CREDIT.pack(self._owed), socket.MSG_DONTWAIT)
         except BlockingIOError:
-            # It has hundreds of these to read yet; this goes with the next one.
+            # The socket is full: the child has hundreds of credits to read. The next call sends
+            # the sum.
             return
         except (BrokenPipeError, ConnectionResetError):
-            # It has ended; whether it said all shows when the next message is missing.
+            # The process has ended. If it had not sent everything, receiving reports it later.
             pass
         self._owed = 0
 
     def has_ended(self) -> bool:
-        """Say whether the process is gone; what it sent before may still wait in the socket."""
+        """Return whether the process has ended; its last messages may still be in the socket."""
         return bool(poll([self._pidfd], 0))
 
     def try_receive(self) -> Message | None:
-        """Return a message if one waits."""
+        """Return the next message, or None if none has arrived."""
         if self._is_silent:
             return None
         try:
@@ -131,27 +140,28 @@ class Child:
         try:
             return receive_message(self.socket, socket.MSG_DONTWAIT)
         except ConnectionResetError:
-            # Said once, and before what still waits, when the other side has left something
-            # unread, as credits for the last samples mostly are.
+            # The kernel reports this once, ahead of the waiting messages, when the other side
+            # ended with unread packets. Credits for the last samples are usually unread.
             return receive_message(self.socket, socket.MSG_DONTWAIT)
 
     def check_owner(self) -> None:
-        """Raise in a fork, which must not take what is sent to its parent.
+        """Raise in a fork of the parent, which must not take the parent's messages.
 
         Raises:
-            LoaderError: This is one.
+            LoaderError: This process is a fork.
         """
         require_owner(self._owner)
 
     def wait_fds(self) -> list[int]:
-        """Return the descriptors of which one gets readable when something happens."""
+        """Return the descriptors to poll: one becomes readable on a message or the end."""
+        # A socket at its end is always readable: polling it would never wait.
         return [self._pidfd] if self._is_silent else [self._pidfd, self.socket.fileno()]
 
     def check_running(self) -> None:
         """Raise once the process has been stopped for some seconds.
 
         Raises:
-            WorkerDiedError: It has.
+            WorkerDiedError: The process is stopped.
         """
         self._num_stopped = self._num_stopped + 1 if is_stopped(self.pid) else 0
         if self._num_stopped >= _MAX_STOPPED_POLLS:
@@ -161,9 +171,10 @@ class Child:
             )
 
     def death(self) -> WorkerDiedError:
-        """Return the error that says how the process has ended."""
+        """Return the error that reports how the process has ended."""
         code, num_looks = _reaped(self._process, self._pidfd), 0
-        # A thread that starts a process reaps all that have ended; it tells the code a bit later.
+        # A thread that starts a process reaps all ended children, and sets their exit codes a
+        # moment later.
         while code is None and num_looks < _MAX_LOOKS:
             threading.Event().wait(_LOOK_S)
             code, num_looks = self._process.exitcode, num_looks + 1
@@ -178,18 +189,19 @@ def receive_any(children: Sequence[Child], timeout_s: float | None = None) -> tu
     """Wait for a message of any child.
 
     Args:
-        children: Who may send it.
-        timeout_s: How long to wait, to the second; None is as long as they live.
+        children: The processes to receive from.
+        timeout_s: Seconds to wait, checked about once a second; None for no limit.
 
     Raises:
-        WorkerDiedError: A child has ended, and everything it had sent was received.
-        LoaderError: This is a fork of the children's parent, or the time is over.
+        WorkerDiedError: A child has ended, and all its messages were received.
+        LoaderError: This process is a fork of the children's parent, or the time is over.
     """
     for child in children:
         child.check_owner()
     end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
     while True:
-        # Asked before the sockets are looked at: a child that had ended then has said all.
+        # Checked before the sockets are read: a child that has ended by now sends nothing more, so
+        # an empty socket then means that no message is missing.
         ended = [child for child in children if child.has_ended()]
         for child in children:
             message = child.try_receive()
@@ -205,7 +217,7 @@ def receive_any(children: Sequence[Child], timeout_s: float | None = None) -> tu
 
 
 def late(timeout_s: float | None) -> LoaderError:
-    """Return the error of workers that have not sent what was waited for."""
+    """Return the error of workers that have not sent a batch in time."""
     return LoaderError(
         f"expected a batch within {timeout_s:g} s, the workers live and have sent none; raise"
         " timeout if samples take that long"
@@ -213,8 +225,8 @@ def late(timeout_s: float | None) -> LoaderError:
 
 
 def _reaped(process: BaseProcess, pidfd: int) -> int | None:
-    """Wait for the end of a process, but not for ever, and return its exit code."""
-    # Not with ``join``, which waits until a pipe closes that any other fork may have a copy of.
+    """Wait a limited time for the end of a process, and return its exit code."""
+    # Not ``join``: it waits for the end of a pipe whose descriptor other forks may have copied.
     poll([pidfd], int(_JOIN_S * 1000))
     code = process.exitcode
     process.join(0)
@@ -222,7 +234,7 @@ def _reaped(process: BaseProcess, pidfd: int) -> int | None:
 
 
 def _end(process: BaseProcess, connection: socket.socket, pidfd: int, owner: int) -> None:
-    # A later fork has a copy of this, and must not kill what is its sibling.
+    # A later fork has a copy of this finalizer, and must not kill its sibling.
     if os.getpid() == owner:
         process.kill()
         _reaped(process, pidfd)

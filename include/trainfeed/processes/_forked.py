@@ -1,4 +1,4 @@
-"""The child's side of a child process: it serves, and ends when its parent does."""
+"""The child's side of a child process: serves the parent, and ends with it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from trainfeed.processes._message import MessageKind, send_message
 
 __all__ = ["CREDIT", "Service", "global_numbers", "poll", "run", "send_error", "take_credits"]
 
-# What a child does: it talks through the socket and returns when it is done.
+# The work of a child: exchanges messages over the socket, and returns at the end.
 Service = Callable[[socket.socket], None]
 
-# So many units were handed on; the only thing that parents send beside messages.
+# Number of units handed on: u32 LE. Parents send these packets to passes that read ahead.
 CREDIT: Final = struct.Struct("<I")
 
 
@@ -35,17 +35,20 @@ def run(
     key: tuple[int, int],
     random_state: tuple[Any, ...],
 ) -> None:
-    """Serve the parent: what a child process runs."""
+    """Run a child process: prepare it, then serve the parent."""
+    # The parent held this lock during the fork.
     global_numbers().release()
+    # The child's copy of the parent's side would keep the connection open after the parent's end.
     other.close()
+    # A handler of the parent's program must not run in the child.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # Ctrl-C reaches the whole group; the parent decides what becomes of its children.
+    # Ctrl-C reaches the whole process group; the parent ends its children itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_watch_parent, daemon=True).start()
     _seed(key, random_state)
     try:
         service(connection)
-    except BaseException as error:  # noqa: BLE001 (whatever it is, it is the parent's)
+    except BaseException as error:  # noqa: BLE001 (every exception is sent to the parent)
         send_error(connection, error)
 
 
@@ -56,13 +59,13 @@ def global_numbers() -> threading.Lock:
 
 
 def take_credits(connection: socket.socket, release: Callable[[int], None]) -> None:
-    """Pass on what ``give_back`` tells, until the parent is gone; for a thread of the child."""
+    """Pass the parent's credits to ``release`` until it is gone; runs in a thread of the child."""
     while credit := connection.recv(CREDIT.size):
         release(CREDIT.unpack(credit)[0])
 
 
 def send_error(connection: socket.socket, error: BaseException) -> None:
-    """Send an exception with its traceback to the parent, unless that is gone."""
+    """Send an exception with its traceback to the parent, unless the parent is gone."""
     with contextlib.suppress(OSError):
         send_message(connection, MessageKind.ERROR, portable(error, "raised in process"))
 
@@ -80,12 +83,15 @@ def _watch_parent() -> None:
     if parent is not None:
         with contextlib.suppress(OSError):
             poll([os.pidfd_open(parent.pid or 0)], -1)
+    # Ends the process at once, also while the main thread blocks in a reader.
     os._exit(1)
 
 
 def _seed(key: tuple[int, int], random_state: tuple[Any, ...]) -> None:
-    """Continue the parent's random generators in one child, and start others in the rest."""
+    """Set the random generators: the parent's state for key ``(0, 0)``, its own for others."""
+    # ``random`` is reseeded after every fork, so the parent's state is passed on. numpy's
+    # generator is copied by the fork.
     random.setstate(random_state)
     if any(key):
         random.seed(f"{random.getrandbits(64)} {key}")
-        np.random.seed([np.random.randint(1 << 31), *key])  # noqa: NPY002 (what users' code draws from)
+        np.random.seed([np.random.randint(1 << 31), *key])  # noqa: NPY002 (users' code draws from it)

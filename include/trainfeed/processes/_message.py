@@ -1,13 +1,13 @@
-"""Python objects through a socket, large buffers through anonymous shared memory.
+"""Sends Python objects through a socket, and large ones through anonymous shared memory.
 
-A message is one packet, and for anything large a memory file whose descriptor travels with it::
+A message is one packet. A large body lies in a memory file, whose descriptor the packet carries::
 
-    packet  := header body?                      (the body is in the memory file if there is none)
+    packet  := header body?                      (the body is absent if it is in a memory file)
     header  := kind u8, units u32, body_bytes u64
     body    := num_buffers u64, pickle_bytes u64, buffer_bytes u64*, pickle, (padding buffer)*
 
-A memory file has no name: the kernel frees it when the last descriptor and mapping are gone, also
-after SIGKILL.
+Numbers are little-endian. Padding aligns buffers to 64 bytes from the start of the body. A memory
+file has no name: the kernel frees it with its last descriptor and mapping, also after SIGKILL.
 """
 
 from __future__ import annotations
@@ -29,18 +29,22 @@ __all__ = ["Message", "MessageKind", "receive_message", "send_message"]
 
 _HEADER: Final = struct.Struct("<BIQ")
 _LENGTH: Final = struct.Struct("<Q")
-# Packets share the socket's buffer; memory files cost some system calls each.
+# Larger bodies would fill the socket's buffer; smaller ones are not worth the system calls of a
+# memory file.
 _MAX_INLINE_BYTES: Final = 32 << 10
-# Copying a smaller buffer costs less than an entry for it.
+# Smaller buffers stay in the pickle: a copy costs less than an entry of its own.
 _MIN_BUFFER_BYTES: Final = 1 << 10
+# One cache line, counted from the start of the body: arrays in memory files are aligned to it.
 _ALIGNMENT_BYTES: Final = 64
+# writev takes at most IOV_MAX = 1024 parts.
 _MAX_PARTS: Final = 512
 
+# Memory of received messages that is still in use; each mapping holds a descriptor.
 _mapped: Final[weakref.WeakSet[mmap.mmap]] = weakref.WeakSet()
 
 
 class MessageKind(IntEnum):
-    """What a message means."""
+    """Kinds of messages: items, the end of a pass, or its error."""
 
     ITEMS = 1
     END = 2
@@ -48,13 +52,13 @@ class MessageKind(IntEnum):
 
 
 class Message(NamedTuple):
-    """What came through a socket.
+    """A received message.
 
     Attributes:
-        kind: What it means.
-        units: How many units its items take; those of an answer say how many are given back.
-        content: The object. Arrays in it lie in the message's own memory, which lives as long as
-            any of them; it is shared with nobody once it is received.
+        kind: Kind of the message.
+        units: Units that the items take; in an answer, the units given back.
+        content: The object. Its arrays lie in memory of this message alone, which lives as long as
+            any of them. The sender no longer has that memory.
     """
 
     kind: MessageKind
@@ -63,7 +67,7 @@ class Message(NamedTuple):
 
 
 def send_message(sender: socket.socket, kind: MessageKind, content: Any, *, units: int = 0) -> None:
-    """Send an object; waits while the socket is full."""
+    """Send an object; blocks while the socket is full."""
     parts = _parts(content)
     num_bytes = sum(len(part) for part in parts)
     header = _HEADER.pack(kind, units, num_bytes)
@@ -73,6 +77,8 @@ def send_message(sender: socket.socket, kind: MessageKind, content: Any, *, unit
     fd = os.memfd_create("trainfeed", os.MFD_CLOEXEC)
     try:
         _write(fd, parts)
+        # The kernel keeps a reference to the file while the packet is on its way, so closing the
+        # descriptor here is safe.
         socket.send_fds(sender, [header], [fd])
     finally:
         os.close(fd)
@@ -82,19 +88,22 @@ def receive_message(receiver: socket.socket, flags: int = 0) -> Message | None:
     """Receive an object; None when the other side is gone.
 
     Raises:
-        LoaderError: This process has no descriptor left.
-        BlockingIOError: Nothing is there, and ``flags`` say not to wait.
+        LoaderError: This process may open no more descriptors.
+        BlockingIOError: No message has arrived, and ``flags`` contain ``MSG_DONTWAIT``.
     """
     packet = bytearray(_HEADER.size + _MAX_INLINE_BYTES)
     ancillary_bytes = socket.CMSG_SPACE(4)
     flags |= socket.MSG_CMSG_CLOEXEC
     num_bytes, ancillary, _, _ = receiver.recvmsg_into([packet], ancillary_bytes, flags)
+    # A message has a header, so an empty packet is the end of the connection.
     if not num_bytes:
         return None
     kind, units, body_bytes = _HEADER.unpack_from(packet)
     if body_bytes <= _MAX_INLINE_BYTES:
+        # The content refers to this buffer: only the bytes of the body may stay alive.
         del packet[num_bytes:]
         return Message(MessageKind(kind), units, _content(memoryview(packet)[_HEADER.size :]))
+    # The kernel drops a descriptor that the process may not open, and delivers the packet.
     if not ancillary:
         raise LoaderError(
             "expected a descriptor with a worker's message, got none: this process may open no"
@@ -109,10 +118,11 @@ def receive_message(receiver: socket.socket, flags: int = 0) -> Message | None:
 
 
 def _body(fd: int, num_bytes: int) -> memoryview:
-    """Return what a memory file holds: the file itself, or a copy if there are many already.
+    """Return the content of a memory file: a mapping of it, or a copy if many are mapped already.
 
-    A mapping keeps a descriptor as long as anything refers to what lies in it.
+    A mapping holds a descriptor as long as any array in it lives.
     """
+    # A quarter of the limit, so that the rest of the program can open files.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4
     if len(_mapped) < most:
         memory = mmap.mmap(fd, num_bytes)
@@ -130,6 +140,7 @@ def _parts(content: Any) -> list[bytes | memoryview]:
 
     def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
         view = buffer.raw()
+        # True keeps the buffer in the pickle, False sends it as a buffer of its own.
         if view.nbytes < _MIN_BUFFER_BYTES:
             return True
         buffers.append(view)
@@ -148,6 +159,7 @@ def _parts(content: Any) -> list[bytes | memoryview]:
 
 def _content(body: memoryview) -> Any:
     num_buffers, pickle_bytes = struct.unpack_from("<2Q", body)
+    # 16 bytes: the two counts before the lengths.
     lengths = struct.unpack_from(f"<{num_buffers}Q", body, 16)
     start = 16 + 8 * num_buffers
     position = start + pickle_bytes
@@ -162,6 +174,7 @@ def _content(body: memoryview) -> Any:
 def _write(fd: int, parts: Sequence[bytes | memoryview]) -> None:
     rest = [memoryview(part) for part in parts if len(part)]
     while rest:
+        # writev may write less than asked, so whole and partly written parts are removed.
         written = os.writev(fd, rest[:_MAX_PARTS])
         while rest and written >= len(rest[0]):
             written -= len(rest.pop(0))

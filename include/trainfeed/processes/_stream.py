@@ -1,4 +1,4 @@
-"""A pass that a child process makes ahead of its consumer."""
+"""Passes that child processes read ahead of their consumer."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ def iter_in_process(
     epoch: int = 0,
     prepare: Callable[[], None] | None = None,
 ) -> Iterator[T]:
-    """Yield what a child process reads, at most ``size`` items ahead of the consumer.
+    """Yield the items that a child process reads, at most ``size`` ahead of the consumer.
 
-    The process starts with the first item that is asked for and ends with the iterator, however
-    that ends. What it raises is raised here, with its traceback as a note, after all items that
-    came before. Items travel one by one; arrays in them lie in shared memory, which lives as long
-    as any of them is held.
+    The process starts when the first item is requested and ends with the iterator, however that
+    ends. Its exception is raised here, with its traceback as a note, after all items before it.
+    Items are sent one by one. Their arrays lie in shared memory, which lives as long as any of
+    them.
 
     Args:
-        read: Starts a pass; called in the child, a fork of this process.
-        size: The bound, 1 or more.
-        epoch: The number of the pass; only random generators see it.
+        read: Starts a pass; called in the child, which is a fork of this process.
+        size: Maximal number of items ahead, 1 or more.
+        epoch: Number of the pass; used only to seed random generators.
         prepare: Called here before the process starts.
 
     Raises:
-        WorkerDiedError: The child was killed, stopped, or has exited; after all items before that.
+        WorkerDiedError: The child was killed, stopped, or has exited; raised after all items
+            before.
     """
     return iter_in_processes([read], size, max_taken=1, epoch=epoch, prepare=prepare)
 
@@ -55,17 +56,18 @@ def iter_in_processes(
     epoch: int = 0,
     prepare: Callable[[], None] | None = None,
 ) -> Iterator[T]:
-    """Yield what child processes read, one each, as it comes; see ``iter_in_process``.
+    """Yield items of several child processes as they arrive; see ``iter_in_process``.
 
     Args:
-        reads: Start a pass each; called in the children.
-        size: The bound for each of them, 1 or more.
-        max_taken: Items that may travel together.
-        epoch: The number of the pass.
+        reads: One function per child, which starts its pass; called in the child.
+        size: Maximal number of items ahead per child, 1 or more.
+        max_taken: Maximal number of items in one message.
+        epoch: Number of the pass.
         prepare: Called here before the processes start.
     """
     if prepare is not None:
         prepare()
+    # Messages of half the bound: the child can fill one while the consumer uses another.
     max_taken = max(1, min(max_taken, size // 2))
     children: list[Child] = []
     try:
@@ -85,18 +87,18 @@ def iter_in_turn(
     epoch: int = 0,
     timeout_s: float | None = None,
 ) -> Iterator[T]:
-    """Yield what child processes read, one item of each in turn; see ``iter_in_process``.
+    """Yield one item of each child process in turn; see ``iter_in_process``.
 
-    The order depends on the reads alone. One that has ended is left out from then on.
+    The order depends on ``reads`` alone. A child whose pass has ended is skipped from then on.
 
     Args:
-        reads: Start a pass each; called in the children.
-        size: The bound for each of them, 1 or more.
-        epoch: The number of the pass.
-        timeout_s: How long an item may take, to the second; None is as long as its child lives.
+        reads: One function per child, which starts its pass; called in the child.
+        size: Maximal number of items ahead per child, 1 or more.
+        epoch: Number of the pass.
+        timeout_s: Seconds that an item may take, checked about once a second; None for no limit.
 
     Raises:
-        LoaderError: An item takes longer.
+        LoaderError: An item takes longer than ``timeout_s``.
     """
     children: deque[Child] = deque()
     with contextlib.ExitStack() as stack:
@@ -121,22 +123,25 @@ def _received(children: Sequence[Child]) -> Iterator[Any]:
         child, message = receive_any(active)
         if message.kind is MessageKind.ERROR:
             raise message.content
-        # The others first next time.
+        # The child moves to the end of the list, so that the others are served first.
         active.remove(child)
         if message.kind is MessageKind.END:
             continue
         active.append(child)
         items = message.content
+        # Credits are sent before the last item of the message is yielded: while the consumer works
+        # on it, the child reads on.
         last = items.pop()
         yield from items
         child.give_back(message.units)
+        # No name here may keep arrays alive that the consumer has dropped.
         del message, items
         yield last
         del last
 
 
 class _Pass:
-    """What the child does: the main thread reads, another sends, a third takes credits."""
+    """The service of the child: the main thread reads, one thread sends, one receives credits."""
 
     def __init__(self, read: Callable[[], Iterator[Any]], size: int, max_taken: int) -> None:
         self._read = read
@@ -156,6 +161,6 @@ def _send(channel: Channel[Any], connection: socket.socket, max_taken: int) -> N
         while items := channel.take(max_taken):
             send_message(connection, MessageKind.ITEMS, items, units=len(items))
         send_message(connection, MessageKind.END, None)
-    except BaseException as error:  # noqa: BLE001 (the reader's, or that of a sample's pickling)
+    except BaseException as error:  # noqa: BLE001 (errors of the reader or of pickling a sample)
         channel.close()
         send_error(connection, error)

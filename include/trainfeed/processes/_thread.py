@@ -1,4 +1,4 @@
-"""A pass that a thread makes ahead of its consumer."""
+"""A pass that a thread reads ahead of its consumer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["end_threads", "fill", "iter_ahead", "start_thread"]
 
 T = TypeVar("T")
 
-# A reader that hangs cannot be interrupted; a caller that leaves it does not hang with it.
+# A thread in a blocked reader cannot be interrupted; its consumer waits this long and leaves it.
 _JOIN_S: Final = 5.0
 _MAX_TAKEN: Final = 64
 
@@ -23,15 +23,16 @@ _MAX_TAKEN: Final = 64
 def iter_ahead(
     read: Callable[[], Iterator[T]], size: int, *, units_of: Callable[[T], int] | None = None
 ) -> Iterator[T]:
-    """Yield what a thread reads, at most ``size`` units ahead of the consumer.
+    """Yield the items that a thread reads, at most ``size`` units ahead of the consumer.
 
-    The thread starts with the first item that is asked for and ends with the iterator, however
-    that ends. What it raises is raised here, after all items that came before.
+    The thread starts when the first item is requested and ends with the iterator, however that
+    ends. Its exception is raised here, after all items before it.
 
     Args:
         read: Starts a pass; called in the thread.
-        size: The bound, 1 or more.
-        units_of: What an item counts; one each when None. The last one may exceed the bound.
+        size: Maximal number of units ahead, 1 or more.
+        units_of: Returns the units of an item; 1 each when None. The last item may exceed the
+            bound.
     """
     channel: Channel[T] = Channel(size)
     thread = start_thread(fill, channel, read, units_of)
@@ -39,6 +40,8 @@ def iter_ahead(
     try:
         while items := channel.take(max_taken):
             units = len(items) if units_of is None else units_of(items[0])
+            # Units are released before the last item is yielded, so that the thread reads on while
+            # the consumer works on it.
             last = items.pop()
             yield from items
             channel.release(units)
@@ -59,10 +62,11 @@ def start_thread(target: Callable[..., None], *args: object) -> threading.Thread
 
 
 def end_threads(threads: Iterable[threading.Thread]) -> None:
-    """Wait for threads that were told to end, but not for ever."""
+    """Wait a limited time for threads that were told to end."""
     deadline_s = time.monotonic() + patience_s(_JOIN_S)
     for thread in threads:
-        # The garbage collector may close an iterator in the very thread that fills it.
+        # The garbage collector may close the iterator in the thread that fills it, which cannot
+        # join itself.
         if thread is not threading.current_thread():
             thread.join(max(0, deadline_s - time.monotonic()))
 
@@ -76,7 +80,7 @@ def fill(
     try:
         with open_reader(read) as iterator:
             channel.fill(iterator, units_of=units_of)
-    except BaseException as error:  # noqa: BLE001 (whatever it is, it is the consumer's)
+    except BaseException as error:  # noqa: BLE001 (every exception is raised in the consumer)
         channel.finish(error)
     else:
         channel.finish()

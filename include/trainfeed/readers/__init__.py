@@ -1,4 +1,4 @@
-"""Reader creators: files, arrays, topics and published data sets as zero-argument callables."""
+"""Reader creators: files, arrays, topics and published data sets as functions without arguments."""
 
 from trainfeed.readers._arrays import np_array, text_file
 from trainfeed.readers._blocks import BlockSource, SampleSource

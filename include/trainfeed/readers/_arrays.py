@@ -1,4 +1,4 @@
-"""Readers over what is in memory, and over text."""
+"""Readers over arrays in memory, and over text files."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def np_array(array: ArrayLike) -> BlockReader:
     """Return a reader over the rows of an array.
 
     Args:
-        array: Shape ``(n, *S)``. Samples and blocks are views of it. One without dimensions gives
-            its value once.
+        array: Shape ``(n, *S)``. Samples and blocks are views of the array. An array without
+            dimensions gives its value as one sample.
     """
     values = np.atleast_1d(np.asarray(array))
     row_bytes = max(1, values.nbytes // max(1, len(values)))
@@ -43,9 +43,9 @@ def text_file(path: FilePath) -> Reader:
     r"""Return a reader over the lines of a UTF-8 file, without the ``\n`` at their end.
 
     Raises:
-        NotFoundError: The file is not there; raised by a pass, as the others.
-        FormatError: Something else than a file is there, or it is no UTF-8.
-        StorageError: It cannot be read.
+        NotFoundError: The file does not exist. All three errors are raised by a pass.
+        FormatError: The path is not a plain file, or the file is not UTF-8.
+        StorageError: The file cannot be read.
     """
 
     def read() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Readers over functions that give blocks, or samples."""
+"""Readers over functions that yield blocks or samples."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["BlockSource", "SampleSource"]
 
 
 class BlockSource:
-    """A reader over what a function yields as blocks.
+    """A reader over the blocks that a function yields.
 
     Args:
         blocks: Called without arguments; every call starts a pass and yields blocks of one row or
             more.
-        form: What a sample of a block looks like.
-        blocks_from: Called with a number of samples to leave out; yields blocks of the others, and
-            raises ``ReaderEndedError`` if there are fewer. None: the blocks before are read, and
+        form: Form of a sample of a block.
+        blocks_from: Called with a number of samples to skip; yields blocks of the rest, and raises
+            ``ReaderEndedError`` if there are fewer. None means that skipped blocks are read and
             dropped.
 
     Attributes:
@@ -44,10 +44,10 @@ class BlockSource:
         return self.samples_from(0)
 
     def samples_from(self, position: int) -> Iterator[Sample]:
-        """Start a pass that leaves out the first ``position`` samples.
+        """Start a pass that skips the first ``position`` samples.
 
         Raises:
-            ReaderEndedError: There are fewer; raised by the pass.
+            ReaderEndedError: There are fewer samples; raised by the pass.
         """
         with open_reader(lambda: self.blocks_from(position)) as blocks:
             for block in blocks:
@@ -58,7 +58,7 @@ class BlockSource:
         return self._blocks()
 
     def blocks_from(self, position: int) -> Iterator[Block]:
-        """Start a pass over the samples of ``samples_from(position)`` as blocks."""
+        """Start a pass over blocks that skips the first ``position`` samples."""
         if not position:
             return self.blocks()
         if self._blocks_from is None:
@@ -71,10 +71,10 @@ class BlockSource:
 
 
 class SampleSource:
-    """A reader over what a function yields from a position on.
+    """A reader over the samples that a function yields from a position on.
 
     Args:
-        samples_from: Called with a number of samples to leave out; yields the others, and raises
+        samples_from: Called with a number of samples to skip; yields the rest, and raises
             ``ReaderEndedError`` if there are fewer.
     """
 
@@ -86,5 +86,5 @@ class SampleSource:
         return self._samples_from(0)
 
     def samples_from(self, position: int) -> Iterator[Sample]:
-        """Start a pass that leaves out the first ``position`` samples."""
+        """Start a pass that skips the first ``position`` samples."""
         return self._samples_from(position)

@@ -1,10 +1,11 @@
 """Published versions as one data set: opened by name, interval or range, striped over ranks.
 
 Samples are read in the order of their versions, splits and shards. The sample with ordinal ``i``
-belongs to rank ``i % world_size``, so one shard serves any number of ranks. Intervals resolve
-through CURRENT and files through the manifest; only opening a range lists folders, that of the
-data set's intervals, and that of an interval whose CURRENT leads nowhere. A range of which an
-interval is missing is refused, unless what is there was asked for.
+belongs to rank ``i % world_size``, so one shard serves any number of ranks. The current version of
+an interval is found through its file CURRENT, and the files of a version through its manifest.
+Folders are listed only to open a range (the folder of the intervals), and for an interval whose
+CURRENT names no existing version. A range with a missing interval is refused, unless ``missing``
+is ``skip``.
 """
 
 from __future__ import annotations
@@ -48,25 +49,26 @@ def open_dataset(
     Args:
         name: Name of a data set below the publication root, or the path of one version.
         interval: Name of an interval, a day, or a range: ``2026-01`` for a month, ``2026-01-01``,
-            ``2026-01-01T05``, ``first/last`` with both ends included. It stands for the intervals
-            that start in it; ``version`` of the result names them. Left out when ``name`` is the
-            path of a version.
+            ``2026-01-01T05``, ``first/last`` with both ends included. The text stands for all
+            intervals that start in this time; ``version`` of the result names them. None if
+            ``name`` is the path of a version.
         split: Name of the split.
-        generation: ``g0002`` pins one; needs a single interval. The current one otherwise.
-        missing: ``fail`` refuses a range of which intervals are missing; ``skip`` reads what is
-            there, and ``missing`` of the result names the others. An interval that was decided to
-            be left out is not missing; ``skipped`` of the result names it.
+        generation: Generation of a single interval, such as ``g0002``; None takes the current one.
+        missing: ``fail`` refuses a range with missing intervals; ``skip`` reads the others, and
+            ``missing`` of the result names the missing ones. An interval that was left out on
+            purpose is not missing; ``skipped`` of the result names it.
         root: The publication root; ``TRAINFEED_ROOT`` or its default when None.
 
     Raises:
-        NotFoundError: Nothing that was asked for is published, or nothing is at the path.
+        NotFoundError: No requested interval is published, or the path does not exist.
         WindowIncompleteError: Intervals of the range are not published, and ``missing`` is
             ``fail``.
-        WindowError: ``interval`` is no interval or range, or the schedule has none there.
+        WindowError: ``interval`` is not an interval or range, or the schedule has no interval
+            there.
         ConfigError: There is no such split or policy, the versions of a range have different
             schemas or overlap, or ``generation`` or ``root`` comes with a path.
-        RootError: The publication root is not there, or is none.
-        ChecksumError: A manifest is not the one that was published.
+        RootError: The publication root is missing, or the folder is not a publication root.
+        ChecksumError: A manifest differs from the published one.
     """
     if interval is None:
         if generation is not None or root is not None:
@@ -103,7 +105,7 @@ def _version_at(path: Path) -> Version:
 
 @dataclass(frozen=True)
 class _Span:
-    """One chunk of one shard, what decodes it, and its first sample's ordinal in the data set."""
+    """One chunk of one shard, its decoder, and the ordinal of its first sample in the data set."""
 
     path: Path
     info: Chunk
@@ -115,17 +117,17 @@ class DatasetReader:
     """A split of one or more versions with equal schemas.
 
     Args:
-        versions: In the order in which they are read; at least one.
+        versions: The versions in reading order; at least one.
         split: Name of the split.
-        missing: Intervals that were asked for and are not published.
-        skipped: Intervals that were asked for and were decided to be left out.
+        missing: Requested intervals that are not published.
+        skipped: Requested intervals that were left out on purpose.
 
     Attributes:
-        versions: What is read.
+        versions: The versions in reading order.
         split: Name of the split.
-        missing: Names of the intervals that were asked for and are not read, because nobody has
-            published them; where no schedule is recorded, the ranges that are left open.
-        skipped: Which of them were decided to be left out, why and when.
+        missing: Names of the requested intervals that are not read because they are not published;
+            without a recorded schedule, the ranges without a version.
+        skipped: Requested intervals that were left out on purpose, with reason and time.
         schema: Schema of the samples.
     """
 
@@ -154,7 +156,7 @@ class DatasetReader:
 
     @property
     def num_samples(self) -> int:
-        """Samples of the split, over all versions and ranks."""
+        """Number of samples of the split, over all versions and ranks."""
         return sum(version.num_samples(self.split) for version in self.versions)
 
     @property
@@ -173,10 +175,10 @@ class DatasetReader:
         return _combine([version.manifest.content_digest for version in self.versions])
 
     def reader(self, *, rank: int = 0, world_size: int = 1) -> Reader:
-        """Return a reader over this rank's samples; every call of it starts at the beginning.
+        """Return a reader over the samples of a rank; every call starts a pass from the beginning.
 
-        Samples hold arrays of their own, valid as long as they are held, and None where an
-        optional field is absent. The reader gives blocks where no field varies in size.
+        The arrays of a sample have memory of their own; an absent optional field is None. The
+        reader is a ``BlockReader`` if all fields have a fixed size.
         """
         rank, world_size = rank_of(rank, world_size)
         if not self.schema.is_fixed:
@@ -189,13 +191,12 @@ class DatasetReader:
     ) -> Iterator[dict[str, NDArray[Any]]]:
         """Yield this rank's samples chunk by chunk, as field → array of shape (n, *shape).
 
-        The arrays are the caller's own. That of an optional field is a masked array, in which the
-        rows are masked where the field is absent. Chunks may give no sample to a rank; those are
-        left out.
+        The arrays have memory of their own. An optional field is a masked array, whose rows are
+        masked where the field is absent. Chunks without a sample for the rank are skipped.
 
         Raises:
             ConfigError: The schema has fields of variable size.
-            FormatError: A shard is not the published one.
+            FormatError: A shard differs from the published one.
             NotFoundError: A shard is missing.
         """
         rank, world_size = rank_of(rank, world_size)
@@ -218,10 +219,11 @@ class DatasetReader:
     def _chunks(
         self, rank: int, world_size: int, position: int
     ) -> Iterator[tuple[_Span, memoryview, slice]]:
-        """Yield the chunks that hold samples of a rank from a position on, and which ones."""
+        """Yield the chunks with samples of a rank from a position on, and the samples' slice."""
         num_samples = len(range(rank, self.num_samples, world_size))
         if position > num_samples:
             raise ended(position, num_samples)
+        # The samples of the rank have the ordinals rank, rank + world_size, and so on.
         next_ordinal = rank + position * world_size
         for span in self._spans():
             first = next_ordinal - span.first_ordinal

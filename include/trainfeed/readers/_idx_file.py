@@ -1,6 +1,6 @@
 """IDX files, the format of MNIST, plain or compressed with gzip.
 
-An IDX file holds one array, and all of it is big-endian::
+An IDX file holds one array. All numbers are big-endian::
 
     file    := 0x00 0x00 type num_dimensions length{num_dimensions} values
     type    := 0x08 uint8 | 0x09 int8 | 0x0b int16 | 0x0c int32 | 0x0d float32 | 0x0e float64
@@ -33,19 +33,20 @@ _START: Final = struct.Struct(">HBB")
 _DTYPES: Final = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _TYPES: Final = {np.dtype(name).newbyteorder("="): code for code, name in _DTYPES.items()}
 _GZIP_MAGIC: Final = b"\x1f\x8b"
-# A header may promise anything; a compressed file may even keep it.
+# Limits for headers: a damaged one may announce any size, and a hostile compressed file may even
+# contain it.
 _MAX_DIMENSIONS: Final = 8
 _MAX_ITEM_BYTES: Final = 1 << 24
 _BLOCK_BYTES: Final = 1 << 20
 
 
 class IdxHeader(NamedTuple):
-    """What an IDX file holds.
+    """Number, shape and type of the items of an IDX file.
 
     Attributes:
-        num_items: How many.
-        item_shape: Shape of each.
-        dtype: Of the values, in the byte order of this machine.
+        num_items: Number of items.
+        item_shape: Shape of an item.
+        dtype: Dtype of the values, in the byte order of this machine.
     """
 
     num_items: int
@@ -54,19 +55,19 @@ class IdxHeader(NamedTuple):
 
     @property
     def item_bytes(self) -> int:
-        """What one item takes."""
+        """Bytes of an item."""
         return math.prod(self.item_shape) * self.dtype.itemsize
 
     @property
     def block_items(self) -> int:
-        """How many items are about a MiB, at least 1."""
+        """Number of items in about 1 MiB, at least 1."""
         return max(1, _BLOCK_BYTES // max(1, self.item_bytes))
 
     def dump(self) -> bytes:
-        """Return the bytes with which such a file begins.
+        """Return the bytes of the header.
 
         Raises:
-            ConfigError: IDX has no such type or shape.
+            ConfigError: IDX does not have the type or shape.
         """
         code = _TYPES.get(self.dtype.newbyteorder("="))
         lengths = (self.num_items, *self.item_shape)
@@ -79,10 +80,10 @@ class IdxHeader(NamedTuple):
 
 
 class IdxFile:
-    """An open IDX file, as ``open_idx`` gives it.
+    """An open IDX file; see ``open_idx``.
 
     Attributes:
-        header: What it says that it holds.
+        header: The header of the file.
     """
 
     def __init__(self, file: BinaryIO, path: str, file_bytes: int | None) -> None:
@@ -94,16 +95,17 @@ class IdxFile:
         """Yield the items in blocks, once.
 
         Args:
-            block_items: Items of a block, the last one excepted.
-            position: So many items are left out.
+            block_items: Items per block, fewer in the last one.
+            position: Number of items to skip.
 
         Yields:
-            Shape ``(n, *item_shape)``, in the byte order of this machine, the caller's own.
+            Arrays of shape ``(n, *item_shape)``, in the byte order of this machine, with memory of
+            their own.
 
         Raises:
-            ReaderEndedError: There are fewer items than are to be left out.
+            ReaderEndedError: There are fewer items than ``position``.
             TruncatedError: The file ends before its last item.
-            FormatError: It does not inflate, or goes on after its last item.
+            FormatError: The file cannot be decompressed, or continues after its last item.
         """
         header, stored = self.header, self.header.dtype.newbyteorder(">")
         if position > header.num_items:
@@ -133,7 +135,7 @@ class IdxFile:
         lengths = struct.unpack(f">{num_dimensions}I", self._exactly(4 * num_dimensions))
         dtype = np.dtype(_DTYPES[code]).newbyteorder("=")
         header = IdxHeader(lengths[0], lengths[1:], dtype)
-        # Before anything of that size is allocated.
+        # Checked before memory of this size is allocated.
         if not 0 < header.item_bytes <= _MAX_ITEM_BYTES:
             raise FormatError(
                 f"expected items of 1 to {_MAX_ITEM_BYTES} bytes, got shape {header.item_shape}",
@@ -158,7 +160,7 @@ class IdxFile:
         return data
 
     def _at_most(self, num_bytes: int) -> bytearray:
-        """Return the next bytes, fewer at the end; takes memory only for those that are there."""
+        """Return the next bytes, fewer at the end; allocates memory only for existing bytes."""
         data = bytearray()
         with _damage_told(self._path):
             while piece := self._file.read(min(num_bytes - len(data), _BLOCK_BYTES)):
@@ -171,12 +173,13 @@ def open_idx(path: FilePath) -> Iterator[IdxFile]:
     """Open an IDX file, plain or compressed, and close it at the end.
 
     Raises:
-        NotFoundError: Nothing has the name.
-        BadMagicError: It is no IDX file.
-        TruncatedError: It ends within its header; one that is not compressed, before its last item.
-        FormatError: It is no plain file, does not inflate, or has items of no bytes or more than
-            16 MiB.
-        StorageError: It cannot be read.
+        NotFoundError: The file does not exist.
+        BadMagicError: The file is not an IDX file.
+        TruncatedError: The file ends inside its header; an uncompressed file also if it ends
+            before its last item.
+        FormatError: The path is not a plain file, or the file cannot be decompressed, or items
+            have 0 bytes or more than 16 MiB.
+        StorageError: The file cannot be read.
     """
     with open_plain(path, follow=True) as raw:
         with os_errors(str(path)):
@@ -196,6 +199,6 @@ def _damage_told(path: str) -> Iterator[None]:
             yield
         except EOFError as error:
             raise TruncatedError(f"the gzip stream ends early: {error}", path=path) from error
-        # Within: that of gzip counts as an error of the operating system.
+        # Inside os_errors, because BadGzipFile is a subclass of OSError.
         except (zlib.error, gzip.BadGzipFile) as error:
             raise FormatError(f"the gzip stream is damaged: {error}", path=path) from error

@@ -15,20 +15,21 @@ __all__ = ["idx"]
 
 
 def idx(images: FilePath, labels: FilePath | None = None) -> BlockReader:
-    """Return a reader over the items of an IDX file, or over pairs of two.
+    """Return a reader over the items of an IDX file, or over pairs from two files.
 
     Args:
-        images: The file of the first column; items have the shape and the type that its header
-            says, in native byte order.
+        images: The file of the first column; items have the shape and type of its header, in the
+            byte order of this machine.
         labels: The file of the second column; None for samples of one value.
 
     Raises:
-        NotFoundError: A file is not there; raised by a pass, as the others.
-        BadMagicError: A file is no IDX file.
-        TruncatedError: A file ends before what its header promises; before its first item, unless
-            it is compressed.
-        FormatError: A file is longer than that, is no plain file, does not inflate, has items of no
-            bytes or more than 16 MiB, or the two differ in length.
+        NotFoundError: A file does not exist. All errors are raised by a pass.
+        BadMagicError: A file is not an IDX file.
+        TruncatedError: A file is shorter than its header announces; for an uncompressed file this
+            is raised before the first item.
+        FormatError: A file is longer than its header announces, or is not a plain file, or cannot
+            be decompressed, or has items of 0 bytes or more than 16 MiB, or the files differ in
+            length.
     """
     form = RowForm.VALUE if labels is None else RowForm.TUPLE
     read = functools.partial(_read, images, labels)

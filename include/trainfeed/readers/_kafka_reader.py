@@ -22,23 +22,23 @@ def kafka_range(
     settings: KafkaSettings | Mapping[str, str],
     ranges: Mapping[int, tuple[int, int]] | None = None,
 ) -> BlockReader:
-    """Return a reader over records of a topic, partition after partition, by ascending offset.
+    """Return a reader over records of a topic, by partition and ascending offset.
 
     Every pass gives the same records: the range is fixed, no consumer group is used, and a topic
-    that was replaced since the first pass is refused. Samples are mappings with the fields
-    ``partition``, ``offset``, ``timestamp`` (milliseconds since 1970 UTC), ``key``, ``value``
-    (bytes or None) and ``headers`` (list of name and value).
+    that was deleted and created again since the first pass is refused. Samples are mappings with
+    the fields ``partition``, ``offset``, ``timestamp`` (milliseconds since 1970 UTC), ``key``,
+    ``value`` (bytes or None) and ``headers`` (list of name and value).
 
     Args:
         topic: Name of the topic.
         settings: The connection; a mapping holds librdkafka settings.
-        ranges: Partition → offsets ``[start, end)``; None for all that the topic holds when the
+        ranges: Partition → offsets ``[start, end)``; None for all records in the topic when the
             first pass starts.
 
     Raises:
-        TopicNotFoundError: The topic is not there; raised by a pass, as the others.
+        TopicNotFoundError: The topic does not exist. All errors are raised by a pass.
         OffsetOutOfRangeError: Records of the range were deleted.
-        SourceReplacedError: The topic is another one than at the first pass.
+        SourceReplacedError: The topic was created again since the first pass.
         IngestError: The source does not answer.
     """
     if not isinstance(settings, KafkaSettings):
@@ -47,14 +47,15 @@ def kafka_range(
 
 
 class _TopicPasses:
-    """What passes over a range have in common: which topic it is, and which offsets."""
+    """The state that all passes over a range share: identity of the topic, and offsets."""
 
     def __init__(
         self, topic: str, settings: KafkaSettings, ranges: Mapping[int, tuple[int, int]] | None
     ) -> None:
         self._topic = topic
         self._settings = settings
-        # The first counts.
+        # The offsets, once known, as the first entry. list.append is atomic; the first entry
+        # counts.
         self._ranges = [] if ranges is None else [dict(ranges)]
         self._identity: TopicIdentity | None = None
         for partition, (start, end) in (ranges or {}).items():
@@ -68,7 +69,8 @@ class _TopicPasses:
             self._check_identity(topic.identity)
             if not self._ranges:
                 found = {number: topic.log_range(number) for number in topic.partitions()}
-                # Another first pass may have been faster; then all go by what that has found.
+                # A pass in another thread may have been faster: its entry comes first and is used
+                # by all.
                 self._ranges.append(found)
             for partition, (start, end) in sorted(self._ranges[0].items()):
                 for batch in topic.iter_batches(partition, start, end):
@@ -86,7 +88,7 @@ class _TopicPasses:
 
 def _block(partition: int, batch: pa.RecordBatch) -> Block:
     headers = np.empty(batch.num_rows, object)
-    # One by one: numpy would make a second dimension of lists of one length.
+    # One by one: numpy would turn lists of equal lengths into a second dimension.
     for i, pairs in enumerate(batch.column("headers").to_pylist()):
         headers[i] = [(pair["key"], pair["value"]) for pair in pairs or ()]
     return {

@@ -1,4 +1,4 @@
-"""Passes that begin behind the first sample."""
+"""Passes that skip samples at the beginning."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["SeekableReader", "ended", "leave_out", "leave_out_rows"]
 
 @runtime_checkable
 class SeekableReader(Protocol):
-    """A reader that need not read what comes before a position."""
+    """A reader that can skip samples without reading them."""
 
     def __call__(self) -> Iterator[Sample]:
         """Start a pass over the samples."""
 
     def samples_from(self, position: int) -> Iterator[Sample]:
-        """Start a pass that leaves out the first ``position`` samples.
+        """Start a pass that skips the first ``position`` samples.
 
         Raises:
-            ReaderEndedError: There are fewer; raised by the pass.
+            ReaderEndedError: There are fewer samples; raised by the pass.
         """
 
 
 def ended(position: int, num_samples: int) -> ReaderEndedError:
-    """Return the error of a reader that has fewer samples than are to be left out."""
+    """Return the error of a reader that has fewer samples than are to be skipped."""
     return ReaderEndedError(
         f"expected at least {position} samples as in the state, the reader has {num_samples}; this"
         " is not the reader that the state was taken from",
@@ -37,15 +37,15 @@ def ended(position: int, num_samples: int) -> ReaderEndedError:
 
 
 def leave_out(samples: Iterator[Sample], position: int, *, first: int = 0) -> None:
-    """Draw the samples before a position.
+    """Read and drop the samples before a position.
 
     Args:
-        samples: What to draw from.
-        position: So many samples are left out.
-        first: So many of them were left out already.
+        samples: The samples.
+        position: Number of samples to skip.
+        first: Number of samples that were skipped before.
 
     Raises:
-        ReaderEndedError: There are fewer.
+        ReaderEndedError: There are fewer samples than ``position``.
     """
     first += sum(1 for _ in islice(samples, position - first))
     if first < position:
@@ -56,12 +56,12 @@ def leave_out_rows(blocks: Iterator[Block], position: int, *, first: int = 0) ->
     """Yield the rows of blocks from a position on.
 
     Args:
-        blocks: What to read.
-        position: So many samples are left out.
-        first: So many of them were left out already.
+        blocks: The blocks.
+        position: Number of samples to skip.
+        first: Number of samples that were skipped before.
 
     Raises:
-        ReaderEndedError: There are fewer.
+        ReaderEndedError: There are fewer samples than ``position``.
     """
     for block in blocks:
         skipped = min(position - first, num_rows(block))

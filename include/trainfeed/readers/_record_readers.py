@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["recordio", "tfrecord"]
 
-# What makes a sample of a record.
+# Function from a record to a sample.
 Decoder: TypeAlias = Callable[[bytes], Any]
 
 _ROWS_PER_BLOCK: Final = 1024
@@ -43,24 +43,25 @@ def recordio(
     rank: int = 0,
     world_size: int = 1,
 ) -> Reader:
-    """Return a reader over the records of RecordIO files, one after another.
+    """Return a reader over the records of RecordIO files, in order.
 
     Args:
-        paths: Files, or several separated by commas, or a list of such. Each part of a text may be
-            a glob, whose matches are sorted by name; path objects are taken as they are.
-        decode: The schema of the records, or what makes a sample of one; ``bytes`` leaves them as
-            they are. None asks the manifest beside converted shards, and leaves bytes where none
-            names the file. With a schema without fields of variable size the reader gives blocks.
-        rank: Read this one of ``world_size`` parts. Part i has the chunks i, i + ``world_size``
-            and so on, counted over all files: together the parts have every record once, whatever
-            the sizes of the files.
-        world_size: As above.
+        paths: A path, several paths separated by commas, or a list of these. Each part of a text
+            may be a glob, whose matches are sorted by name; path objects are taken literally.
+        decode: The schema of the records, or a function from a record to a sample; ``bytes``
+            leaves records unchanged. None takes the encoding in the manifest beside converted
+            shards, and leaves records unchanged if there is no manifest. With a schema of fixed
+            size the reader gives blocks.
+        rank: Number of the part to read. Part i has the chunks i, i + ``world_size`` and so on,
+            counted over all files. Together the parts have every record once, whatever the sizes
+            of the files.
+        world_size: Number of parts.
 
     Raises:
-        NotFoundError: A part of the paths matches no file; names it.
-        ConfigError: There is no such rank, or the files' manifests differ; raised by a pass: there
-            are fewer chunks than ranks.
-        FormatError: A manifest is damaged, or a file, which is raised by a pass.
+        NotFoundError: A part of ``paths`` matches no file; the message names the part.
+        ConfigError: The rank is not below ``world_size``, or the manifests of the files differ.
+            Raised by a pass: there are fewer chunks than ranks.
+        FormatError: A manifest is damaged. Raised by a pass: a file is damaged.
     """
     rank, world_size = rank_of(rank, world_size)
     files = expand_paths(paths)
@@ -74,7 +75,7 @@ def recordio(
 
 
 def _decoder_of(files: Sequence[str]) -> Schema | Decoder | None:
-    """Return the schema or the decoder of the files' records; None where no manifest says it."""
+    """Return the schema or the decoder of the files' records; None without a manifest."""
     kinds = {
         (Encoding.BYTES, None) if manifest is None else (manifest.encoding, manifest.schema)
         for manifest in manifests_of(files)
@@ -94,21 +95,21 @@ def tfrecord(
     *,
     compression: Compression | str | None = None,
 ) -> Reader:
-    """Return a reader over the records of TFRecord files, one after another.
+    """Return a reader over the records of TFRecord files, in order.
 
     Args:
-        paths: As for ``recordio``.
-        decode: The schema of the Examples, or what makes a sample of a record; None leaves bytes.
-            With a schema the reader gives blocks, those of fields of variable size as arrays of
-            objects.
-        compression: ``""``, ``"GZIP"`` or ``"ZLIB"``; None finds out for each file.
+        paths: See ``recordio``.
+        decode: The schema of the Examples, or a function from a record to a sample; None leaves
+            records unchanged. With a schema the reader gives blocks, in which fields of variable
+            size are arrays of objects.
+        compression: ``""``, ``"GZIP"`` or ``"ZLIB"``; None recognises it for each file.
 
     Raises:
-        NotFoundError: A part matches no file; names the part.
+        NotFoundError: A part of ``paths`` matches no file; the message names the part.
         ConfigError: The compression is unknown.
-        FormatError: A file is damaged, or a record is no Example; raised by a pass.
+        FormatError: A file is damaged, or a record is not an Example; raised by a pass.
     """
-    # Reading RecordIO does without it.
+    # Imported here: readers of RecordIO do not need it.
     from trainfeed.tfrecord import ExampleCodec, TFRecordReader
 
     records = TFRecordReader(paths, compression=compression)
@@ -129,7 +130,7 @@ def tfrecord(
 
 
 def _batches(records: TFRecordReader, position: int) -> Iterator[list[bytes]]:
-    """Yield the records from a position on; those before are read, because nothing says where."""
+    """Yield the records from a position on; the ones before are read, for lack of an index."""
     left = position
     for batch in records.iter_batches(_ROWS_PER_BLOCK):
         if left < len(batch):
@@ -140,7 +141,7 @@ def _batches(records: TFRecordReader, position: int) -> Iterator[list[bytes]]:
 
 
 class _Chunks:
-    """The chunks of files, or one part of them."""
+    """The chunks of files that belong to one rank."""
 
     def __init__(self, paths: Sequence[str], rank: int, world_size: int) -> None:
         self._paths = paths
@@ -149,9 +150,9 @@ class _Chunks:
         self._world_size = world_size
 
     def read(self, position: int) -> Iterator[tuple[str, ChunkInfo, memoryview, int]]:
-        """Yield path, place, framing and how many of its records are to be left out.
+        """Yield path, place and framing of each chunk, and the number of its records to skip.
 
-        The framing is valid until the next one is asked for.
+        The framing is valid until the next one is requested.
         """
         buffers = ChunkBuffers()
         if self._world_size == 1 and not position:

@@ -1,4 +1,4 @@
-"""The reader contract, and blocks: many samples at once."""
+"""The types of readers, and of blocks, which hold many samples."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ __all__ = [
     "rows",
 ]
 
-# A value, a tuple of values, or a mapping from field to value where a schema names the columns.
+# A value, a tuple of values, or a mapping from field to value if a schema names the columns.
 Sample: TypeAlias = Any
 
-# Called without arguments, as often as wanted; every call gives a new iterator over all samples.
+# A function without arguments; every call returns a new iterator over all samples.
 Reader: TypeAlias = Callable[[], Iterator[Sample]]
 
-# What is taken for a reader: a list's ``__iter__`` is as good as a generator function.
+# Accepted as a reader: a function that returns any iterable, such as the ``__iter__`` of a list.
 ReaderLike: TypeAlias = Callable[[], Iterable[Sample]]
 
-# Field → array of shape (n, *shape), the same n for all fields, in the order of the columns. A
-# masked array where the field may be absent.
+# Field → array of shape (n, *shape), with the same n for all fields, in the order of the columns;
+# a masked array for an optional field.
 Block: TypeAlias = dict[str, NDArray[Any]]
 
 
 class RowForm(Enum):
-    """What a sample of a block looks like."""
+    """The form of the samples of a block."""
 
     VALUE = "value"
     TUPLE = "tuple"
@@ -48,13 +48,13 @@ class RowForm(Enum):
 
 @runtime_checkable
 class BlockReader(Protocol):
-    """A reader that can also give its samples many at a time.
+    """A reader that can also give its samples as blocks.
 
-    Both ways give the same samples in the same order. Decorators use blocks where they can.
+    Samples and blocks give the same samples in the same order. Decorators use blocks if they can.
 
     Attributes:
-        form: What a sample of a block looks like.
-        batched: Calling it gives batches (lists of samples), and every block is one batch.
+        form: Form of a sample of a block.
+        batched: Whether a call gives batches (lists of samples), and every block is one batch.
     """
 
     form: RowForm
@@ -68,7 +68,7 @@ class BlockReader(Protocol):
 
 
 def num_rows(block: Block) -> int:
-    """Return how many samples a block holds."""
+    """Return the number of samples in a block."""
     return len(next(iter(block.values())))
 
 
@@ -87,15 +87,16 @@ def rows(block: Block, form: RowForm) -> Iterator[Sample]:
 
 @contextmanager
 def open_reader(read: ReaderLike) -> Iterator[Iterator[Sample]]:
-    """Start a pass, and end it with the block, so that files and threads go at once.
+    """Start a pass, and end it with the context, so that files are closed and threads end at once.
 
     Args:
-        read: A reader, or the ``blocks`` of one.
+        read: A reader, or its method ``blocks``.
     """
     iterator = iter(read())
     try:
         yield iterator
     finally:
-        # Only what a pass owns: an open file that a reader hands out belongs to its maker.
+        # Only a generator belongs to the pass. An open file that a reader returns as its iterator
+        # belongs to the code that opened it.
         if isinstance(iterator, GeneratorType):
             iterator.close()

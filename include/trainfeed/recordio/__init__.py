@@ -1,4 +1,4 @@
-"""Record files: bytes to bytes, no cluster, no schema."""
+"""RecordIO files: bytes to records and back, without a cluster and without a schema."""
 
 from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
 from trainfeed.recordio._access import RandomAccess

@@ -23,24 +23,24 @@ from trainfeed.recordio._recordio_format import HEADER_BYTES, LENGTH, MAX_RAW_BY
 
 __all__ = ["RandomAccess"]
 
-# Instead of a stride, of a chunk:
-_UNSEEN: Final = 0  # that was not verified yet, or is compressed
-_UNEVEN: Final = -1  # whose records differ in size
+# Marks of a chunk that has no usable stride:
+_UNSEEN: Final = 0  # not verified yet, or compressed
+_UNEVEN: Final = -1  # verified; its records differ in size
 
 
 class RandomAccess:
     """An open file whose records are read by number.
 
-    Keeps the chunk that was decoded last, so neighbours cost nothing. Of chunks without
-    compression it reads, after it has verified them once, nothing but the records asked for. Use it
-    as a context manager, or close it. Not for two threads at once: give each its own.
+    The object keeps the chunk that was decoded last, so neighbouring records cost nothing. After
+    an uncompressed chunk was verified once, only the requested records of it are read. Use the
+    object as a context manager, or close it. Threads must not share it: give each thread its own.
 
     Args:
         path: The file.
-        index: Its index, or that of one of its chunks; None to load it. Ordinals count from the
-            first record of the index.
+        index: The index of the file, or of one of its chunks; None loads it. Ordinals count from
+            the first record of the index.
         mapped: Map the file instead of reading it; see ``MappedFile`` for when that is wise.
-        max_raw_bytes: Refuse a chunk whose framing is longer.
+        max_raw_bytes: Limit for the bytes of a chunk's framing; a larger chunk is refused.
 
     Attributes:
         index: As above.
@@ -91,7 +91,7 @@ class RandomAccess:
         return self._record(reader, *self.index.locate(operator.index(i)))
 
     def get_many(self, ordinals: Iterable[SupportsIndex]) -> list[bytes]:
-        """Return records in the order asked for, repeated ones repeatedly.
+        """Return records in the requested order; an ordinal may be repeated.
 
         Each chunk is read and decoded once, in the order of the file.
 
@@ -99,7 +99,7 @@ class RandomAccess:
             ordinals: A list, or an integer array of shape ``(n,)``.
 
         Raises:
-            IndexError: There is no such record; nothing was read.
+            IndexError: An ordinal is out of range; nothing was read.
             ChecksumError: A chunk is damaged.
             FormatError: The file and the index differ.
             ValueError: The file is closed.
@@ -107,13 +107,13 @@ class RandomAccess:
         reader = self._open_reader()
         numbers, places = self._locate(ordinals)
         if (rows := self._mapped_rows(numbers, places)) is not None:
-            # Items of no type in particular become bytes.
+            # tolist() turns items of a void dtype into bytes.
             records: list[bytes] = rows.view(f"V{rows.shape[1]}")[:, 0].tolist()
             return records
         return self._get(reader, numbers, places)
 
     def gather(self, ordinals: Iterable[SupportsIndex]) -> NDArray[np.uint8]:
-        """Return records of one size as the rows of an array, in the order asked for.
+        """Return records of one size as the rows of an array, in the requested order.
 
         Args:
             ordinals: A list, or an integer array of shape ``(n,)``.
@@ -122,7 +122,7 @@ class RandomAccess:
             Shape ``(n, record_bytes)``, in memory of its own; ``(0, 0)`` for no ordinals.
 
         Raises:
-            IndexError: There is no such record; nothing was read.
+            IndexError: An ordinal is out of range; nothing was read.
             ChecksumError: A chunk is damaged.
             FormatError: The records differ in size, or the file and the index differ.
             ValueError: The file is closed.
@@ -168,12 +168,14 @@ class RandomAccess:
     def _locate(
         self, ordinals: Iterable[SupportsIndex]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return numbers of chunks and places in them, each of shape ``(n,)``."""
+        """Return the number of each record's chunk and its place in it, both of shape ``(n,)``."""
         values: Any = ordinals
         if not (isinstance(ordinals, np.ndarray) and ordinals.dtype.kind in "iu"):
             values = [operator.index(i) for i in ordinals]
         exact: NDArray[Any] = np.asarray(values)
         for value in (exact.min(), exact.max()) if exact.size else ():
+            # Checks the smallest and the largest ordinal before anything is read; raises
+            # IndexError.
             self.index.locate(int(value))
         wanted = exact.astype(np.int64)
         numbers = np.searchsorted(self._ends, wanted, side="right")
@@ -182,13 +184,15 @@ class RandomAccess:
     def _mapped_rows(
         self, numbers: NDArray[np.int64], places: NDArray[np.int64]
     ) -> NDArray[np.uint8] | None:
-        """Return records as rows; None unless all lie mapped, verified, and of one size."""
+        """Return records as rows; None unless all are mapped, verified, and of one size."""
         strides = self._strides[numbers]
         stride = int(strides[0]) if len(strides) else _UNSEEN
         if stride <= LENGTH.size or np.any(strides != stride):
             return None
         if (view := self._source.view(0, self._source.num_bytes())) is None:
             return None
+        # A record of an uncompressed chunk: start of the payload, ``place`` strides (length word
+        # and data), one length word.
         starts = self._payloads[numbers] + places * stride + LENGTH.size
         return _rows_at(view, starts, stride - LENGTH.size)
 
@@ -197,6 +201,7 @@ class RandomAccess:
     ) -> list[bytes]:
         records = [b""] * len(numbers)
         number_of, place_of = numbers.tolist(), places.tolist()
+        # By chunk, so that each chunk is decoded once; ``rank`` is the place in the result.
         for rank in np.argsort(numbers, kind="stable").tolist():
             records[rank] = self._record(reader, number_of[rank], place_of[rank])
         return records
@@ -214,7 +219,7 @@ class RandomAccess:
         return bytes(self._framing[start + LENGTH.size : end])
 
     def _stored(self, offset_bytes: int, num_bytes: int) -> bytes:
-        """Return bytes of a chunk that was verified."""
+        """Return bytes of a chunk that was verified before."""
         if (view := self._source.view(offset_bytes, num_bytes)) is not None:
             return bytes(view)
         data = bytearray(num_bytes)
@@ -223,7 +228,7 @@ class RandomAccess:
 
     def _decode(self, reader: ChunkReader, number: int) -> None:
         chunk = self.index.chunks[number]
-        # The buffers are overwritten, also when this fails half-way.
+        # Reading overwrites the buffers, also when it fails: the kept chunk is no longer valid.
         self._number = None
         with located(self._source.path, chunk.offset_bytes, number):
             self._framing = reader.read_known(chunk)
@@ -236,13 +241,14 @@ class RandomAccess:
 
 
 def _stride_of(bounds: array[int]) -> int:
-    """Return how far records lie apart, ``_UNEVEN`` if not all equally far."""
+    """Return the distance between records; ``_UNEVEN`` if distances differ."""
     steps = np.diff(np.frombuffer(bounds, np.uint64))
     return int(steps[0]) if np.all(steps == steps[0]) else _UNEVEN
 
 
 def _rows_at(data: memoryview, starts: NDArray[np.int64], num_bytes: int) -> NDArray[np.uint8]:
-    """Return the ``num_bytes`` from each of ``starts`` on, as rows."""
+    """Return ``num_bytes`` bytes at each of ``starts``, shape ``(n, num_bytes)``."""
     flat = np.frombuffer(data, np.uint8)
+    # Row k is the bytes from k on: rows overlap, and indexing copies the chosen ones only.
     rows = as_strided(flat, (flat.size - num_bytes + 1, num_bytes), (1, 1), writeable=False)
     return rows[starts]

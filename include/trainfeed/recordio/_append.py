@@ -1,4 +1,4 @@
-"""Appends to a file that may have lost its writer in the middle of a chunk."""
+"""Appends to a file whose last writer may have died in the middle of a chunk."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ __all__ = ["RecordAppender"]
 
 
 class RecordAppender(RecordWriter):
-    """Writes records behind those of a file, after cutting off what a crash has left there.
+    """Writes records behind those of a file, after cutting off a torn tail that a crash has left.
 
-    Opening it walks the headers, verifies the last chunk, cuts the file behind the last whole one
-    and makes that durable. Where whole chunks follow a damaged place, that is no torn tail: it
-    raises, and cuts nothing. It holds a lock on the file, so that two of them cannot cut each
-    other's chunks; who reads meanwhile may see a torn chunk. Chunks of the file may have other
-    codecs.
+    Opening walks through the headers, verifies the last chunk, cuts the file behind the last whole
+    chunk and makes the cut durable. A damaged place with whole chunks behind it is not a torn
+    tail: opening raises, and cuts nothing. The appender holds a lock on the file, so that two
+    appenders cannot cut each other's chunks; a reader may see a torn chunk meanwhile. Chunks of
+    the file may have other codecs than new ones.
 
-    As a context manager it makes the file durable, or cuts off all that it wrote after an
-    exception. It does the latter also when the file refuses bytes, and is closed then.
+    The end of the context makes the file durable; after an exception it cuts off everything that
+    the appender wrote. When the file refuses bytes, the appender does the same, and closes.
 
     Args:
         path: The file; it must exist. Its chunks before the last are not verified.
         codec: How new chunks are compressed.
-        level: As for ``RecordWriter``, like all that follows.
-        max_chunk_bytes: As there.
-        quantum_records: As there.
-        max_raw_bytes: As there; the last chunk of the file must not be larger either.
+        level: See ``RecordWriter``.
+        max_chunk_bytes: See ``RecordWriter``.
+        quantum_records: See ``RecordWriter``.
+        max_raw_bytes: See ``RecordWriter``; the last chunk of the file must not be larger either.
 
     Attributes:
-        num_cut_bytes: How many bytes were cut off when it was opened.
-        chunks: What was appended so far.
+        num_cut_bytes: Number of bytes that opening cut off.
+        chunks: The chunks that were appended so far.
 
     Raises:
         NotFoundError: No file is at the path.
-        ConflictError: Another one is appending to it.
-        BadMagicError: It is no record file, or its damage is no torn tail.
-        TruncatedError: What seems to be torn is a damaged length.
-        UnsupportedCodecError: It has a chunk of a codec that this version does not have.
-        FormatError: It is damaged otherwise, in another layout, or no plain file.
+        ConflictError: Another appender holds the lock of the file.
+        BadMagicError: The file is not a RecordIO file, or its damage is not a torn tail.
+        TruncatedError: The end looks torn because a length is damaged.
+        UnsupportedCodecError: A chunk has a codec that this version does not know.
+        FormatError: The file is damaged in another way, has another layout, or is not a plain file.
         ConfigError: The codec has no such level, or an option is out of range.
     """
 
@@ -76,7 +76,7 @@ class RecordAppender(RecordWriter):
                 end_bytes = source.num_bytes()
                 self._start_bytes = _whole_bytes(source, self._path, max_raw_bytes)
             self._appended.seek(self._start_bytes)
-            # Before the cut: this refuses options that are out of range.
+            # Before the cut, because this call refuses options that are out of range.
             super().__init__(
                 self._appended,
                 codec=codec,
@@ -90,13 +90,13 @@ class RecordAppender(RecordWriter):
                 self._cut()
 
     def close(self) -> None:
-        """Write the last chunk, make the file durable, and let others append.
+        """Write the last chunk, make the file durable, and release the lock.
 
-        Does nothing on a closed one.
+        Does nothing on a closed appender.
 
         Raises:
             QuotaExceededError: The disk is full.
-            StorageError: The file refused the bytes, or nobody knows whether they are durable.
+            StorageError: The file refused the bytes, or could not be synced.
         """
         super().close()
         if not self._appended.closed:
@@ -140,10 +140,10 @@ def _closed_on_error(file: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def _whole_bytes(source: ByteSource, path: str, max_raw_bytes: int) -> int:
-    """Return where the last whole chunk ends; what lies behind it is a torn tail.
+    """Return the end of the last whole chunk; the bytes behind it are a torn tail.
 
     Raises:
-        FormatError: It is none, or the file is no record file.
+        FormatError: The bytes are not a torn tail, or the file is not a RecordIO file.
     """
     end_bytes = source.num_bytes()
     reader = ChunkReader(source, ChunkBuffers(), max_raw_bytes)
@@ -158,6 +158,7 @@ def _whole_bytes(source: ByteSource, path: str, max_raw_bytes: int) -> int:
             with located(path, start_bytes, len(offsets) - 2):
                 info, framing = reader.read(start_bytes, offsets[-1])
                 record_bounds(framing, info.num_records)
+        # A chunk whose payload did not reach the disk before a crash: it counts as torn too.
         except ChecksumError as error:
             _require_torn(resync, start_bytes, error)
             offsets.pop()
@@ -169,7 +170,7 @@ def _whole_bytes(source: ByteSource, path: str, max_raw_bytes: int) -> int:
 def _walk_headers(
     source: ByteSource, path: str, end_bytes: int
 ) -> tuple[list[int], FormatError | None]:
-    """Return where chunks start and the last one ends, and why there is none behind it."""
+    """Return the starts of chunks, the end of the last one, and the error found there."""
     offsets = [0]
     try:
         while offsets[-1] < end_bytes:
@@ -182,7 +183,7 @@ def _walk_headers(
 
 
 def _require_record_file(resync: ChunkResync, stop_bytes: int, error: FormatError) -> None:
-    """Raise where nothing is known to be a chunk: any file could be cut to nothing."""
+    """Raise if the file does not begin with a chunk: any other file would be cut to nothing."""
     if stop_bytes == 0 and not resync.starts_chunk(0):
         raise BadMagicError(
             "expected a record file, no chunk starts here; nothing was cut",
@@ -194,8 +195,9 @@ def _require_record_file(resync: ChunkResync, stop_bytes: int, error: FormatErro
 def _require_torn(resync: ChunkResync, start_bytes: int, error: FormatError) -> None:
     """Raise ``error`` if a whole chunk is at or behind ``start_bytes``.
 
-    A damaged length leads the walk astray, to a place that looks like a torn tail. That a whole
-    chunk may also be part of a record does not matter here: cutting could not be undone.
+    A damaged length leads the walk to a wrong place, which looks like a torn tail. The bytes of a
+    whole chunk might also be part of a record; that counts as a chunk here too, because a cut
+    cannot be undone.
     """
     if resync.gap_at(start_bytes).is_whole:
         place = "here"

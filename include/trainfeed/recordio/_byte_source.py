@@ -1,4 +1,4 @@
-"""Where bytes come from: a path, a descriptor, an open binary file, or a mapped one."""
+"""Sources of bytes: a path, a descriptor, an open binary file, or a mapped file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainfeed.paths import FilePath, os_errors, path_of, plain_fd, plain_size
 
 __all__ = ["ByteSource", "MappedFile", "ReadableFile", "open_source"]
 
-# Memory that reading a file object takes besides the buffer it fills.
+# Reads of a file object return new bytes; this limits their size.
 _READ_BYTES: Final = 1 << 20
 
 
@@ -22,32 +22,32 @@ class ByteSource(Protocol):
     """Bytes that can be read at any position.
 
     Attributes:
-        path: What to call it in messages, None when unknown.
+        path: Name for messages; None when unknown.
     """
 
     path: str | None
 
     def num_bytes(self) -> int:
-        """Return its size now."""
+        """Return the present size in bytes."""
 
     def read_into(self, offset_bytes: int, out: memoryview) -> int:
-        """Fill ``out`` from ``offset_bytes`` on; return less than its length at the end only."""
+        """Fill ``out`` from ``offset_bytes`` on; return the bytes read, fewer only at the end."""
 
     def view(self, offset_bytes: int, num_bytes: int) -> memoryview | None:
-        """Return bytes without a copy, fewer at the end only; None where that is not possible."""
+        """Return bytes without a copy, fewer only at the end; None where that is not possible."""
 
 
 @contextmanager
 def open_source(file: ReadableFile) -> Iterator[ByteSource]:
-    """Make a source of a path, a descriptor, a seekable binary file, or a mapped one.
+    """Make a source of a path, a descriptor, a seekable binary file, or a mapped file.
 
-    A path is opened here and closed at the end; anything else stays open. A descriptor's position
-    is not used and not moved, so threads may share it; that of a binary file is.
+    A path is opened here and closed at the end; anything else stays open. Reads do not use or move
+    the position of a descriptor, so threads may share it. They do move that of a binary file.
 
     Raises:
         NotFoundError: No file is at the path.
-        FormatError: Something else than a plain file is.
-        StorageError: It cannot be opened.
+        FormatError: The path is not a plain file.
+        StorageError: The file cannot be opened.
     """
     if isinstance(file, MappedFile):
         yield file
@@ -107,7 +107,7 @@ class _Stream:
         num_bytes = 0
         with os_errors(self.path):
             self._file.seek(offset_bytes)
-            # A file of a network file system may return less than was asked for.
+            # One read of a file on a network may return less than was requested.
             while num_bytes < len(out):
                 data = self._file.read(min(len(out) - num_bytes, _READ_BYTES))
                 if not data:
@@ -121,32 +121,32 @@ class _Stream:
 
 
 class MappedFile:
-    """A file in memory, as the kernel has it: nothing is copied, and what is given out stays valid.
+    """A file mapped into memory: views of it are no copies, and stay valid.
 
-    For files on a disk of this machine that nobody changes: where a mapped file is cut short, or
-    its disk fails, the process that looks at the lost bytes is killed by SIGBUS, and over a network
-    every page is a request of its own. Descriptors and paths have neither drawback.
+    Use it for files on a local disk that do not change. If a mapped file is truncated, or its disk
+    fails, the kernel kills the process that reads the lost bytes (SIGBUS); over a network every
+    page is a request of its own. Descriptors and paths have neither drawback.
 
-    Takes no memory but the page cache's. Threads may share it. It is unmapped when it is closed
-    and the last of what it gave out is gone.
+    The map takes no memory besides the page cache. Threads may share it. The file is unmapped when
+    the object is closed and its last view is gone.
 
     Args:
         path: The file.
 
     Attributes:
         path: As above.
-        name: As above, as files have it.
+        name: As above; the attribute that file objects have.
 
     Raises:
         NotFoundError: No file is at the path.
-        FormatError: Something else than a plain file is.
-        StorageError: It cannot be opened.
+        FormatError: The path is not a plain file.
+        StorageError: The file cannot be opened.
     """
 
     def __init__(self, path: FilePath) -> None:
         self.path: str | None = os.fspath(path)
         self.name = self.path
-        # Of a file of 0 bytes there is nothing to map.
+        # An empty file cannot be mapped.
         self._data: memoryview | None = memoryview(b"")
         with _opened(self.path) as fd:
             if num_bytes := _Descriptor(fd, self.path).num_bytes():
@@ -154,21 +154,21 @@ class MappedFile:
                     self._data = memoryview(mmap.mmap(fd, num_bytes, prot=mmap.PROT_READ))
 
     def num_bytes(self) -> int:
-        """Return its size when it was mapped."""
+        """Return the size of the file when it was mapped, in bytes."""
         return len(self._mapped())
 
     def read_into(self, offset_bytes: int, out: memoryview) -> int:
-        """Fill ``out`` from ``offset_bytes`` on; return less than its length at the end only."""
+        """Fill ``out`` from ``offset_bytes`` on; return the bytes read, fewer only at the end."""
         data = self.view(offset_bytes, len(out))
         out[: len(data)] = data
         return len(data)
 
     def view(self, offset_bytes: int, num_bytes: int) -> memoryview:
-        """Return bytes without a copy, fewer at the end only; they stay valid."""
+        """Return bytes without a copy, fewer only at the end; the view stays valid."""
         return self._mapped()[offset_bytes : offset_bytes + num_bytes]
 
     def close(self) -> None:
-        """Let go of the file; safe to call twice. What was given out stays valid."""
+        """Release the file; safe to call twice. Views stay valid."""
         self._data = None
 
     def _mapped(self) -> memoryview:
@@ -186,7 +186,7 @@ class MappedFile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self.close()
 
 

@@ -1,4 +1,4 @@
-"""Chunks: framing to bytes and back, a whole chunk at a time, trusting nothing on the way back."""
+"""Chunks: framing to bytes and back, a whole chunk at a time; decoding verifies every number."""
 
 from __future__ import annotations
 
@@ -40,24 +40,26 @@ __all__ = [
     "read_header",
 ]
 
-# No codec makes data larger by more than this share, plus a little for its own header.
+# A codec may make incompressible data larger: by at most one part in _MAX_GROWTH, plus a fixed
+# overhead for its headers.
 _MAX_GROWTH: Final = 4
 _MAX_OVERHEAD_BYTES: Final = 1024
 
 
 class ReusedMemory:
-    """Memory that is used again, and grows to the most that was asked for.
+    """Memory that is used again, and grows to the largest request.
 
-    Fresh memory for every chunk costs more than decompressing it, in page faults. Not for two
-    threads at once.
+    The page faults of new memory for every chunk would cost more than decompression. Threads must
+    not share the object.
     """
 
     def __init__(self) -> None:
         self._bytes: NDArray[np.uint8] = np.empty(0, np.uint8)
 
     def of(self, num_bytes: int) -> memoryview:
-        """Return memory for bytes; what was asked for before is overwritten."""
+        """Return memory for ``num_bytes``; the bytes of the call before are overwritten."""
         if self._bytes.nbytes < num_bytes:
+            # An eighth more, so that slightly growing requests do not allocate again each time.
             self._bytes = np.empty(num_bytes + num_bytes // 8, np.uint8)
         return self._bytes.data[:num_bytes]
 
@@ -78,7 +80,7 @@ class ChunkBuffers:
 
 
 class EncodedChunk(NamedTuple):
-    """A chunk as stored; ``payload`` may be the framing itself, so write it before reusing that."""
+    """A chunk as stored. ``payload`` may be the framing itself: write it before that is reused."""
 
     header: Header
     payload: memoryview
@@ -94,10 +96,10 @@ def encode_chunk(
 
 
 class ChunkReader:
-    """Reads chunks of one source into one set of buffers, within one limit.
+    """Reads chunks of one source into one set of buffers, up to a limit of size.
 
     Attributes:
-        max_stored_bytes: A longer payload is refused before memory is taken for it.
+        max_stored_bytes: Limit for a payload; a longer one is refused before memory is allocated.
     """
 
     def __init__(self, source: ByteSource, buffers: ChunkBuffers, max_raw_bytes: int) -> None:
@@ -123,7 +125,7 @@ class ChunkReader:
         return info, framing
 
     def read_known(self, info: ChunkInfo) -> memoryview:
-        """Read the chunk that ``info`` describes, in one go."""
+        """Read the chunk that ``info`` describes with one read."""
         data = self._fetch(info.offset_bytes, HEADER_BYTES + info.stored_bytes)
         _require_header(info, data)
         framing = self._decode(info, data[HEADER_BYTES:])
@@ -154,7 +156,7 @@ class ChunkReader:
         return out
 
     def _decode(self, header: Header | ChunkInfo, payload: memoryview) -> memoryview:
-        # The checksum first: damaged bytes never reach a decompressor.
+        # The checksum is compared first: damaged bytes never reach a decompressor.
         if (crc32 := isal_zlib.crc32(payload)) != header.crc32:
             raise ChecksumError(f"expected CRC-32 {header.crc32:#010x}, got {crc32:#010x}")
         raw_bytes = raw_bytes_of(header.codec, payload)
@@ -175,13 +177,13 @@ def read_chunk(
 
     Args:
         file: A path, a descriptor, or a seekable binary file; threads may share a descriptor.
-        info: The chunk. What the file says must agree with it in every number.
-        max_raw_bytes: Refuse a chunk whose framing is longer.
-        buffers: Memory to use again and again.
+        info: The chunk; every number in the file must agree with it.
+        max_raw_bytes: Limit for the bytes of a chunk's framing; a larger chunk is refused.
+        buffers: Memory for the chunk, which later calls use again.
 
     Returns:
-        The framing. With ``buffers`` it is valid until they are used again; else it is the
-        caller's.
+        The framing. With ``buffers`` it is valid until these are used again; otherwise it has
+        memory of its own.
 
     Raises:
         TruncatedError: The file ends inside the chunk.
@@ -195,22 +197,21 @@ def read_chunk(
 def decode_payload(
     info: ChunkInfo, header: Payload, payload: memoryview, out: memoryview, *, verify: bool = True
 ) -> memoryview:
-    """Decode a chunk that was read already, for callers who read in ways of their own.
+    """Decode a chunk whose bytes the caller has read.
 
     Args:
-        info: The chunk. What was read must agree with it in every number.
-        header: Its first 20 bytes.
-        payload: What follows them, ``info.stored_bytes``.
-        out: Where to decompress to, ``info.raw_bytes``; not touched by a chunk that is stored as
-            it is.
+        info: The chunk; every number in the bytes must agree with it.
+        header: The first 20 bytes of the chunk.
+        payload: The bytes behind the header, ``info.stored_bytes``.
+        out: Memory for the framing, ``info.raw_bytes``; not used for an uncompressed chunk.
         verify: Whether to compare the checksum.
 
     Returns:
-        The framing: ``out``, or ``payload`` where that is the framing.
+        The framing: ``out``, or ``payload`` of an uncompressed chunk.
 
     Raises:
         ChecksumError: The payload is damaged.
-        FormatError: What was read and ``info`` differ.
+        FormatError: The bytes and ``info`` differ.
     """
     _require_header(info, header)
     if verify and (crc32 := isal_zlib.crc32(payload)) != info.crc32:
@@ -232,13 +233,13 @@ def _require_header(info: ChunkInfo, data: Payload) -> None:
 
 
 def read_header(source: ByteSource, offset_bytes: int, end_bytes: int) -> Header:
-    """Read the header at ``offset_bytes`` and compare it with what is left of the file.
+    """Read the header at ``offset_bytes`` and compare it with the size of the rest of the file.
 
     Raises:
         TruncatedError: The file ends inside the chunk.
         BadMagicError: No chunk starts here.
-        UnsupportedCodecError: This version has no such codec.
-        FormatError: The file is in another layout.
+        UnsupportedCodecError: This version does not know the codec.
+        FormatError: The file has another layout.
     """
     data = bytearray(HEADER_BYTES)
     if (got := source.read_into(offset_bytes, memoryview(data))) < HEADER_BYTES:
@@ -253,7 +254,7 @@ def read_header(source: ByteSource, offset_bytes: int, end_bytes: int) -> Header
 
 
 def check_left(header: Header, offset_bytes: int, end_bytes: int) -> None:
-    """Compare a payload's length with what is left of the file.
+    """Compare the length of a payload with the size of the rest of the file.
 
     Raises:
         TruncatedError: The file ends inside the chunk.

@@ -1,4 +1,4 @@
-"""Chunk offsets and record counts of a shard: counting and random access without decoding."""
+"""The index of a file: offsets and record counts of its chunks, read without decoding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["RangeScanner", "RecordIndex"]
 
 @dataclass(frozen=True)
 class RecordIndex:
-    """The chunks of a file, in its order."""
+    """The chunks of a file, in file order."""
 
     chunks: tuple[ChunkInfo, ...]
 
@@ -28,25 +28,25 @@ class RecordIndex:
     def load(cls, file: ReadableFile) -> RecordIndex:
         """Read the headers of a file.
 
-        It costs one small read per chunk and one more for the announced size, for snappy one per
-        64 KiB. Payloads are not read, so nothing but headers and sizes is verified.
+        The cost per chunk is one small read, and one more for the announced size (for snappy one
+        per 64 KiB). Payloads are not read, so only headers and sizes are verified.
 
         Raises:
             TruncatedError: The file ends inside a chunk.
             BadMagicError: No chunk starts where one should.
-            UnsupportedCodecError: This version has no such codec.
-            FormatError: A header contradicts itself, or the file is in another layout.
+            UnsupportedCodecError: This version does not know the codec.
+            FormatError: A header contradicts itself, or the file has another layout.
         """
         with open_source(file) as source:
             return cls(tuple(_iter_infos(source)))
 
     @property
     def num_records(self) -> int:
-        """How many records the file holds."""
+        """Number of records in the file."""
         return self._ends[-1] if self._ends else 0
 
     def locate(self, i: int) -> tuple[int, int]:
-        """Return the number of the chunk that holds record ``i``, and the place therein.
+        """Return the number of the chunk that holds record ``i``, and the record's place in it.
 
         Raises:
             IndexError: There is no record ``i``; negative numbers are not counted from the end.
@@ -73,17 +73,17 @@ class RecordIndex:
 
 
 class RangeScanner:
-    """The records ``[start, start + length)`` of a file, as slicing a list of all would give.
+    """The records ``[start, start + length)`` of a file, like a slice of the list of all records.
 
-    Can be iterated again. One chunk at a time is read and verified, and only chunks that hold
-    records of the range.
+    The object can be iterated again. One chunk at a time is read and verified, and only chunks
+    that hold records of the range.
 
     Args:
         path: The file.
-        index: Its index.
+        index: Index of the file.
         start: Number of the first record; below 0 counts as 0.
-        length: How many; below 0, or more than there are, means to the end.
-        max_raw_bytes: Refuse a chunk whose framing is longer.
+        length: Number of records; a number below 0, or behind the end, means up to the end.
+        max_raw_bytes: Limit for the bytes of a chunk's framing; a larger chunk is refused.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class RangeScanner:
 
 
 class _StoredPayload:
-    """A payload that stays in its file; slices of it are read."""
+    """A payload that stays in its file; only requested slices are read."""
 
     def __init__(self, source: ByteSource, offset_bytes: int, num_bytes: int) -> None:
         self._source = source

@@ -1,7 +1,7 @@
-"""Finds where reading can go on behind a damaged place: by magic, and by checksum.
+"""Finds the place behind damage where reading can go on: by magic, and by checksum.
 
-The header of a chunk is not protected, so no word of it is believed without evidence: a payload
-whose checksum fits, or a magic where the chunk says it ends.
+No checksum covers the header of a chunk, so none of its words is trusted without evidence: a
+payload with a matching checksum, or a magic at the end that the header states.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class _Words(NamedTuple):
 
 
 class ChunkResync:
-    """Looks behind damaged places of one file.
+    """Searches one file for whole chunks behind damaged places.
 
     Args:
         source: The file.
-        reader: Reads it, within a limit.
-        end_bytes: Its size.
+        reader: Reads chunks of the file, up to a limit of size.
+        end_bytes: Size of the file.
 
     Attributes:
         end_bytes: As above.
@@ -53,12 +53,12 @@ class ChunkResync:
         self._budget = SearchBudget(end_bytes, "chunk")
 
     def starts_chunk(self, offset_bytes: int) -> bool:
-        """Return whether a magic is here, or the part of one that is left of the file."""
+        """Return whether a magic is here, or its beginning at the end of the file."""
         left_bytes = min(len(_MAGIC_BYTES), self.end_bytes - offset_bytes)
         return self._read(offset_bytes, left_bytes) == _MAGIC_BYTES[:left_bytes]
 
     def is_torn(self, offset_bytes: int, gap: DamageGap) -> bool:
-        """Return whether the start of a chunk is here, and nothing whole in or behind it."""
+        """Return whether a chunk starts here, and no whole chunk is in or behind it."""
         return (
             self.starts_chunk(offset_bytes) and gap.end_bytes == self.end_bytes and not gap.is_whole
         )
@@ -67,37 +67,43 @@ class ChunkResync:
         """Find the end of the damaged place that starts at ``offset_bytes``.
 
         Raises:
-            FormatError: The bytes are made so that the search would take too long.
+            FormatError: The bytes are built so that the search would take too long.
         """
         words = self._words(offset_bytes)
         if words is None:
             return DamageGap(self.next_chunk(offset_bytes))
         num_records: int | None = words.num_records
         if words.num_records * LENGTH.size > max(MAX_RAW_BYTES, self._reader.max_stored_bytes):
+            # So many records fit into no chunk: the word is damaged.
             num_records = None
         start_bytes = offset_bytes + HEADER_BYTES
         stated_bytes = start_bytes + words.stored_bytes
         is_here = words.magic == MAGIC
-        # Zeros are a payload of no bytes and its checksum, at every place of a hole.
+        # A hole of zeros reads as an empty payload with the matching checksum 0 at every place, so
+        # an empty payload is evidence only behind a magic.
         if (is_here or words.stored_bytes) and self._fits(start_bytes, stated_bytes, words.crc32):
             return DamageGap(stated_bytes, num_records, is_whole=True)
         if is_here:
+            # The length is damaged: try the places where the next chunk may start as the end.
             found = self._end_by_checksum(start_bytes, words.crc32)
             if found is not None:
                 return DamageGap(found, num_records, is_whole=True)
+            # The payload is damaged, but a chunk (or the end of the file) follows at the stated
+            # end.
             if self._is_boundary(stated_bytes):
                 return DamageGap(stated_bytes, num_records)
         end_bytes = self.next_chunk(offset_bytes)
+        # A chunk cut off at the end of the file: its header tells the number of lost records.
         is_tail = is_here and stated_bytes > self.end_bytes == end_bytes
         return DamageGap(end_bytes, num_records if is_tail else None)
 
     def next_chunk(self, offset_bytes: int) -> int:
-        """Return the first chunk behind ``offset_bytes`` that can be read to its last record.
+        """Return the start of the first chunk behind ``offset_bytes`` that is wholly readable.
 
-        The end of the file if there is none.
+        Returns the end of the file if there is no such chunk.
 
         Raises:
-            FormatError: The bytes are made so that the search would take too long.
+            FormatError: The bytes are built so that the search would take too long.
         """
         for candidate in self._iter_magics(offset_bytes + 1, self.end_bytes):
             self._budget.spend_candidate()
@@ -114,8 +120,9 @@ class ChunkResync:
         return self._read(offset_bytes, len(_MAGIC_BYTES)) == _MAGIC_BYTES
 
     def _end_by_checksum(self, start_bytes: int, crc32: int) -> int | None:
-        """Find the end of a payload whose length is damaged and whose checksum is not."""
+        """Find the end of a payload with a damaged length and an intact checksum."""
         limit = min(self.end_bytes, start_bytes + self._reader.max_stored_bytes)
+        # The CRC is continued from boundary to boundary, so every byte is read once.
         value, done_bytes = 0, start_bytes
         for boundary in self._iter_boundaries(start_bytes, limit):
             value = self._crc32(done_bytes, boundary, value)
@@ -129,7 +136,7 @@ class ChunkResync:
         if words is None or words.codec not in Codec.__members__.values():
             return False
         start_bytes = offset_bytes + HEADER_BYTES
-        # A chunk without payload is no evidence: a magic before zeros looks the same.
+        # A chunk without payload is not accepted: a magic before zeros looks the same.
         if not 0 < words.stored_bytes <= self._reader.max_stored_bytes:
             return False
         if not self._fits(start_bytes, start_bytes + words.stored_bytes, words.crc32):
@@ -147,7 +154,7 @@ class ChunkResync:
             yield stop_bytes
 
     def _iter_magics(self, start_bytes: int, stop_bytes: int) -> Iterator[int]:
-        """Yield where magics start, of which all bytes lie in the range."""
+        """Yield the starts of magics that lie completely in the range."""
         while start_bytes + len(_MAGIC_BYTES) <= stop_bytes:
             window = self._read(start_bytes, min(_WINDOW_BYTES, stop_bytes - start_bytes))
             place = window.find(_MAGIC_BYTES)
@@ -155,7 +162,8 @@ class ChunkResync:
                 yield start_bytes + place
                 place = window.find(_MAGIC_BYTES, place + 1)
             self._budget.spend(len(window))
-            # The last bytes again: a magic may begin in this window and end in the next one.
+            # The last three bytes are searched again: a magic may begin in this window and end in
+            # the next one.
             start_bytes += max(len(window), len(_MAGIC_BYTES)) - len(_MAGIC_BYTES) + 1
 
     def _crc32(self, start_bytes: int, stop_bytes: int, value: int = 0) -> int:

@@ -1,4 +1,4 @@
-"""Chunk by chunk through a file, under a policy for what is damaged; or all of it, verified."""
+"""Reads a file chunk by chunk under a policy for damage, or verifies the whole file."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ def iter_chunks(
 
     Args:
         file: A path, a descriptor, or a seekable binary file; read from its first byte.
-        max_raw_bytes: Refuse a chunk whose framing is longer.
-        buffers: Memory to use again and again.
-        on_damage: What to do about damage.
-        report: Gets what is dropped; needed unless ``on_damage`` is strict. What is in it already
-            counts for the most that may be dropped.
+        max_raw_bytes: Limit for the bytes of a chunk's framing; a larger chunk is refused.
+        buffers: Memory for chunks, used again for every chunk.
+        on_damage: Policy for damaged chunks.
+        report: Account of dropped chunks; needed unless ``on_damage`` is strict. Earlier entries
+            count towards the limits of the policy.
 
     Yields:
-        Each chunk and its framing, whose checksum and length were verified; whether its records
-        are as many as promised is for who splits it, except under ``skip_chunk``, where it was
-        verified too. With ``buffers`` the framing is valid until the next chunk is asked for; else
-        it is the caller's.
+        Each chunk and its framing, with verified checksum and length. The number of records is
+        verified by the functions that split the framing, and here only under ``skip_chunk``. With
+        ``buffers`` the framing is valid until the next chunk is requested; otherwise it has memory
+        of its own.
 
     Raises:
         TruncatedError: The file ends inside a chunk.
         BadMagicError: No chunk starts where one should.
         ChecksumError: A payload is damaged.
-        UnsupportedCodecError: This version has no such codec.
-        FormatError: A chunk is larger than allowed, does not decompress to what it announces, or
-            the file is in another layout.
-        ConfigError: There is no ``report`` for what ``on_damage`` lets pass.
+        UnsupportedCodecError: This version does not know the codec.
+        FormatError: A chunk is larger than allowed, does not decompress to the announced size, or
+            the file has another layout.
+        ConfigError: ``on_damage`` is not strict, and there is no ``report``.
     """
     if report is None:
         if on_damage.mode is not DamageMode.STRICT:
@@ -78,21 +78,21 @@ def iter_chunks(
 
 
 def verify_shard(file: ReadableFile, *, max_raw_bytes: int = MAX_RAW_BYTES) -> RecordIndex:
-    """Read a file to its last record, in memory for one chunk.
+    """Verify a file to its last record; one chunk at a time is in memory.
 
     Args:
         file: A path, a descriptor, or a seekable binary file.
-        max_raw_bytes: Refuse a chunk whose framing is longer.
+        max_raw_bytes: Limit for the bytes of a chunk's framing; a larger chunk is refused.
 
     Returns:
-        Its index; every number in it was verified.
+        The index of the file; every number in it was verified.
 
     Raises:
         TruncatedError: The file ends inside a chunk.
         BadMagicError: No chunk starts where one should.
         ChecksumError: A payload is damaged.
-        UnsupportedCodecError: This version has no codec of a chunk.
-        FormatError: A chunk does not hold what it promises, or is larger than allowed.
+        UnsupportedCodecError: This version does not know the codec of a chunk.
+        FormatError: The content of a chunk differs from its header, or the chunk is too large.
     """
     infos = []
     chunks = iter_chunks(file, max_raw_bytes=max_raw_bytes, buffers=ChunkBuffers())
@@ -104,7 +104,7 @@ def verify_shard(file: ReadableFile, *, max_raw_bytes: int = MAX_RAW_BYTES) -> R
 
 
 class _Drops:
-    """Drops what a policy lets pass, and accounts for it."""
+    """Drops damaged chunks that the policy allows to drop, and notes them in the report."""
 
     def __init__(
         self, policy: DamagePolicy, report: DamageReport, source: ByteSource, resync: ChunkResync
@@ -115,10 +115,11 @@ class _Drops:
         self._resync = resync
 
     def drop(self, offset_bytes: int, error: FormatError) -> int:
-        """Return where reading goes on, or raise what is no case for the policy."""
+        """Return the offset where reading goes on; raise the error if the policy does not apply."""
         if self._policy.mode is DamageMode.STRICT:
             raise error
-        # An error of no kind of its own: header and payload differ, and either may be wrong.
+        # A plain FormatError: header and payload contradict each other, and either may be wrong,
+        # so the number of lost records is unknown.
         is_unclear = type(error) is FormatError
         if is_unclear and foreign_layout(self._source, offset_bytes, self._resync.end_bytes):
             raise error

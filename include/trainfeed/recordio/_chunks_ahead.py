@@ -1,4 +1,4 @@
-"""Many chunks in a given order, read and decompressed by one thread or by several ahead."""
+"""Reads and decompresses many chunks in a given order, in one thread or ahead in several."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BufferPool", "ChunkPlace", "decode_chunks", "read_chunks"]
 
 _T = TypeVar("_T")
 
-# How many chunks per thread may be decoded before they are asked for.
+# Number of chunks per thread that may be decoded before they are requested.
 _AHEAD: Final = 2
 
 
@@ -27,9 +27,9 @@ class ChunkPlace(NamedTuple):
     """A chunk of a file.
 
     Attributes:
-        file: Best a path or a mapped file; a binary file only with one thread.
-        info: What an index says about the chunk.
-        number: Its number in the file, for messages; None when unknown.
+        file: A path or a mapped file; a binary file only with one thread.
+        info: Entry of the chunk in an index.
+        number: Number of the chunk in the file, for messages; None when unknown.
     """
 
     file: ReadableFile
@@ -42,24 +42,24 @@ class ChunkPlace(NamedTuple):
 
 
 class BufferPool:
-    """Memory for chunks that several calls of ``read_chunks`` use one after another.
+    """Memory for chunks, shared by several calls of ``read_chunks``.
 
-    Memory that is new costs a page fault per 4 KiB, which can cost more than reading. Threads may
-    share it.
+    New memory costs a page fault per 4 KiB, which can take longer than reading. Threads may share
+    the object.
     """
 
     def __init__(self) -> None:
         self._free: list[ChunkBuffers] = []
 
     def take(self) -> ChunkBuffers:
-        """Return buffers that nobody uses."""
+        """Return unused buffers, new ones if there are none."""
         try:
             return self._free.pop()
         except IndexError:
             return ChunkBuffers()
 
     def give(self, buffers: ChunkBuffers) -> None:
-        """Let others have ``buffers``."""
+        """Give ``buffers`` back for further use."""
         self._free.append(buffers)
 
 
@@ -74,18 +74,18 @@ def read_chunks(
     """Read the chunks that indexes describe.
 
     Args:
-        places: The chunks. Each thread keeps the file of its latest chunk open, so chunks of one
-            file best follow each other. It is iterated in the caller's thread.
-        threads: How many chunks are read and decompressed at once. With more than one they are
-            ahead of the caller, by up to two chunks each.
-        lend: Memory is used again and again; otherwise every framing is the caller's own.
-        max_raw_bytes: Refuse a chunk whose framing is longer.
-        pool: Where memory that is lent comes from, and goes to at the end.
+        places: The chunks; iterated in the caller's thread. Each thread keeps the file of its
+            latest chunk open, so the chunks of one file should follow each other.
+        threads: Number of chunks that are read and decompressed at once. More than one thread
+            reads ahead of the caller, by up to two chunks per thread.
+        lend: Whether memory is used again; otherwise every framing has memory of its own.
+        max_raw_bytes: Limit for the bytes of a chunk's framing; a larger chunk is refused.
+        pool: Source of lent memory; takes it back at the end.
 
     Yields:
-        Each chunk and its framing, whose checksum and length were verified, in the order of
-        ``places``. A framing that is lent is valid until the next one is asked for, unless it is
-        stored uncompressed in a mapped file: then it stays valid.
+        Each chunk and its framing, with verified checksum and length, in the order of ``places``.
+        A lent framing is valid until the next one is requested; that of an uncompressed chunk in a
+        mapped file stays valid.
 
     Raises:
         TruncatedError: A file ends inside a chunk.
@@ -115,18 +115,18 @@ def decode_chunks(
     max_raw_bytes: int = MAX_RAW_BYTES,
     pool: BufferPool | None = None,
 ) -> Iterator[_T]:
-    """Read the chunks that indexes describe, and decode each in the thread that has read it.
+    """Read the chunks that indexes describe, and decode each in the thread that read it.
 
     Args:
-        places: As for ``read_chunks``.
-        decode: Makes something of a framing; the number says which of ``places`` it is of.
-        threads: As for ``read_chunks``; ``decode`` is called by all of them.
-        max_raw_bytes: As for ``read_chunks``.
-        pool: Where the memory of framings comes from, and goes to as soon as ``decode`` returns;
-            with None every framing has memory of its own, for what looks into it.
+        places: See ``read_chunks``.
+        decode: Function from the number of a place in ``places`` and its framing to the result.
+        threads: See ``read_chunks``; ``decode`` is called in these threads.
+        max_raw_bytes: See ``read_chunks``.
+        pool: Source of the framings' memory, which goes back when ``decode`` returns. With None
+            every framing has memory of its own, so results may hold views of it.
 
     Yields:
-        What ``decode`` has made of each chunk, in the order of ``places``.
+        The result of ``decode`` for each chunk, in the order of ``places``.
 
     Raises:
         TruncatedError: A file ends inside a chunk.
@@ -151,7 +151,7 @@ def _each(
     threads: int,
     max_raw_bytes: int,
 ) -> Iterator[_T]:
-    """Yield what ``work`` gives for each place, in their order."""
+    """Yield the result of ``work`` for each place, in order."""
     if threads < 1:
         raise ConfigError(f"expected at least 1 thread, got {threads}")
     with ExitStack() as closing:
@@ -166,7 +166,7 @@ def _each(
 
 
 class _Desk:
-    """Where one thread works: keeps a file open."""
+    """Reads chunks for one thread, and keeps the file of the latest chunk open."""
 
     def __init__(self, max_raw_bytes: int) -> None:
         self._max_raw_bytes = max_raw_bytes
@@ -190,7 +190,7 @@ class _Desk:
 
 
 class _Ahead(Generic[_T]):
-    """Keeps threads busy with the chunks that come next; each takes a desk while it works."""
+    """Runs ``work`` for the next chunks in threads; each call takes a free ``_Desk``."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class _Ahead(Generic[_T]):
             self._desks.put(desk)
 
     def iterate(self, places: Iterable[ChunkPlace]) -> Iterator[_T]:
-        """Yield what was made of the chunks, in order."""
+        """Yield the results of the chunks, in order."""
         pending: deque[Future[_T]] = deque()
         try:
             for number, place in enumerate(places):
@@ -220,7 +220,7 @@ class _Ahead(Generic[_T]):
                 future.cancel()
 
     def _do(self, number: int, place: ChunkPlace) -> _T:
-        # There are as many desks as threads, so one is always free.
+        # There are as many desks as threads, so one is always free here.
         desk = self._desks.get_nowait()
         try:
             return self._work(desk, number, place)

@@ -22,9 +22,9 @@ class ChunkLimits(NamedTuple):
     """When a chunk is full.
 
     Attributes:
-        max_chunk_bytes: Bytes of records, lengths not counted.
-        max_raw_bytes: Bytes of framing, lengths counted.
-        quantum_records: Chunks of small records are cut at multiples of it.
+        max_chunk_bytes: Bytes of records, without their lengths.
+        max_raw_bytes: Bytes of framing, with the lengths.
+        quantum_records: Chunks of small records are cut at multiples of this number.
     """
 
     max_chunk_bytes: int
@@ -35,39 +35,41 @@ class ChunkLimits(NamedTuple):
 class ChunkFraming:
     """The chunk that is being filled: collects records up to its limits.
 
-    Records stay as they come and are joined once, when the chunk is taken. So that one costs little
-    where it is as long as the one before, such records are granted ``room`` in advance, and counted
-    later.
+    Records are kept as they are, and joined once, when the chunk is taken. Writing must be cheap
+    for records that are as long as the one before: ``room`` such records are granted in advance.
+    The writer appends them to ``records`` without a call, and ``settle`` counts them later.
 
     Attributes:
-        room: How many records of ``size`` bytes may be put behind ``records`` without asking; each
-            lowers it by one.
-        size: See ``room``.
-        records: What was added one by one, behind everything else.
+        room: Number of records of ``size`` bytes that the writer may append to ``records`` without
+            a call; it subtracts one for each.
+        size: Size of the records that ``room`` is for; -1 for none.
+        records: Records that were added one by one; they follow all others.
     """
 
     def __init__(self, limits: ChunkLimits) -> None:
         self._max_chunk_bytes, self._max_raw_bytes, self._quantum_records = limits
         self.room, self.size = 0, -1
         self.records: list[bytes] = []
-        # Sizes of ``records``, perhaps with others; the framing of what is before them.
+        # The sizes that occur in ``records`` (perhaps with further ones), and the framing of all
+        # records before these.
         self._sizes: set[int] = set()
         self._before: bytes | memoryview = b""
         self._memory = _FillMemory()
-        # What was counted, and what of it ends at the last multiple of the quantum.
+        # Counts of all records but those granted since; _quantum_bytes is the length of the
+        # framing up to the last multiple of the quantum.
         self._granted = self._num_records = self._record_bytes = self._quantum_bytes = 0
         self._has_large = False
 
     @property
     def num_records(self) -> int:
-        """How many records it holds."""
+        """Number of records in the chunk."""
         return self._num_records + self._granted - self.room
 
     def append(self, record: bytes) -> bool:
-        """Add a record; return whether it had room. The first one always has.
+        """Add a record; return False if it must go to the next chunk. The first one always fits.
 
         Raises:
-            FormatError: It fits no chunk.
+            FormatError: The record is too large for any chunk.
         """
         if self._granted:
             self.settle()
@@ -84,6 +86,7 @@ class ChunkFraming:
         if not until_quantum:
             self._quantum_bytes = framing_bytes
         if size == self.size:
+            # Only up to the next multiple of the quantum, whose framing length must be noted.
             self._granted = self.room = min(self._room_for(size), until_quantum)
         else:
             self.size = size
@@ -92,13 +95,13 @@ class ChunkFraming:
         return True
 
     def extend(self, records: NDArray[np.void]) -> int:
-        """Add records of one size, as many as a chunk is to hold; return how many those are.
+        """Add records of one size, as many as belong into this chunk; return their number.
 
         Args:
             records: Shape ``(n,)``, dtype ``V<size>``.
 
         Raises:
-            FormatError: They fit no chunk.
+            FormatError: A record is too large for any chunk.
         """
         size = records.itemsize
         self.require_fit(size)
@@ -106,7 +109,8 @@ class ChunkFraming:
         room = self._room_for(size) if self._num_records else max(self._room_for(size), 1)
         num_records = min(len(records), room)
         if len(records) > room and not (self._has_large or size > _SMALL_RECORD_BYTES):
-            # The next record closes the chunk, so what is beyond the quantum need not join.
+            # The next record closes the chunk, and ``take`` would leave the records beyond the
+            # last multiple of the quantum: they are not added at all.
             beyond = (self._num_records + room) % self._quantum_records
             if beyond < self._num_records + room:
                 num_records = max(room - beyond, 0)
@@ -122,10 +126,10 @@ class ChunkFraming:
     def take(self, *, last: bool = False) -> tuple[memoryview, int]:
         """Return the framing of a full chunk, and its number of records.
 
-        It is valid until something is added.
+        The framing is valid until the next record is added.
 
         Args:
-            last: No record follows, so all are taken, whatever the quantum.
+            last: No record follows, so all records are taken, without regard to the quantum.
         """
         self.settle()
         framing_bytes, num_left = self._framing_bytes(), 0
@@ -133,7 +137,7 @@ class ChunkFraming:
             num_left = self._num_records % self._quantum_records
         num_taken = self._num_records - num_left
         if num_left <= len(self.records):
-            # What is left was added one by one, and is joined with what follows.
+            # The remaining records were added one by one: they stay in the list.
             end = len(self.records) - num_left
             framing, self._before = memoryview(self._framing(self.records[:end])), b""
             self.records = self.records[end:]
@@ -146,15 +150,15 @@ class ChunkFraming:
             self.records = []
         self._num_records, self._quantum_bytes = num_left, 0
         self._record_bytes = framing_bytes - len(framing) - LENGTH.size * num_left
-        # The rest of a chunk of small records has none that is large.
+        # Only chunks of small records leave a rest, so the rest has no large record.
         self._has_large, self.size, self._sizes = False, -1, set(map(len, self.records))
         return framing, num_taken
 
     def require_fit(self, num_bytes: int) -> None:
-        """Refuse a record that fits no chunk.
+        """Refuse a record that is too large for any chunk.
 
         Raises:
-            FormatError: It does not.
+            FormatError: The record is too large.
         """
         if LENGTH.size + num_bytes > self._max_raw_bytes:
             raise FormatError(
@@ -163,7 +167,7 @@ class ChunkFraming:
             )
 
     def settle(self) -> None:
-        """Count what was added without asking, and withdraw the room for more."""
+        """Count the granted records that were appended, and withdraw the rest of ``room``."""
         if num_records := self._granted - self.room:
             self._count(num_records, self.size)
         self._granted = self.room = 0
@@ -172,6 +176,7 @@ class ChunkFraming:
         self._num_records += num_records
         self._record_bytes += num_records * size
         self._has_large |= size > _SMALL_RECORD_BYTES
+        # The new records have passed a multiple of the quantum if fewer of them lie behind it.
         beyond = self._num_records % self._quantum_records
         if beyond < num_records:
             self._quantum_bytes = self._framing_bytes() - beyond * (LENGTH.size + size)
@@ -180,16 +185,17 @@ class ChunkFraming:
         return self._record_bytes + LENGTH.size * self._num_records
 
     def _room_for(self, num_bytes: int) -> int:
-        """Return how many records of ``num_bytes`` each may still join."""
+        """Return how many records of ``num_bytes`` still fit into the chunk."""
         by_framing = (self._max_raw_bytes - self._framing_bytes()) // (LENGTH.size + num_bytes)
         if not num_bytes:
             return by_framing
         return max(min(by_framing, (self._max_chunk_bytes - self._record_bytes) // num_bytes), 0)
 
     def _framing(self, records: list[bytes]) -> bytes | memoryview:
-        """Return what is before records, and their framing."""
+        """Return the framing before ``records``, followed by the framing of these records."""
         if not records:
             return self._before
+        # Alternating: [before, length, record, length, record, …].
         pieces: list[bytes | memoryview] = [self._before] * (2 * len(records) + 1)
         pieces[1::2] = (
             repeat(LENGTH.pack(*self._sizes), len(records))
@@ -210,16 +216,16 @@ class ChunkFraming:
 
 
 class _FillMemory:
-    """Memory that is used again once nobody looks at it.
+    """Memory that is used again once no view of it is left.
 
-    Memory that is new for every chunk costs more than filling it, in page faults.
+    The page faults of new memory for every chunk would cost more than filling it.
     """
 
     def __init__(self) -> None:
         self._streams: list[io.BytesIO] = []
 
     def joined(self, pieces: list[bytes | memoryview]) -> memoryview:
-        """Return all pieces behind each other."""
+        """Return all pieces joined."""
         stream = self._free_stream()
         stream.writelines(pieces)
         return stream.getbuffer()[: stream.tell()]
@@ -236,6 +242,8 @@ class _FillMemory:
         for stream in self._streams:
             stream.seek(0)
             try:
+                # A BytesIO refuses writes (BufferError) while a view from getbuffer() exists: the
+                # test whether the memory is free.
                 stream.write(b"")
             except BufferError:
                 continue

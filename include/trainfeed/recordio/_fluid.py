@@ -1,11 +1,12 @@
-"""Reads the Fluid layout, which has the same name, magic and framing, and other header words.
+"""Reads the Fluid layout, which has the same name, magic and framing, but other header words.
 
 ::
 
     header := magic num_records checksum codec stored_bytes        (20 bytes)
 
-Its codecs are 0 none and 1 snappy; it declares gzip and never had it. A chunk holds 1000 records
-of any size. The records are what another framework serialised; what is in them is not its affair.
+Codecs are 0 (none) and 1 (snappy); gzip is declared in the original and was never implemented. A
+chunk holds 1000 records of any size. Records are bytes that another framework serialised; this
+module does not interpret them.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ _CODECS: Final = {0: Codec.NONE, 1: Codec.SNAPPY}
 
 
 class FluidScanner:
-    """The records of a file in the Fluid layout, raw; can be iterated again.
+    """The records of a file in the Fluid layout, as bytes; can be iterated again.
 
-    Nothing writes this layout any more, and nothing else here reads it. Strict: the first thing
-    that is wrong ends the scan with an error.
+    No current software writes this layout, and no other class here reads it. The first damage ends
+    the scan with an error.
 
     Args:
         file: A path, a descriptor, or a seekable binary file.
-        max_raw_bytes: Refuse a chunk whose framing is longer. The layout knows no limit.
+        max_raw_bytes: Limit for the bytes of a chunk's framing; a larger chunk is refused. The
+            layout itself has no limit.
     """
 
     def __init__(self, file: ReadableFile, *, max_raw_bytes: int = MAX_RAW_BYTES) -> None:
@@ -55,9 +57,9 @@ class FluidScanner:
             TruncatedError: The file ends inside a chunk.
             BadMagicError: No chunk starts where one should.
             ChecksumError: A payload is damaged.
-            UnsupportedCodecError: The layout has no such codec.
-            FormatError: A chunk does not hold what it promises, is larger than allowed, or is in
-                the Go layout.
+            UnsupportedCodecError: The layout does not have the codec.
+            FormatError: The content of a chunk differs from its header, or the chunk is too large,
+                or has the Go layout.
         """
         with open_source(self._file) as source:
             reader = _FluidReader(source, ChunkBuffers(), self._max_raw_bytes)
@@ -93,7 +95,7 @@ class _FluidReader(ChunkReader):
 def _refuse_go_layout(
     source: ByteSource, offset_bytes: int, end_bytes: int, max_raw_bytes: int
 ) -> None:
-    """Raise where a whole chunk of the Go layout is; do nothing elsewhere."""
+    """Raise if a whole chunk of the Go layout is here."""
     try:
         ChunkReader(source, ChunkBuffers(), max_raw_bytes).read(offset_bytes, end_bytes)
     except FormatError:

@@ -1,7 +1,7 @@
-"""Recognises two other layouts that use the same name and magic, to say so instead of "damaged".
+"""Recognises two other layouts of the same name and magic, so that errors name them.
 
-Both have the words ``magic num_records checksum codec stored_bytes``. The Fluid layout has the same
-CRC-32, the ElasticDL layout CRC-32C.
+Both have the header ``magic num_records checksum codec stored_bytes``. The checksum is CRC-32 in
+the Fluid layout, and CRC-32C in the ElasticDL layout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trainfeed.recordio._byte_source import ByteSource
 __all__ = ["foreign_layout", "refuse_foreign_layout"]
 
 _WORDS: Final = Struct("<5I")
-# Fluid chunks hold 1000 records, ElasticDL chunks 1024 bytes; more is not worth reading for a name.
+# Fluid chunks hold 1000 records, ElasticDL chunks 1024 bytes; larger ones are not tested.
 _MAX_FLUID_BYTES: Final = 64 << 20
 _MAX_ELASTICDL_BYTES: Final = 64 << 10
 _CRC32C_POLYNOMIAL: Final = 0x82F63B78
@@ -28,10 +28,10 @@ _REMEDIES: Final = {
 
 
 def refuse_foreign_layout(source: ByteSource, offset_bytes: int, end_bytes: int) -> None:
-    """Do nothing unless another layout's chunk is here.
+    """Raise if a chunk of another layout is here.
 
     Raises:
-        FormatError: One is; names the layout, and what to do.
+        FormatError: A chunk of another layout is here; the message names it, and what to do.
     """
     if layout := foreign_layout(source, offset_bytes, end_bytes):
         raise FormatError(
@@ -41,7 +41,7 @@ def refuse_foreign_layout(source: ByteSource, offset_bytes: int, end_bytes: int)
 
 
 def foreign_layout(source: ByteSource, offset_bytes: int, end_bytes: int) -> str | None:
-    """Return the name of the layout whose checksum fits the chunk here, None if none does."""
+    """Return the name of the layout whose checksum matches the chunk here; None if none does."""
     words = bytearray(_WORDS.size)
     source.read_into(offset_bytes, memoryview(words))
     _, _, checksum, _, stored_bytes = _WORDS.unpack(words)

@@ -1,4 +1,4 @@
-"""Framing: records with their lengths, as they are before compression."""
+"""Framing: records with their lengths, before compression."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def split_records(framing: memoryview, num_records: int) -> list[memoryview]:
     """Cut a framing into its records.
 
     Args:
-        framing: As ``iter_chunks`` and ``read_chunk`` give it.
-        num_records: As the chunk's header has it.
+        framing: The framing from ``iter_chunks`` or ``read_chunk``.
+        num_records: Number of records in the chunk's header.
 
     Returns:
         Views into ``framing``, valid as long as that is.
@@ -41,10 +41,10 @@ def iter_records(framing: memoryview, bounds: array[int]) -> Iterator[memoryview
 
 
 def record_bounds(framing: memoryview, num_records: int) -> array[int]:
-    """Return where the records start, lengths included, and where the last one ends.
+    """Return the start of each record with its length word, and the end of the last record.
 
-    An array and no list of records: empty records take 4 bytes of framing each, of which a few
-    kilobytes may decompress to gigabytes of Python objects.
+    The result is an array, not a list of records: an empty record takes 4 bytes of framing, so a
+    few kilobytes could decompress to gigabytes of Python objects.
 
     Raises:
         FormatError: ``num_records`` records do not end exactly where the framing ends.
@@ -54,11 +54,12 @@ def record_bounds(framing: memoryview, num_records: int) -> array[int]:
     append, unpack, start = bounds.append, LENGTH.unpack_from, 0
     try:
         for _ in range(num_records):
+            # unpack raises struct.error once ``start`` has passed the end of the framing.
             start += 4 + unpack(framing, start)[0]
             append(start)
     except struct.error:
         start = len(framing) + 1
-    # The position never goes back, so this notices every length that is too large, and also a
+    # ``start`` only grows, so this comparison finds every length that is too large, and also a
     # damaged record count, which no checksum covers.
     if start != len(framing):
         raise FormatError(
@@ -72,7 +73,7 @@ def check_sizes(num_records: int, raw_bytes: int, max_raw_bytes: int | None = No
     """Refuse a chunk that is too large, or too small for its records.
 
     Raises:
-        FormatError: It is.
+        FormatError: The chunk is too large, or too small for its records.
     """
     if max_raw_bytes is not None and raw_bytes > max_raw_bytes:
         raise FormatError(

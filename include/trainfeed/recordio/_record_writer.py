@@ -16,39 +16,39 @@ from trainfeed.recordio.compression import resolve_level
 
 __all__ = ["RecordWriter"]
 
-# Offsets within a chunk fit a signed 32-bit number everywhere, and any payload an unsigned one.
+# Offsets in a framing of this size fit into int32, and the length of any payload into uint32.
 _LARGEST_RAW_BYTES: Final = (1 << 31) - 1
 
 
 class RecordWriter(TargetWriter):
     """Writes records to a file.
 
-    A chunk is closed before the record that would make its records, lengths not counted, exceed
-    ``max_chunk_bytes``; so only a chunk of one record can. Where no record of a full chunk exceeds
-    4 KiB, those beyond a multiple of ``quantum_records`` go to the next chunk: batches of a reader
-    then lie within one chunk.
+    A chunk is closed before a record that would make its records, without their lengths, exceed
+    ``max_chunk_bytes``; so only a chunk of a single record can be larger. If no record of a full
+    chunk is larger than 4 KiB, the records beyond a multiple of ``quantum_records`` go to the next
+    chunk, so that batches of a reader lie within one chunk.
 
-    As a context manager it closes the file, or drops it after an exception. After an error of the
-    file the writer is closed and what it wrote is not to be used. Not for two threads.
+    The end of the context closes the file; after an exception it drops the file. After an error of
+    the file the writer is closed, and its output must not be used. Threads must not share it.
 
     A writer without records leaves a file of 0 bytes.
 
     Args:
-        target: A path, where the file appears when it is closed and not before; or a binary file,
-            which gets chunks from its position on and stays open.
+        target: A path, where the file appears when the writer is closed; or a binary file, which
+            receives chunks from its position on and stays open.
         codec: How chunks are compressed.
         level: 1 to 22 for ZSTD, 1 to 9 for GZIP; None for the default, and for other codecs.
         max_chunk_bytes: Record bytes at which a chunk is closed. With 0 every record that is not
             empty gets a chunk of its own.
-        quantum_records: See above; 1 fills every chunk up.
-        max_raw_bytes: No chunk has a longer framing. Readers refuse more than the default unless
-            they are told.
+        quantum_records: See above; with 1 every chunk is filled up.
+        max_raw_bytes: Limit for the bytes of a chunk's framing. Readers refuse chunks beyond the
+            default unless they get the same limit.
 
     Attributes:
-        chunks: What was written so far, all of it after ``close``.
+        chunks: The chunks that were written so far; complete after ``close``.
 
     Raises:
-        ConflictError: A file is at the path.
+        ConflictError: A file exists at the path.
         ConfigError: The codec has no such level, or an option is out of range.
     """
 
@@ -73,19 +73,19 @@ class RecordWriter(TargetWriter):
 
     @property
     def num_records(self) -> int:
-        """How many records were given, also those not yet in a chunk."""
+        """Number of records so far, including those that are not in a chunk yet."""
         return self._num_written + self._pending.num_records
 
     def write(self, record: bytes | bytearray | memoryview) -> None:
         """Add a record.
 
         Raises:
-            FormatError: It does not fit a chunk of ``max_raw_bytes``.
+            FormatError: The record does not fit into a chunk of ``max_raw_bytes``.
             QuotaExceededError: The disk is full.
             StorageError: The file refused the bytes.
         """
         pending = self._pending
-        # The way of most records, and half of what one costs: so it makes no further call.
+        # The path of most records; without a further call it takes half of a record's whole cost.
         if (room := pending.room) and type(record) is bytes and len(record) == pending.size:
             pending.room = room - 1
             pending.records.append(record)
@@ -96,11 +96,11 @@ class RecordWriter(TargetWriter):
         """Add records of one size; the file is the same as from ``write`` for each of them.
 
         Args:
-            records: Shape ``(n,)``, any dtype without Python objects, best a structured one; the
-                bytes of an item are a record.
+            records: Shape ``(n,)``, any dtype without Python objects, usually a structured one;
+                the bytes of an item are a record.
 
         Raises:
-            FormatError: An item does not fit a chunk of ``max_raw_bytes``.
+            FormatError: An item does not fit into a chunk of ``max_raw_bytes``.
             QuotaExceededError: The disk is full.
             StorageError: The file refused the bytes.
         """
@@ -142,7 +142,7 @@ class RecordWriter(TargetWriter):
 
     def _end(self) -> None:
         super()._end()
-        # Nothing more passes without asking whether the writer is open.
+        # Withdraws the granted room, so that every later write goes through _write, which raises.
         self._pending.settle()
 
 

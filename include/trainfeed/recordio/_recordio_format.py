@@ -9,9 +9,9 @@ concatenated::
     payload := codec( framing )                              (stored_bytes bytes)
     framing := ( length data )*                (per record 4 bytes + length bytes)
 
-``checksum`` is the CRC-32 (ISO-HDLC, as in zlib) of the payload as stored. It covers neither the
-header nor the framing, hence what a reader checks besides: every size against a limit before memory
-is taken for it, and that ``num_records`` records end exactly where the framing ends.
+``checksum`` is the CRC-32 (ISO-HDLC, as in zlib) of the stored payload. It covers neither the
+header nor the framing. So a reader also compares every size with a limit before it allocates
+memory, and verifies that ``num_records`` records end exactly at the end of the framing.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = [
 ]
 
 MAGIC: Final = 0x01020304
-# Another format of the same name.
+# MXNet's format of the same name.
 _MXNET_MAGIC: Final = 0xCED7230A
 LENGTH: Final = Struct("<I")
 _HEADER: Final = Struct("<5I")
 HEADER_BYTES: Final = _HEADER.size
 
-# What a reader takes memory for unless told otherwise. Twice the largest chunk that other writers
-# make by default; our own writer stays below it.
+# Default limit of readers for the framing of a chunk: twice the largest chunk that other writers
+# make by default. The writer here stays below it.
 MAX_RAW_BYTES: Final = 64 << 20
 
 
@@ -63,16 +63,16 @@ class Codec(IntEnum):
 
 @dataclass(frozen=True)
 class ChunkInfo:
-    """Where a chunk lies in its file, and what it must look like.
+    """Place and properties of a chunk, as an index holds them.
 
     Attributes:
-        offset_bytes: Start of its header.
-        stored_bytes: Length of the payload; the 20 bytes of the header are not counted.
+        offset_bytes: Start of the header in the file.
+        stored_bytes: Length of the stored payload, without the 20 bytes of the header.
         raw_bytes: Length of the framing, that is, before compression.
-        num_records: How many records it holds.
-        crc32: Checksum of the payload as stored.
+        num_records: Number of records.
+        crc32: Checksum of the stored payload.
         codec: How the payload is compressed.
-        head_bytes: Length of the header, which every chunk has.
+        head_bytes: Length of the header, the same for every chunk.
     """
 
     head_bytes: ClassVar[int] = HEADER_BYTES
@@ -86,12 +86,12 @@ class ChunkInfo:
 
     @property
     def end_bytes(self) -> int:
-        """Where the next chunk starts."""
+        """Start of the next chunk in the file."""
         return self.offset_bytes + HEADER_BYTES + self.stored_bytes
 
     @cached_property
     def header(self) -> bytes:
-        """What the file must hold before the payload, ``HEADER_BYTES`` bytes."""
+        """The bytes of the header, ``HEADER_BYTES``."""
         return Header(self.crc32, self.codec, self.stored_bytes, self.num_records).dump()
 
 
@@ -112,7 +112,7 @@ class Header(NamedTuple):
 
         Raises:
             BadMagicError: No chunk starts here.
-            UnsupportedCodecError: This version has no such codec.
+            UnsupportedCodecError: This version does not know the codec.
         """
         magic, crc32, codec, stored_bytes, num_records = _HEADER.unpack(data)
         if magic != MAGIC:
@@ -150,7 +150,7 @@ def located(
 
 
 class _Located(AbstractContextManager[None]):
-    """A class, because it is entered for every chunk, and a generator costs several times more."""
+    """A class, not a generator: the context is entered for every chunk, and a class is faster."""
 
     __slots__ = ("_number", "_offset_bytes", "_path")
 

@@ -15,26 +15,25 @@ __all__ = ["RecordScanner"]
 
 
 class RecordScanner:
-    """The records of files, one after another; can be iterated again.
+    """The records of files, in order; can be iterated again.
 
-    Strict unless told otherwise: the first thing that is wrong with a file ends the scan with an
-    error.
+    Without ``on_damage`` the first damage of a file ends the scan with an error.
 
     Args:
-        paths: Files, or several separated by commas, or a list of such. Each part of a text may be
-            a glob, whose matches are sorted by name; path objects are taken as they are.
-        max_raw_bytes: Refuse a chunk whose framing is longer.
-        on_damage: What to do about damage, None for strict. What it lets pass is counted over all
-            files.
+        paths: A path, several paths separated by commas, or a list of these. Each part of a text
+            may be a glob, whose matches are sorted by name; path objects are taken literally.
+        max_raw_bytes: Limit for the bytes of a chunk's framing; a larger chunk is refused.
+        on_damage: Policy for damaged chunks; None is strict. Its limits count over all files.
 
     Attributes:
         paths: The files, in the order in which they are read.
-        report: What the iteration that was started last has dropped so far.
+        report: Account of the chunks that the latest iteration has dropped so far.
 
     Raises:
-        NotFoundError: A part matches no file; names the part. Or a shard of a glob is missing.
+        NotFoundError: A part matches no file (the message names the part), or a shard of a glob is
+            missing.
         ConflictError: The files are of several sets of shards.
-        FileReplacedError: Their set is being replaced.
+        FileReplacedError: The set of shards is being replaced.
     """
 
     def __init__(
@@ -57,8 +56,8 @@ class RecordScanner:
             TruncatedError: A file ends inside a chunk.
             BadMagicError: No chunk starts where one should.
             ChecksumError: A payload is damaged.
-            UnsupportedCodecError: This version has no codec of a chunk.
-            FormatError: A chunk does not hold what it promises, or is larger than allowed.
+            UnsupportedCodecError: This version does not know the codec of a chunk.
+            FormatError: The content of a chunk differs from its header, or the chunk is too large.
             FileReplacedError: The set of shards was converted again since the files were looked up.
         """
         buffers = ChunkBuffers()

@@ -1,4 +1,4 @@
-"""Samples to records and back: typed by a schema, or values of any kind; statistics."""
+"""Samples as records: typed by a schema, or values of any kind; statistics of samples."""
 
 from trainfeed.samples._batch_reader import SampleReader
 from trainfeed.samples._codec import TypedCodec

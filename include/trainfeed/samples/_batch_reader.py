@@ -1,4 +1,4 @@
-"""Record files as batches of arrays, a chunk at a time and without a step per sample."""
+"""Record files as batches of arrays, decoded a chunk at a time, without a step per sample."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from trainfeed.samples._schema import Schema
 
 __all__ = ["SampleReader"]
 
-# What is copied at once. Larger blocks leave the processor's cache, smaller ones cost more calls.
+# Bytes that are copied at once. Larger blocks exceed the cache; smaller ones cost more calls.
 _BLOCK_BYTES: Final = 1 << 18
-# The same where several threads copy: each copy that is longer lets the others run meanwhile.
+# The same for several threads: during a longer copy, without the interpreter lock, others run.
 _SHARED_BLOCK_BYTES: Final = 1 << 20
 
 _STRICT: Final = DamagePolicy.strict()
@@ -41,27 +41,27 @@ _Columns = dict[str, NDArray[Any]]
 
 
 class SampleReader:
-    """The samples of record files as batches of arrays, in order, again and again.
+    """The samples of record files as batches of arrays, in order; can be iterated again.
 
-    Strict unless told otherwise: the first thing that is wrong with a file ends the iteration with
-    an error. The headers of all files are read once, when they are first needed.
+    Without ``on_damage`` the first damage of a file ends the iteration with an error. The headers
+    of all files are read once, when they are first needed.
 
     Args:
-        paths: As for ``trainfeed.recordio.RecordScanner``.
+        paths: Files, in the forms that ``trainfeed.recordio.RecordScanner`` takes.
         schema: The schema of the samples.
-        threads: How many chunks are read and decompressed at once.
+        threads: Number of chunks that are read and decompressed at once.
         mapped: Map the files instead of reading them; see ``trainfeed.recordio.MappedFile`` for
             when that is wise.
-        copy: False leaves values of bytes where they are, as memoryviews, which keep memory of a
-            chunk each, or the map.
-        max_raw_bytes: Refuse a chunk whose framing is longer.
+        copy: False gives values of bytes as memoryviews of a chunk's memory, or of the map, which
+            they keep alive.
+        max_raw_bytes: Limit for the bytes of a chunk's framing; a larger chunk is refused.
 
     Attributes:
         paths: The files, in the order in which they are read.
         schema: As above.
 
     Raises:
-        NotFoundError: A part matches no file; names the part.
+        NotFoundError: A part of ``paths`` matches no file; the message names the part.
         ConfigError: ``threads`` is below 1.
     """
 
@@ -90,7 +90,7 @@ class SampleReader:
 
     @property
     def num_samples(self) -> int:
-        """How many samples the files hold, by their headers: a damaged one is an error."""
+        """Number of samples in the files, by their headers; a damaged header is an error."""
         return sum(place.info.num_records for place in self._places)
 
     def iter_batches(
@@ -102,29 +102,31 @@ class SampleReader:
     ) -> Iterator[_Columns]:
         """Read all files in batches of ``num_samples``, the last one smaller.
 
-        Batches go across chunks and files. Fastest where chunks hold a multiple of ``num_samples``.
+        Batches continue across chunks and files. Reading is fastest if every chunk holds a
+        multiple of ``num_samples``.
 
         Args:
             num_samples: Samples of a batch.
-            on_damage: What to do about damage; unless it is strict, one thread reads the files from
-                their first byte to the last. A whole chunk of other records than samples of the
-                schema is always an error.
-            report: Gets what is dropped; needed unless ``on_damage`` is strict. What is in it
-                already counts for the most that may be dropped.
+            on_damage: Policy for damaged chunks. Unless it is strict, one thread reads the files
+                from the first byte to the last. An intact chunk whose records are not samples of
+                the schema is always an error.
+            report: Account of dropped chunks; needed unless ``on_damage`` is strict. Earlier
+                entries count towards the limits of the policy.
 
         Yields:
-            Field to array of shape ``(num_samples, *field.shape)``, contiguous and the caller's
-            own; see ``TypedCodec.decode_columns``. Batches may share memory with each other, so one
-            that is held may keep that of its neighbours.
+            Field → array of shape ``(num_samples, *field.shape)``, contiguous, which the caller
+            may keep and change; see ``TypedCodec.decode_columns``. Batches may be views of one
+            block of memory, so a kept batch may keep the memory of its neighbours.
 
         Raises:
             TruncatedError: A file ends inside a chunk.
             BadMagicError: No chunk starts where one should.
             ChecksumError: A payload is damaged.
-            UnsupportedCodecError: This version has no codec of a chunk.
-            FormatError: A chunk does not hold what it promises, or is larger than allowed.
+            UnsupportedCodecError: This version does not know the codec of a chunk.
+            FormatError: The content of a chunk differs from its header or the schema, or the chunk
+                is too large.
             ConflictError: The set of shards was converted again since the files were looked up.
-            ConfigError: There is no ``report`` for what ``on_damage`` lets pass.
+            ConfigError: ``on_damage`` is not strict, and there is no ``report``.
         """
         if num_samples < 1:
             raise ValueError(f"expected batches of at least 1 sample, got {num_samples}")
@@ -166,7 +168,7 @@ class SampleReader:
         return places
 
     def _pieces(self, batch_size: int) -> Iterator[tuple[_Columns, int]]:
-        """Yield columns in memory of their own, and how many samples they hold."""
+        """Yield columns with their number of samples; all chunks, strictly."""
         memory = self._memory_for(batch_size) if self.schema.is_fixed else None
         if self._threads == 1:
             chunks = read_chunks(
@@ -190,7 +192,7 @@ class SampleReader:
     def _whole_pieces(
         self, on_damage: DamagePolicy, report: DamageReport | None
     ) -> Iterator[tuple[_Columns, int]]:
-        """Yield the same of the chunks that are whole."""
+        """Yield columns of the chunks that ``on_damage`` does not drop."""
         limit, copy = self._max_raw_bytes, self._copy
         for file in self._files:
             chunks = iter_chunks(file, max_raw_bytes=limit, on_damage=on_damage, report=report)
@@ -202,7 +204,7 @@ class SampleReader:
     def _decode(
         self, number: int, framing: memoryview, batch_size: int, memory: ColumnMemory | None
     ) -> Iterator[tuple[_Columns, int]]:
-        """Yield the same of the chunk with a number."""
+        """Yield the columns of chunk ``number``, cut at multiples of the batch size if possible."""
         place = self._places[number]
         num_records = place.info.num_records
         with place.located():
@@ -210,6 +212,8 @@ class SampleReader:
                 yield self._codec.decode_columns(framing, num_records, copy=self._copy), num_records
                 return
             records = self._codec.view_records(framing, num_records)
+            # Samples up to the next multiple of the batch size: they complete the batch that the
+            # chunk before began.
             num_missing = -self._starts[number] % batch_size
             yield from self._codec.iter_batches(
                 records, batch_size, memory, num_missing=num_missing
@@ -217,7 +221,7 @@ class SampleReader:
 
     @property
     def _lends(self) -> bool:
-        """Whether nothing that is given out looks into a framing."""
+        """Whether no column is a view of a framing, so that its memory may be used again."""
         return self._copy or self.schema.is_fixed
 
     @cached_property
@@ -226,11 +230,12 @@ class SampleReader:
         return list(accumulate((place.info.num_records for place in self._places), initial=0))
 
     def _memory_for(self, batch_size: int) -> ColumnMemory:
-        """Return memory for blocks of some batches, the same one from pass to pass."""
+        """Return memory for blocks of some batches; later passes get the same memory."""
         record_bytes = self.schema.record_dtype.itemsize
         block_bytes = _BLOCK_BYTES if self._threads == 1 else _SHARED_BLOCK_BYTES
         num_samples = max(block_bytes // (batch_size * record_bytes), 1) * batch_size
-        # No chunk that is accepted holds more, whatever the batch, and whatever a header says.
+        # Never more than an accepted chunk can hold: the batch size may be larger, and a header
+        # may lie.
         longest = max((place.info.num_records for place in self._places), default=0)
         num_samples = max(min(num_samples, longest, self._max_raw_bytes // record_bytes), 1)
         if self._memory is None or self._memory.num_samples != num_samples:

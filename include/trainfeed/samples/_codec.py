@@ -1,4 +1,4 @@
-"""The codec of a schema: samples, records, columns."""
+"""The codec of a schema: samples or columns to records, and back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["TypedCodec"]
 
 
 class TypedCodec:
-    """Encodes and decodes the samples of one schema; threads may share it.
+    """Encodes and decodes the samples of one schema; threads may share the object.
 
     Args:
         schema: The schema.
@@ -37,13 +37,13 @@ class TypedCodec:
         """Return the record of a sample.
 
         Args:
-            sample: Field to value: an array, a number, nested lists of numbers, bytes or str. An
-                optional field may be None or missing.
+            sample: Mapping from field to value: an array, a number, nested lists of numbers, bytes
+                or str. An optional field may be None or missing.
 
         Raises:
             SampleShapeError: A field is missing or unknown, has another shape or type, or a number
-                would not survive: an integer that does not fit, a float that is not whole given
-                for an integer, a boolean given for a number, a finite float that becomes infinite.
+                cannot be stored: an integer out of range, a fraction or a boolean in place of an
+                integer, a finite float that becomes infinite.
         """
         return self._encoder.encode(sample)
 
@@ -51,11 +51,11 @@ class TypedCodec:
         """Return the sample of a record, in memory of its own.
 
         Returns:
-            Field to array of the field's shape, ``()`` for a number; bytes, str, or None for an
-            optional field that is absent.
+            Mapping from field to an array of the field's shape, ``()`` for a number; to bytes or
+            str; or to None for an absent optional field.
 
         Raises:
-            FormatError: The record is none of this schema.
+            FormatError: The record does not match the schema.
         """
         return self._decoder.decode(record)
 
@@ -63,15 +63,15 @@ class TypedCodec:
         """Return the records of many samples, for schemas of fixed size.
 
         Args:
-            columns: Field to array of shape ``(n, *field.shape)``. An optional field may be
-                missing, or a masked array, in which whole rows are masked.
+            columns: Mapping from field to an array of shape ``(n, *field.shape)``. An optional
+                field may be missing, or a masked array in which whole rows are masked.
 
         Returns:
-            Shape ``(n,)``, dtype ``schema.record_dtype``; the bytes of an item are what ``encode``
-            gives for that sample.
+            Shape ``(n,)``, dtype ``schema.record_dtype``; the bytes of an item equal the result of
+            ``encode`` for that sample.
 
         Raises:
-            SampleShapeError: As for ``encode``, or the columns differ in length.
+            SampleShapeError: See ``encode``; or the columns differ in length.
         """
         return records_of_columns(self.schema, columns)
 
@@ -80,11 +80,11 @@ class TypedCodec:
 
         Args:
             framing: Records with their lengths, as chunks hold them.
-            num_records: As the chunk's header has it.
+            num_records: Number of records in the chunk's header.
 
         Returns:
-            Per field an array of shape ``(num_records, *field.shape)``, in memory of its own. That
-            of an optional field is a masked array; where it is masked, the data are zeros.
+            Per field an array of shape ``(num_records, *field.shape)``, in memory of its own; for
+            an optional field a masked array, whose data are zeros where it is masked.
 
         Raises:
             FormatError: The framing does not hold ``num_records`` records of this schema.
@@ -98,13 +98,13 @@ class TypedCodec:
 
         Args:
             framing: Records with their lengths, as chunks hold them.
-            num_records: As the chunk's header has it.
-            copy: False leaves values of bytes in ``framing``, as memoryviews.
+            num_records: Number of records in the chunk's header.
+            copy: False gives values of bytes as memoryviews of ``framing``.
 
         Returns:
-            Per field of fixed size what ``decode_records`` gives. A field of variable size is an
-            array of objects, shape ``(num_records,)``: arrays, bytes or str, None where absent. All
-            in memory of their own, but for ``copy``.
+            Fields of fixed size as in ``decode_records``. A field of variable size is an object
+            array of shape ``(num_records,)`` of arrays, bytes or str, None where absent. Without
+            ``copy=False`` all values have memory of their own.
 
         Raises:
             FormatError: The framing does not hold ``num_records`` records of this schema.
@@ -118,7 +118,7 @@ class TypedCodec:
 
         Args:
             framing: Records with their lengths, as chunks hold them.
-            num_records: As the chunk's header has it.
+            num_records: Number of records in the chunk's header.
 
         Returns:
             Shape ``(num_records,)``, dtype ``schema.record_dtype``; a view into ``framing``, valid
@@ -130,17 +130,17 @@ class TypedCodec:
         return self._decoder.view_records(framing, num_records)
 
     def columns_of(self, records: NDArray[np.void]) -> dict[str, NDArray[Any]]:
-        """Return fields of records that ``view_records`` gave, or a slice of them.
+        """Return the fields of records from ``view_records``, or of a slice of them.
 
         Args:
             records: Shape ``(n,)``.
 
         Returns:
-            Per field a contiguous array of shape ``(n, *field.shape)``, in memory of its own. That
-            of an optional field is a masked array; where it is masked, the data are zeros.
+            Per field a contiguous array of shape ``(n, *field.shape)``, in memory of its own; for
+            an optional field a masked array, whose data are zeros where it is masked.
 
         Raises:
-            FormatError: A presence bit is set that belongs to no field.
+            FormatError: A presence bit is set beyond those of the optional fields.
         """
         return self._decoder.columns_of(records)
 
@@ -152,19 +152,20 @@ class TypedCodec:
         *,
         num_missing: int = 0,
     ) -> Iterator[tuple[dict[str, NDArray[Any]], int]]:
-        """Cut records into batches, for less than ``columns_of`` takes for each.
+        """Cut records into batches; faster than a call of ``columns_of`` for each batch.
 
         Args:
-            records: As ``view_records`` gave them, shape ``(n,)``.
-            num_samples: Samples of a batch; divides those of a block of ``memory``, unless that
-                holds all of ``records``.
-            memory: Where the columns are put; what nobody looks at any more is used again.
-            num_missing: Samples of the first batch where that is a smaller one; 0 where it is not.
+            records: Records from ``view_records``, shape ``(n,)``.
+            num_samples: Samples of a batch. A block of ``memory`` must hold a multiple of it, or
+                all of ``records``.
+            memory: Memory for the columns; blocks are used again when no array refers to them.
+            num_missing: Samples of the first batch if it is smaller than the others; otherwise 0.
 
         Yields:
-            What ``columns_of`` gives for ``num_samples`` records, fewer at the end, and how many.
+            Columns as in ``columns_of`` for ``num_samples`` records, fewer at the end, and their
+            number.
 
         Raises:
-            FormatError: A presence bit is set that belongs to no field.
+            FormatError: A presence bit is set beyond those of the optional fields.
         """
         return self._decoder.iter_batches(records, num_samples, memory, num_missing=num_missing)

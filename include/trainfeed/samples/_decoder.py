@@ -1,4 +1,4 @@
-"""Records to samples, one by one or a whole chunk at a time; no count and no length is trusted."""
+"""Records to samples, one by one or by chunks; every count and length is verified."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SampleDecoder:
         """Return the sample of a record, in memory of its own.
 
         Raises:
-            FormatError: The record is none of this schema.
+            FormatError: The record does not match the schema.
         """
         if len(record) < self._counts.size:
             raise FormatError(
@@ -58,7 +58,8 @@ class SampleDecoder:
             name: np.ndarray(shape, dtype, head, offset_bytes)
             for name, offset_bytes, dtype, shape, _ in self._layout.places
         }
-        # Records are packed; arrays that are not aligned trip other libraries, and slow all down.
+        # Records are packed, so fields may be unaligned. Other libraries refuse unaligned arrays,
+        # and all code is slower on them.
         for name in self._unaligned:
             arrays[name] = arrays[name].copy()
         values: dict[str, Value] = {**arrays}
@@ -75,11 +76,11 @@ class SampleDecoder:
 
         Args:
             framing: Records with their lengths, as chunks hold them.
-            num_records: As the chunk's header has it.
+            num_records: Number of records in the chunk's header.
 
         Returns:
-            Per field an array of shape ``(num_records, *field.shape)``, in memory of its own. That
-            of an optional field is a masked array; where it is masked, the data are zeros.
+            Per field an array of shape ``(num_records, *field.shape)``, in memory of its own; for
+            an optional field a masked array, whose data are zeros where it is masked.
 
         Raises:
             FormatError: The framing does not hold ``num_records`` records of this schema.
@@ -87,10 +88,10 @@ class SampleDecoder:
         return self.columns_of(self.view_records(framing, num_records))
 
     def columns_of(self, records: NDArray[np.void]) -> dict[str, NDArray[Any]]:
-        """Return the fields of records as ``view_records`` gives them, in memory of their own.
+        """Return the fields of records from ``view_records``, in memory of their own.
 
         Raises:
-            FormatError: A presence bit is set that belongs to no field.
+            FormatError: A presence bit is set beyond those of the optional fields.
         """
         items = records.view(self._items)
         return self._masked(
@@ -105,21 +106,22 @@ class SampleDecoder:
         *,
         num_missing: int = 0,
     ) -> Iterator[tuple[dict[str, NDArray[Any]], int]]:
-        """Yield the same cut into batches; see ``TypedCodec.iter_batches``.
+        """Yield the fields in batches; see ``TypedCodec.iter_batches``.
 
         Raises:
-            FormatError: A presence bit is set that belongs to no field.
+            FormatError: A presence bit is set beyond those of the optional fields.
         """
         items = records.view(self._items)
         fields = [items[field.name] for field in self._layout.fixed]
         for start, end in _part_bounds(len(records), memory.num_samples, num_missing):
-            # A part is as much as stays in the processor's cache until it is copied.
+            # A part is as large as one block, which fits into the cache of the processor.
             block, size = memory.take(), end - start
             for target, values in zip(block.items, fields, strict=True):
                 target[:size] = values[start:end]
             columns = block.columns
             if self._has_optional:
-                # Arrays of their own: the block counts those, and not what a mask wraps.
+                # New views: a masked array refers to its data array, and the block would not
+                # notice a reference to one of its own columns.
                 columns = {name: column[:size] for name, column in columns.items()}
                 columns = self._masked(columns, records[start:end])
             for first in range(0, size, num_samples):
@@ -149,7 +151,7 @@ class SampleDecoder:
     def _masked(
         self, columns: dict[str, NDArray[Any]], records: NDArray[np.void]
     ) -> dict[str, NDArray[Any]]:
-        """Mask the optional fields where they are absent."""
+        """Return the columns with optional fields masked where they are absent."""
         self._layout.presence.require_known(records)
         for name, absent in self._layout.presence.absent(records).items():
             columns[name] = masked_rows(columns[name], absent)
@@ -174,7 +176,7 @@ class SampleDecoder:
 
 
 def _column(values: NDArray[Any], field: Field) -> NDArray[Any]:
-    """Return the values of a field, as ``items_dtype`` has them, in memory of their own."""
+    """Return a copy of a column of ``items_dtype`` with the dtype and shape of the field."""
     column = values.copy()
     if column.dtype is field.values_dtype or column.dtype.kind != "V":
         return column
@@ -184,7 +186,7 @@ def _column(values: NDArray[Any], field: Field) -> NDArray[Any]:
 def _part_bounds(
     num_records: int, part_records: int, num_missing: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield start and end of parts, of which the first has ``num_missing`` if those are any."""
+    """Yield start and end of parts; the first has ``num_missing`` records unless that is 0."""
     start, end = 0, num_missing or part_records
     while start < num_records:
         yield start, min(end, num_records)

@@ -1,4 +1,4 @@
-"""Samples to records, compiled once per schema because it runs for every sample of a build.
+"""Samples to records, by functions that are made once per schema: they run for every sample.
 
 The record layout::
 
@@ -6,11 +6,12 @@ The record layout::
     presence := bit i, least significant first, of ceil(optional fields / 8) bytes
     fixed    := the values of a field of fixed size, C order, zeros where it is absent
     count    := uint32 per variable field: rows, or bytes of bytes and str
-    variable := its values
+    variable := the values of a field of variable size
 
-All in schema order, packed, little-endian. Presence, fixed fields and counts are packed by one
-``struct`` call. Common Python and numpy types go straight to it; everything else takes the way over
-an array, which also finds out what is wrong when the straight way fails.
+Fields are in schema order, packed, little-endian. One call of ``struct`` packs presence, fixed
+fields and counts. Values of common Python and numpy types are its direct arguments; other values
+are converted to arrays first. When the direct call fails, the conversion to arrays finds the
+error.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _CODES: Final = {
     "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
     "float16": "e", "float32": "f", "float64": "d",
 }  # fmt: skip
-# Lists of nothing but these types need no second look; a list with a bool among its ints does.
+# Lists whose items all have these types need no check of each item. A list of ints with a bool
+# among them does: bool is a subclass of int, so exact types are compared.
 _LISTS: Final = (list, tuple)
 _PLAIN: Final = {
     "b": frozenset({bool}),
@@ -42,7 +44,7 @@ _PLAIN: Final = {
     "f": frozenset({float, int}),
 }
 
-# What the straight way raises when a value is not what it seems.
+# Errors of the direct call for values of a wrong type or range.
 _REFUSALS: Final = (
     SampleShapeError,
     KeyError,
@@ -57,12 +59,12 @@ _Variable: TypeAlias = Callable[[Any], tuple[int, bytes]]
 
 
 class _FixedField(NamedTuple):
-    """How a field of fixed size gets into the ``struct`` call.
+    """The part of a field of fixed size in the ``struct`` call.
 
     Attributes:
-        code: Its part of the format.
-        absent: The argument when it is not there.
-        convert: A value to the argument.
+        code: The field's part of the format.
+        absent: The argument for an absent field.
+        convert: Function from a value to the argument.
     """
 
     code: str
@@ -130,7 +132,7 @@ class SampleEncoder:
         return b"".join([head, *[data for _, data in variable]])
 
     def _explain(self, sample: Mapping[str, Any]) -> None:
-        """Raise the error of the first field that is wrong."""
+        """Raise the error of the first field with a wrong value; return if there is none."""
         if not isinstance(sample, Mapping):
             raise SampleShapeError(
                 f"expected a mapping from field to value, got a {type(sample).__name__}"
@@ -154,7 +156,7 @@ class SampleEncoder:
 
 
 def _or_absent(convert: Callable[[Any], Any], absent: Any, field: Field) -> Callable[[Any], Any]:
-    """Let None pass where the field is optional; elsewhere ``convert`` refuses it."""
+    """Return ``convert``, for an optional field with None mapped to ``absent``."""
     if not field.optional:
         return convert
     return lambda value: absent if value is None else convert(value)
@@ -169,7 +171,7 @@ def _fixed_field(field: Field) -> _FixedField:
 
 
 def _scalar(field: Field) -> _Fixed:
-    # struct takes what is of these types as it is and refuses what does not fit.
+    # struct accepts values of these types directly, and refuses numbers that are out of range.
     natural = {"b": bool, "f": float}.get(field.values_dtype.kind, int)
     same = field.values_dtype.type
 

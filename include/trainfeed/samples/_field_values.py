@@ -1,7 +1,8 @@
-"""Values of a sample as arrays of their field's dtype and shape; refuses what would be lost.
+"""Values of a sample as arrays of their field's dtype and shape, without loss.
 
-Integers must fit, floats given for integers must be whole, booleans are no numbers. Floats are
-rounded to the field's precision, NaN and infinity pass, but no finite value becomes infinite.
+Integers must be in range, floats in place of integers must be whole numbers, and booleans do not
+count as numbers. Floats are rounded to the precision of the field; NaN and infinity are accepted,
+but a finite value must not become infinite.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from trainfeed.samples._schema import Field
 
 __all__ = ["as_array", "as_bytes", "refuse"]
 
-_MAX_TEXT: Final = 60  # of a value in a message
+_MAX_TEXT: Final = 60  # characters of a value in a message
 _NOT_WHOLE: Final = "a value is no whole number"
 _ACCEPTED: Final = {"b": "b", "i": "iuf", "u": "iuf", "f": "iuf"}
 _LEAVES: Final[dict[str, tuple[type, ...]]] = {
@@ -28,19 +29,20 @@ _LEAVES: Final[dict[str, tuple[type, ...]]] = {
 
 
 def as_array(field: Field, value: object, *leading: int) -> NDArray[Any]:
-    """Return a value as the field stores it.
+    """Return a value as an array of the field's dtype and shape.
 
     Args:
         field: A field of numbers.
         value: An array, a number, or nested lists of numbers.
-        leading: Lengths that ``value`` has before the field's own shape.
+        leading: Dimensions of ``value`` before those of the field.
 
     Returns:
-        Shape ``(*leading, *field.shape)``, the field's dtype, contiguous; ``value`` itself where it
-        is that already.
+        Shape ``(*leading, *field.shape)``, the field's dtype, contiguous; ``value`` itself if it
+        has these properties.
 
     Raises:
-        SampleShapeError: Shape or type are others, or a number would not survive.
+        SampleShapeError: ``value`` has another shape or type, or a number that the dtype cannot
+            hold.
     """
     shape = (*leading, *field.shape)
     if type(value) is np.ndarray and value.shape == shape and value.dtype == field.values_dtype:
@@ -57,10 +59,10 @@ def as_array(field: Field, value: object, *leading: int) -> NDArray[Any]:
 
 
 def as_bytes(field: Field, value: object) -> bytes:
-    """Return the value of a field of bytes or str as stored, text in UTF-8.
+    """Return a value of a field of bytes or str as bytes, text in UTF-8.
 
     Raises:
-        SampleShapeError: It is something else, or text with a lone surrogate.
+        SampleShapeError: The value has another type, or is text with a lone surrogate.
     """
     if field.dtype == "str":
         if not isinstance(value, str):
@@ -75,7 +77,7 @@ def as_bytes(field: Field, value: object) -> bytes:
 
 
 def refuse(field: Field, value: object, reason: str = "") -> NoReturn:
-    """Raise the error that says which field, what it expects, and what it got.
+    """Raise the error with the field, what it expects, and what it got.
 
     Raises:
         SampleShapeError: Always.
@@ -103,7 +105,7 @@ def _short(value: object) -> str:
 
 
 def _from_python(field: Field, value: object) -> NDArray[Any]:
-    """Return numbers as an array that holds each of them exactly."""
+    """Return Python numbers as an array that holds each of them exactly."""
     try:
         objects = np.array(value, dtype=object)
     except ValueError:
@@ -113,13 +115,13 @@ def _from_python(field: Field, value: object) -> NDArray[Any]:
     if any(isinstance(leaf, list | tuple | np.ndarray) for leaf in leaves):
         refuse(field, value, "rows of different length")
     for leaf in leaves:
-        # A bool is an int to Python; stored as 1 it would be found out much later, if at all.
+        # bool is a subclass of int; stored as 1, a wrong value would be noticed late or never.
         if not isinstance(leaf, _LEAVES[kind]) or (kind != "b" and isinstance(leaf, bool)):
             refuse(field, value, f"{_short(leaf)} is no {field.dtype}")
     if kind in "iu":
         leaves = [_to_int(field, leaf, value) for leaf in leaves]
     try:
-        # Floats are rounded once, from float64, whatever the way they come.
+        # All floats go through float64, so that they are rounded to the field's precision once.
         dtype = np.dtype(np.float64) if kind == "f" else field.values_dtype
         return np.array(leaves, dtype).reshape(objects.shape)
     except OverflowError:
@@ -141,7 +143,7 @@ def _fit(
         length in {None, actual} for length, actual in zip(shape, array.shape, strict=True)
     ):
         return array
-    # An empty list cannot show how long its rows would be.
+    # The shape of an empty list tells nothing about the length of its rows.
     if array.shape == (0,) and shape[:1] == (None,):
         return array.reshape(0, *field.item_shape)
     refuse(field, value, f"the shape is {array.shape}")
@@ -169,7 +171,7 @@ def _whole(field: Field, array: NDArray[Any], value: object) -> NDArray[Any]:
     if not np.all(np.isfinite(array) & (array == np.rint(array))):
         refuse(field, value, _NOT_WHOLE)
     limits = np.iinfo(field.values_dtype)
-    # As Python numbers: a float64 cannot hold the largest int64, so comparing as floats is wrong.
+    # Compared as Python numbers: a float64 cannot represent the largest int64 exactly.
     if array.size and (int(array.min()) < limits.min or int(array.max()) > limits.max):
         refuse(field, value, _limits(field))
     return array.astype(field.values_dtype)

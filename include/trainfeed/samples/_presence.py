@@ -1,7 +1,8 @@
-"""Which samples lack an optional field: bits in records, masks in arrays.
+"""Presence of optional fields: bits in records, masks in arrays.
 
-A record of a schema with optional fields begins with a bit for each of them. In columns of fixed
-size a masked array says the same: it is masked in whole rows, and zero there.
+A record of a schema with optional fields begins with one bit per optional field. In a column of
+fixed size, a masked array has the same information: whole rows are masked, and their data are
+zero.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _STRAY_BIT: Final = "a presence bit is set beyond those of the optional fields"
 
 
 class Presence:
-    """The presence bits of the records of a schema; threads may share it.
+    """The presence bits of the records of a schema; threads may share the object.
 
     Args:
         optional: The optional fields of the schema; the i-th has the i-th bit.
@@ -47,10 +48,11 @@ class Presence:
 
         Args:
             head: The start of the record.
-            counts: How many values the record has of each field of variable size.
+            counts: Number of values per field of variable size.
 
         Raises:
-            FormatError: A bit is set that belongs to no field, or a field has values and is absent.
+            FormatError: A bit is set beyond those of the optional fields, or an absent field has
+                values.
         """
         present = int.from_bytes(head[: self._num_bytes], "little")
         if present >> len(self._optional):
@@ -62,17 +64,17 @@ class Presence:
         return absent
 
     def require_known(self, records: NDArray[np.void]) -> None:
-        """Refuse structured records, shape ``(n,)``, with bits that belong to no field.
+        """Refuse structured records, shape ``(n,)``, with bits beyond those of the optional fields.
 
         Raises:
-            FormatError: There is such a bit.
+            FormatError: A record has such a bit.
         """
         num_used = len(self._optional) % 8
         if num_used and (records[PRESENCE][:, -1] >> num_used).any():
             raise FormatError(_STRAY_BIT)
 
     def absent(self, records: NDArray[np.void]) -> dict[str, NDArray[np.bool_]]:
-        """Return which of some structured records lack which field, an array ``(n,)`` for each."""
+        """Return per optional field an array ``(n,)``: True for records that lack the field."""
         if not self._optional:
             return {}
         bits = np.unpackbits(
@@ -87,22 +89,22 @@ def set_bits(bits: NDArray[np.uint8], number: int, present: NDArray[np.bool_]) -
 
     Args:
         bits: The presence bits of records, shape ``(n, presence_bytes)``.
-        number: Which of the optional fields it is.
-        present: Which records have it, shape ``(n,)``.
+        number: Number of the field among the optional fields.
+        present: True for records that have the field, shape ``(n,)``.
     """
     bits[:, number // 8] |= present.astype(np.uint8) << number % 8
 
 
 def require_no_values(field: Field, absent: NDArray[np.bool_], bounds: NDArray[np.int64]) -> None:
-    """Refuse records that have values of a field of variable size, and say that it is absent.
+    """Refuse records with values of a field that their presence bits mark as absent.
 
     Args:
-        field: The field.
-        absent: Which records lack it, shape ``(n,)``.
-        bounds: Bytes at which its values start and end in each record, shape ``(n, 2)``.
+        field: A field of variable size.
+        absent: True for records that lack the field, shape ``(n,)``.
+        bounds: Offsets of start and end of the field's values per record, shape ``(n, 2)``.
 
     Raises:
-        FormatError: There is such a record.
+        FormatError: A record has such values.
     """
     if (wrong := absent & (bounds[:, 0] != bounds[:, 1])).any():
         start, end = bounds[wrong][0].tolist()
@@ -114,21 +116,21 @@ def _values_of_absent(name: str, num_values: int) -> FormatError:
 
 
 def masked_rows(column: NDArray[Any], absent: NDArray[np.bool_]) -> np.ma.MaskedArray[Any, Any]:
-    """Return a column of shape ``(n, *S)`` masked in the rows that ``absent``, ``(n,)``, names."""
+    """Return a column of shape ``(n, *S)`` masked where ``absent``, ``(n,)``, is True."""
     mask = absent.reshape(-1, *(1 for _ in column.shape[1:]))
     return np.ma.MaskedArray(column, np.broadcast_to(mask, column.shape))
 
 
 def absent_rows(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which rows of a column of shape ``(n, *S)`` are masked, in whole or in part."""
+    """Return True for rows of a column ``(n, *S)`` that are masked, in whole or in part."""
     mask = np.ma.getmaskarray(column)
     return np.asarray(mask.any(axis=tuple(range(1, mask.ndim))))
 
 
 def rows_or_none(column: NDArray[Any]) -> Iterable[Any]:
-    """Return the rows of a column of shape ``(n, *S)`` one by one, None for those that are masked.
+    """Return the rows of a column of shape ``(n, *S)`` one by one, None for masked rows.
 
-    Rows are views, or numbers where the column has one dimension.
+    Rows are views of the column, or numbers if it has one dimension.
     """
     if not isinstance(column, np.ma.MaskedArray):
         return column
@@ -145,14 +147,14 @@ def joined_columns(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def present_rows(field: Field, column: NDArray[Any] | None, num_samples: int) -> NDArray[np.bool_]:
-    """Return which samples have an optional field, shape ``(num_samples,)``.
+    """Return True for samples that have an optional field, shape ``(num_samples,)``.
 
     Raises:
         SampleShapeError: Part of a row is masked.
     """
     if column is None:
         return np.zeros(num_samples, dtype=bool)
-    # Not by -1: without rows numpy could not tell how long they are.
+    # The length is given, not -1: without rows numpy could not compute it.
     masked = np.ma.getmaskarray(column).reshape(num_samples, math.prod(column.shape[1:]))
     absent = absent_rows(column)
     if np.any(absent != masked.all(axis=1)):

@@ -20,7 +20,7 @@ __all__ = ["common_length", "records_of_columns"]
 def records_of_columns(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.void]:
     """Return records as a structured array; see ``TypedCodec.encode_columns``."""
     num_samples = common_length(schema.names, columns)
-    # Every byte of a record is written below, but for fields that are absent.
+    # Every byte is written below, except those of absent fields, which must be zero.
     new = np.zeros if schema.optional else np.empty
     records = new(num_samples, schema.record_dtype)
     items = records.view(items_dtype(schema))
@@ -45,10 +45,11 @@ def records_of_columns(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> N
 
 
 def common_length(names: tuple[str, ...], columns: Mapping[str, NDArray[Any]]) -> int:
-    """Return how many samples the columns hold.
+    """Return the number of samples in columns.
 
     Raises:
-        SampleShapeError: They differ in length, or have names beside ``names``, or there is none.
+        SampleShapeError: Columns differ in length, or a name is not in ``names``, or there is no
+            column.
     """
     if not columns or not columns.keys() <= set(names):
         raise SampleShapeError(f"expected columns of the fields {list(names)}, got {list(columns)}")

@@ -1,8 +1,8 @@
-"""Where the parts of a record of a schema lie, and what must be true of them.
+"""The offsets of the parts of a record, and the checks that a valid record passes.
 
-``_encoder`` has the grammar of a record; in a chunk, its length stands before it as a ``uint32``.
-What decodes chunks and what loads windows ask here for places and checks, so that a damaged record
-is refused with one message, whichever way it is read.
+``_encoder`` has the grammar of a record; in a chunk, the length of a record precedes it as a
+``uint32``. The decoders of chunks and the loader use the same offsets and checks from here, so
+that a damaged record is refused with the same message in both.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ __all__ = [
     "require_booleans",
 ]
 
-LENGTH_BYTES: Final = 4  # of the length before a record
+LENGTH_BYTES: Final = 4  # size of the length word before a record
 _LENGTH: Final = "_length"
 
 _Ints = NDArray[np.int64]
 
 
 class FieldPlace(NamedTuple):
-    """Where a field of fixed size is in a sample.
+    """The place of a field of fixed size in a record.
 
     Attributes:
-        name: The field.
-        offset_bytes: Where it starts in the sample.
-        dtype: Type of its values.
-        item_shape: Their shape.
-        bit: Number of its presence bit; None when it is always there.
+        name: Name of the field.
+        offset_bytes: Offset of the field in the record.
+        dtype: Type of the values.
+        item_shape: Shape of the values.
+        bit: Number of the presence bit; None for a required field.
     """
 
     name: str
@@ -54,12 +54,12 @@ class FieldPlace(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """What the field takes in a sample."""
+        """Size of the field in bytes."""
         return math.prod(self.item_shape) * self.dtype.itemsize
 
 
 class RecordLayout:
-    """The layout of the records of one schema; threads may share it.
+    """The layout of the records of one schema; threads may share the object.
 
     Args:
         schema: The schema.
@@ -67,12 +67,13 @@ class RecordLayout:
     Attributes:
         fixed: The fields of fixed size, in order.
         variable: The fields of variable size, in order.
-        places: Where the fields of fixed size lie in a record, in order.
-        booleans: Those of them that hold booleans.
+        places: Places of the fields of fixed size in a record, in order.
+        booleans: The places of fields of booleans.
         presence: The presence bits.
-        head: Dtype of the start of a record: ``fixed``, presence included, and ``counts``, shape
-            ``(len(variable),)``.
-        framed: Dtype of ``record``, a record of a schema of fixed size, behind its length.
+        head: Dtype of the start of a record: ``fixed`` (with the presence bits), then ``counts``,
+            shape ``(len(variable),)``.
+        framed: Dtype of a record of a schema of fixed size with its length: ``_length``, then
+            ``record``.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -91,8 +92,8 @@ class RecordLayout:
         """Return the fields of fixed size that are not aligned in every record.
 
         Args:
-            start_bytes: Where the first record starts.
-            stride_bytes: How far behind it the next one starts; 0 where it is alone.
+            start_bytes: Offset of the first record.
+            stride_bytes: Distance from one record to the next; 0 for a single record.
         """
         return frozenset(
             place.name
@@ -102,10 +103,10 @@ class RecordLayout:
         )
 
     def require_size(self, num_records: int, raw_bytes: int) -> None:
-        """Refuse a framing that has not the size of so many records of a schema of fixed size.
+        """Refuse a framing whose size differs from that of ``num_records`` records of fixed size.
 
         Raises:
-            FormatError: It has another.
+            FormatError: The size differs.
         """
         if raw_bytes != num_records * self.framed.itemsize:
             raise FormatError(
@@ -114,7 +115,7 @@ class RecordLayout:
             )
 
     def require_fixed(self, framed: NDArray[np.void]) -> None:
-        """Refuse records, of dtype ``framed``, of another schema of fixed size.
+        """Refuse records, of dtype ``framed``, that do not match the schema of fixed size.
 
         Raises:
             FormatError: A record has another length, or a boolean that is neither true nor false.
@@ -132,15 +133,15 @@ class RecordLayout:
         """Find the fields of records of different length, and verify all but text.
 
         Args:
-            framing: Holds the records.
-            places: Start and end of each, ascending, shape ``(n, 2)``.
+            framing: Memory that contains the records.
+            places: Offsets of start and end of each record, ascending, shape ``(n, 2)``.
 
         Returns:
-            The heads, shape ``(n,)``, in memory of their own; and where the variable fields of each
-            start, and where the last ends, shape ``(n, v + 1)`` for v of them.
+            The heads, shape ``(n,)``, in memory of their own; and per record the starts of its v
+            variable fields and the end of the last one, as offsets, shape ``(n, v + 1)``.
 
         Raises:
-            FormatError: A record is none of the schema.
+            FormatError: A record does not match the schema.
         """
         heads = self._heads(framing, places)
         ends = self._ends(places, heads["counts"], len(framing))
@@ -173,7 +174,8 @@ class RecordLayout:
             raise FormatError(
                 f"record {first} of the chunk: expected at least {size} bytes, got {lengths[first]}"
             )
-        # An item starts at every byte, and those at the starts are picked.
+        # A view with an item at every byte (strides of 1): items overlap. Indexing with the starts
+        # copies the heads of the records.
         items: NDArray[np.void] = np.ndarray(
             len(framing) - size + 1, f"V{size}", framing, strides=(1,)
         )
@@ -183,7 +185,8 @@ class RecordLayout:
         ends = np.empty((len(counts), len(self.variable) + 1), np.int64)
         np.add(places[:, 0], self.head.itemsize, out=ends[:, 0])
         for i, field in enumerate(self.variable):
-            # What is longer than the framing is not there; the sums stay far from 64 bits so.
+            # The count is limited by the size of the framing, so that products and sums cannot
+            # overflow 64 bits.
             item_bytes = min(field.item_bytes, framing_bytes + 1)
             if (too_many := counts[:, i] > framing_bytes // item_bytes).any():
                 raise FormatError(
@@ -192,7 +195,7 @@ class RecordLayout:
                 )
             np.multiply(counts[:, i], item_bytes, out=ends[:, i + 1], dtype=np.int64)
             ends[:, i + 1] += ends[:, i]
-        # No count is negative, so the others lie within the record if the last ends with it.
+        # Counts are not negative, so all fields lie within the record if the last one ends with it.
         if (wrong := ends[:, -1] != places[:, 1]).any():
             first = int(wrong.argmax())
             raise FormatError(
@@ -203,7 +206,7 @@ class RecordLayout:
 
 
 def record_places(framing: memoryview, num_records: int) -> _Ints:
-    """Return start and end of the records of a framing, shape ``(num_records, 2)``.
+    """Return the offsets of start and end of records in a framing, shape ``(num_records, 2)``.
 
     Raises:
         FormatError: ``num_records`` records do not end exactly where the framing ends.
@@ -216,7 +219,7 @@ def record_places(framing: memoryview, num_records: int) -> _Ints:
 
 
 def frame_records(records: NDArray[np.void] | Sequence[bytes]) -> memoryview:
-    """Return the framing of records, those of one size as shape ``(n,)``; memory of its own."""
+    """Return the framing of records: bytes, or an array ``(n,)`` of records of one size."""
     if not isinstance(records, np.ndarray):
         pairs = ((len(record).to_bytes(LENGTH_BYTES, "little"), record) for record in records)
         return memoryview(b"".join(chain.from_iterable(pairs)))
@@ -226,28 +229,30 @@ def frame_records(records: NDArray[np.void] | Sequence[bytes]) -> memoryview:
 
 
 def require_booleans(name: str, values: NDArray[np.uint8]) -> None:
-    """Refuse what is neither true nor false.
+    """Refuse bytes of booleans that are neither 0 nor 1.
 
     Raises:
-        FormatError: A byte is.
+        FormatError: There is such a byte.
     """
-    # A bool of another bit pattern is neither true nor false to numpy.
+    # numpy gives inconsistent results for a bool with any other bit pattern.
     if (values > 1).any():
         raise FormatError(f"field {name!r} holds a byte that is neither 0 nor 1")
 
 
 def _require_boolean_runs(field: Field, framing: memoryview, runs: _Ints) -> None:
-    """Refuse runs, shape ``(n, 2)`` and ascending, that hold more than zeros and ones."""
+    """Refuse runs of booleans, offsets ``(n, 2)``, ascending, with bytes other than 0 and 1."""
     full = runs[runs[:, 0] < runs[:, 1]].reshape(-1)
     if len(full):
-        # From each start to its end, and from there to the next start; the last ends with the data.
+        # ``full`` alternates starts and ends. reduceat gives the maximum of each stretch between
+        # neighbours; every second stretch is a run, the others are the gaps between runs. The last
+        # run ends with the data, which are cut there.
         data = np.frombuffer(framing, np.uint8)[: full[-1]]
         require_booleans(field.name, np.maximum.reduceat(data, full[:-1])[::2])
 
 
 def _places(schema: Schema) -> tuple[FieldPlace, ...]:
     bits = {field.name: bit for bit, field in enumerate(schema.optional)}
-    # Asked for once: there may be ten thousand fields.
+    # Read once: numpy builds this mapping at every access, and there may be ten thousand fields.
     entries: Mapping[str, Any] = schema.fixed_dtype.fields or {}
     return tuple(
         FieldPlace(

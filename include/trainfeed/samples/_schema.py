@@ -1,4 +1,4 @@
-"""What the samples of a data set consist of."""
+"""The schema of samples: fields with name, type and shape."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from trainfeed.errors import ConfigError
 
 __all__ = ["PRESENCE", "Field", "Schema"]
 
-# A field's name never starts with an underscore, so this one is free.
+# Names of fields never start with an underscore, so this name cannot collide.
 PRESENCE: Final = "_presence"
 
-# Words between single separators: 'image/encoded' of TFRecords, 'image.bytes' of a struct. Not what
-# means something else where names stand in lists, paths and text: blanks, commas, '..', '//', and
-# control characters. An underscore in front is for columns of our own.
+# Words between single separators, as 'image/encoded' in TFRecords and 'image.bytes' in a struct.
+# Spaces, commas, '..', '//' and control characters are excluded, because they have a meaning in
+# lists, paths and text. Names with a leading underscore are reserved for internal columns.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*(?:[./-][A-Za-z0-9_]+)*")
 _MAX_NAME_CHARS: Final = 128
 _NUMBERS: Final = (
@@ -29,7 +29,7 @@ _NUMBERS: Final = (
 )  # fmt: skip
 _TEXTS: Final = ("bytes", "str")
 _KEYS: Final = frozenset({"name", "dtype", "shape", "optional"})
-# Beyond it a dtype cannot say its own size.
+# numpy stores the size of a dtype in 32 bits.
 _MAX_FIXED_BYTES: Final = (1 << 31) - 1
 
 
@@ -41,12 +41,12 @@ class Field:
         name: Words of letters, digits and underscores, no underscore first, with one ``/``, ``.``
             or ``-`` between two; at most 128 characters.
         dtype: ``bool``, ``int8`` to ``uint64``, ``float16`` to ``float64``, ``bytes`` or ``str``.
-        shape: Lengths from 1 on; the first may be None, then it varies from sample to sample.
-            Empty for scalars, and for bytes and str.
-        optional: Whether a sample may lack it.
+        shape: Lengths from 1 on; None as the first length means that it varies from sample to
+            sample. Empty for scalars, and for bytes and str.
+        optional: Whether a sample may lack the field.
 
     Raises:
-        ConfigError: One of them is something else.
+        ConfigError: An attribute has another value.
     """
 
     name: str
@@ -74,27 +74,27 @@ class Field:
 
     @property
     def is_text(self) -> bool:
-        """Whether it holds bytes or str, not numbers."""
+        """Whether the field holds bytes or str, not numbers."""
         return self.dtype in _TEXTS
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it takes the same number of bytes in every sample."""
+        """Whether the field takes the same number of bytes in every sample."""
         return not self.is_text and None not in self.shape
 
     @property
     def item_shape(self) -> tuple[int, ...]:
-        """Its shape without the variable length."""
+        """The shape without the variable length."""
         return tuple(length for length in self.shape if length is not None)
 
     @cached_property
     def values_dtype(self) -> np.dtype[Any]:
-        """Its little-endian dtype; that of single bytes for bytes and str."""
+        """The little-endian dtype of the values; ``uint8`` for bytes and str."""
         return np.dtype("u1") if self.is_text else np.dtype(self.dtype).newbyteorder("<")
 
     @cached_property
     def item_bytes(self) -> int:
-        """Bytes of its value, of one along the variable length if that varies."""
+        """Bytes of a value; with a variable length, bytes of one entry along it."""
         return math.prod(self.item_shape) * self.values_dtype.itemsize
 
     def __str__(self) -> str:
@@ -107,10 +107,11 @@ class Schema:
     """The fields of a sample, in the order in which records hold them.
 
     Attributes:
-        fields: At least one, each with a name of its own.
+        fields: At least one field; all names differ.
 
     Raises:
-        ConfigError: There is none, or two have the same name, or the fixed ones exceed 2 GiB.
+        ConfigError: There is no field, or two have the same name, or fields of fixed size exceed 2
+            GiB.
     """
 
     fields: tuple[Field, ...]
@@ -126,10 +127,10 @@ class Schema:
 
     @classmethod
     def from_json(cls, value: Sequence[Any]) -> Schema:
-        """Read what ``to_json`` gives.
+        """Return the schema that ``to_json`` gave as JSON values.
 
         Raises:
-            ConfigError: ``value`` is something else.
+            ConfigError: ``value`` is not a schema.
         """
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise ConfigError(f"expected a list of fields, got {type(value).__name__}")
@@ -155,7 +156,7 @@ class Schema:
 
     @property
     def presence_bytes(self) -> int:
-        """How many bytes at the start of a record say which optional fields are there."""
+        """Number of bytes with presence bits at the start of a record."""
         return -(-len(self.optional) // 8)
 
     @property
@@ -167,7 +168,7 @@ class Schema:
     def record_dtype(self) -> np.dtype[np.void]:
         """A record as a packed structured dtype, for schemas of fixed size.
 
-        With optional fields its first field, ``_presence``, holds their bits.
+        If there are optional fields, the first field, ``_presence``, holds the presence bits.
         """
         if not self.is_fixed:
             variable = [field.name for field in self.fields if not field.is_fixed]

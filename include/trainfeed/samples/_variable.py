@@ -1,4 +1,4 @@
-"""Chunks of records of different length to columns: what is fixed without a step per record."""
+"""Chunks of records of different lengths to columns; fixed fields without a step per record."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ def _values(
         parts = map(bytes, parts)
     elif field.dtype != "bytes":
         parts = (variable_value(field, part) for part in parts)
-    # Not from a list: numpy would look into what it takes for sequences.
+    # fromiter, not np.array: numpy would treat values that are sequences as further dimensions.
     return np.fromiter(parts, object, len(bounds))

@@ -2,7 +2,7 @@
 
 A field of fixed size is a plain column, or nested ``fixed_size_list``; one whose first dimension
 varies is a ``list``; bytes and str are ``binary`` and ``utf8``. Nulls are absent optional fields.
-Values are held against the schema as those of single samples are: integers must fit, and so on.
+Values are checked against the schema as in single samples: integers must be in range, and so on.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ColumnEncoder:
             Large binary array of ``samples.num_rows`` records.
 
         Raises:
-            SampleShapeError: A column is none of its field; it does not say in which row.
+            SampleShapeError: A column does not match its field; the error does not name the row.
         """
         length = samples.num_rows
         if not length:
@@ -65,9 +65,10 @@ class ColumnEncoder:
         return joined([binary_rows(head), *[data for _, data in variable]])
 
     def first_wrong_row(self, samples: pa.RecordBatch) -> int:
-        """Return the first row that cannot be encoded, of rows of which one cannot be."""
+        """Return the first row that cannot be encoded; there must be such a row."""
         start, length = 0, samples.num_rows
         while length > 1:
+            # Bisection: the first wrong row is always in [start, start + length).
             half = length // 2
             if self._fits(samples.slice(start, half)):
                 start, length = start + half, length - half
@@ -146,6 +147,7 @@ def _values(field: Field, column: pa.Array | None, length: int) -> NDArray[Any]:
         return np.zeros(shape, dtype=field.values_dtype)
     leaves, per_row = column, 1
     while pa.types.is_fixed_size_list(leaves.type):
+        # ``values`` ignores the slice that the array is, so the slice is applied by hand.
         size = leaves.type.list_size
         leaves = leaves.values.slice(leaves.offset * size, len(leaves) * size)
         per_row *= size
@@ -158,7 +160,7 @@ def _values(field: Field, column: pa.Array | None, length: int) -> NDArray[Any]:
 
 
 def _numbers(field: Field, leaves: pa.Array, wanted: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return plain numbers as they are in Arrow, whatever where they are not ``wanted``."""
+    """Return numbers in their Arrow type; any number where ``wanted`` is False."""
     if not any(is_kind(leaves.type) for is_kind in _NUMBER_KINDS):
         _refuse(field, leaves)
     if leaves.null_count:
@@ -178,7 +180,7 @@ def _variable(field: Field, column: pa.Array | None, length: int) -> tuple[NDArr
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         _refuse(field, column)
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    rows = column.flatten()  # without what null lists hide
+    rows = column.flatten()  # leaves out values that lie below null lists
     flat = Field(field.name, field.dtype, field.item_shape)
     if rows.null_count:
         raise SampleShapeError(f"field {field.name!r}: expected {field}, got a null in a list")

@@ -1,4 +1,4 @@
-"""A new data set: a folder with a commented specification, functions, and records to start with."""
+"""Makes a new data set: a folder with a commented specification, functions and some records."""
 
 from trainfeed.scaffold._folder import new_dataset
 

@@ -1,4 +1,4 @@
-"""What is other in a new data set whose function gets many records at once."""
+"""The texts that differ in a new data set in batch mode."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from trainfeed.preprocessing import Filtered, Reject, iter_records, json_columns
 """
 
-# Old and new text, in dataset.yaml and in preprocess.py.
+# Replacements in dataset.yaml and preprocess.py: text of record mode → text of batch mode.
 BATCH_EDITS: Final = (
     (
         'preprocess: {function: "preprocess:make_sample"}  # module:function in this folder',
@@ -36,7 +36,7 @@ BATCH_EDITS: Final = (
     (_ONE_BY_ONE, _MANY),
 )
 
-# Comes at the end of preprocess.py.
+# Appended to preprocess.py.
 BATCH_FUNCTION: Final = '''
 
 # The keys of a plain record. Other keys are ignored here; the rule about "bot" stands below.

@@ -20,7 +20,7 @@ from trainfeed.storage import posix
 __all__ = ["new_dataset"]
 
 _SCHEMA_FILE: Final = "dataset.schema.json"
-# Of a checkout: its data sets are in include/datasets.
+# In a checkout, seen from the data sets in include/datasets.
 _COMMITTED: Final = Path("..", "..", "docs", _SCHEMA_FILE)
 
 
@@ -30,15 +30,15 @@ def new_dataset(datasets: FilePath, name: str, *, batch: bool = False) -> dict[s
     Args:
         datasets: The folder of data sets; made when it is not there.
         name: Name of the data set.
-        batch: Whether its function gets many records at once; the samples are the same.
+        batch: Whether its function gets many records at once; both modes give the same samples.
 
     Returns:
-        ``dataset``, ``folder``, ``files``, ``records`` of the sample, and ``interval``, the name
-        of the first one that can be built.
+        ``dataset``, ``folder``, ``files``, ``records`` (number of records in the sample) and
+        ``interval`` (name of the first interval).
 
     Raises:
-        SpecError: ``name`` may not name a data set.
-        ConflictError: There is something of that name. Nothing was changed.
+        SpecError: ``name`` is not valid as the name of a data set.
+        ConflictError: The name is taken. Nothing was changed.
         StorageError: The file system refused or failed.
     """
     check_dataset_name(name)
@@ -48,7 +48,7 @@ def new_dataset(datasets: FilePath, name: str, *, batch: bool = False) -> dict[s
         raise ConflictError(f"{folder}: the name is taken; nothing was changed; choose another one")
     with posix.map_errors(datasets):
         datasets.mkdir(parents=True, exist_ok=True)
-        # A name with a dot in front is no data set to anybody who looks meanwhile.
+        # Folders whose names begin with a dot are no data sets, so the unfinished one is not seen.
         staging = datasets / f".{name}.{uuid.uuid4().hex}"
         staging.mkdir()
         try:
@@ -83,9 +83,9 @@ def _fill(folder: Path, name: str, schema: str, *, batch: bool) -> int:
 
 
 def _schema(datasets: Path) -> str:
-    """Return where the schema of specifications is, seen from a data set's folder.
+    """Return the path of the schema for specifications, relative to a data set's folder.
 
-    That is the one of the checkout, if this is one. Elsewhere it is kept beside the data sets.
+    In a checkout this is the committed schema; elsewhere a copy is written beside the data sets.
     """
     if (datasets / _COMMITTED).is_file():
         return os.path.join("..", _COMMITTED)  # noqa: PTH118 - Path would keep the dots as well

@@ -1,7 +1,7 @@
-"""The records that a new data set starts with: a small recorded topic, the same at every call.
+"""The first records of a new data set: a small recorded topic, the same at every call.
 
-Visits of a made-up shop over some days. A few are no JSON, a few lack a field, a few are of bots:
-so that quarantine and filter have something to show.
+The records are visits of a made-up shop over some days. A few are no JSON, a few lack a field, and
+a few are of bots, so that quarantine and filter have something to show.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def record_sample(folder: Path, topic: str) -> int:
     """Write the recorded topic into ``folder``, which must be new.
 
     Args:
-        folder: Where it goes.
-        topic: Name of the topic; the id follows from it and from the records.
+        folder: Folder of the topic.
+        topic: Name of the topic; its id follows from the name and the records.
 
     Returns:
-        How many records it has.
+        The number of records.
     """
     visits = list(_visits())
     digest = hashlib.sha256(topic.encode())

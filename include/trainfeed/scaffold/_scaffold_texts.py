@@ -1,4 +1,4 @@
-"""The files of a new data set. ``@NAME@`` and the like are filled in; the rest is as written."""
+"""The files of a new data set, with marks such as ``@NAME@``, which are replaced."""
 
 from __future__ import annotations
 

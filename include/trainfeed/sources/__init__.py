@@ -1,4 +1,4 @@
-"""Bounded inputs that can be read again: Kafka topics, recorded ones, and log files."""
+"""Bounded inputs that can be read again: Kafka topics, recorded topics, and log files."""
 
 from trainfeed.sources._boundary import PartitionBoundary, find_boundaries
 from trainfeed.sources._choice import minutes_misplaced

@@ -1,9 +1,10 @@
-"""Where a point in time lies in the partitions of a topic.
+"""Finds the boundary of a point in time in the partitions of a topic.
 
-The broker's time index answers with the first position stamped at or after a time. One record
-stamped ahead captures every later answer, and an index whose first segments are empty answers that
-there is no such position at all. So the answer is a hint: the records around it are looked at, and
-where they contradict it the split wins that puts the fewest minutes on the wrong side.
+The broker's time index gives the first position stamped at or after a time. A single record stamped
+ahead falsifies every later answer, and an index with empty first segments answers that there is no
+such position at all. The answer is therefore only a hint. The search looks at the records around
+it; if they contradict the hint, the boundary is the split of the log with the fewest minutes on the
+wrong side.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from trainfeed.sources._topic import OffsetRange, PartitionState, Stamps, Topic,
 __all__ = ["PartitionBoundary", "find_boundaries"]
 
 _HOUR_MS: Final = 3_600_000
-# Records on each side of a hint; so many of them with evidence, this share of the right ones
-# after the time: then it is believed.
+# A hint is accepted after a look at ``_AROUND`` records on each side, if at least ``_LEAST`` of
+# each have evidence, and of those on the right at least the share ``_SHARE`` is after the time.
 _AROUND: Final = 32
 _LEAST: Final = 8
 _SHARE: Final = 0.75
@@ -33,17 +34,17 @@ _SHARE: Final = 0.75
 
 @dataclass(frozen=True)
 class PartitionBoundary:
-    """Where one topic partition stood at a point in time.
+    """The boundary of one topic partition at a point in time.
 
     Attributes:
-        offset: Offset of the first record at or after the time; the log end when there is none.
+        offset: Offset of the first record at or after the time; the log end if there is none.
         log_start: First offset that could be read when the boundary was found.
         log_end: Last stable offset when the boundary was found.
         record_timestamp_ms: Stamp of the first record from ``offset`` on; None at the log end.
-        leader_epoch: Epoch of the partition's leader; None where there is no such thing.
+        leader_epoch: Epoch of the partition's leader; None for recorded topics.
         method: ``index``: the time index was right; ``scan``: records were looked at; ``end``:
             no record is stamped at or after the time.
-        evidence: Why the boundary is there; None in files that were written without it.
+        evidence: The facts behind the boundary; None in older files.
     """
 
     offset: int
@@ -78,25 +79,25 @@ def find_boundaries(
     known: Mapping[int, Known],
     states: Mapping[int, PartitionState] | None = None,
 ) -> dict[int, PartitionBoundary]:
-    """Find where every partition of a topic stood at a time.
+    """Find the boundary of every partition of a topic at a time.
 
     Args:
         topic: The open topic.
         timestamp_ms: The time, milliseconds since 1970 UTC.
-        skew_ms: How far from the time the records around it are usually stamped, at most.
-        clock_ms: Time of planning: what is stamped later is no evidence.
-        known: By partition what is known of it already.
-        states: Where the logs begin and end; the topic is asked when they are not given.
+        skew_ms: Largest usual distance of stamps around a boundary from its time.
+        clock_ms: Time of planning: records that are stamped later are no evidence.
+        known: Partition → results of earlier searches.
+        states: Starts and ends of the logs; by default those of now.
 
     Returns:
-        The boundaries, each within its floor and ceiling; those that are not settled as well.
+        The boundaries, each within its floor and ceiling, whether settled or not.
 
     Raises:
         IngestError: The source does not answer.
         OffsetOutOfRangeError: A log ends before its floor: it was truncated.
         ConfigError: The known boundaries of a partition contradict each other.
     """
-    # The states first: a record that arrives between the two questions then lies behind the end.
+    # The states first: a record that arrives between the two requests then lies behind the end.
     states = topic.states() if states is None else states
     hints = topic.offsets_at(dict.fromkeys(states, timestamp_ms))
     found = {}
@@ -129,7 +130,7 @@ class _BoundarySearch:
     clock_ms: int
 
     def boundary(self) -> PartitionBoundary:
-        """Find the boundary, and write down what it rests on."""
+        """Find the boundary, with the evidence for it."""
         self._check_known()
         found = self._with_leading(self._found())
         if found.offset >= self.state.log_start:
@@ -164,6 +165,7 @@ class _BoundarySearch:
         check_available(span, state.log_start, state.log_end)
 
     def _found(self) -> _FoundTime:
+        # The boundary is in [low, high]. Without a choice between them it is given.
         low = max(self.known.floor or 0, self.state.log_start)
         ceiling = self.known.ceiling
         high = self.state.log_end if ceiling is None else min(ceiling, self.state.log_end)
@@ -179,10 +181,10 @@ class _BoundarySearch:
         return self._by_minutes(max(self.hint, low), high, None)
 
     def _with_leading(self, found: _FoundTime) -> _FoundTime:
-        """Leave the first records of a log without evidence to the interval that comes first.
+        """Move the boundary to the log start if no record before it has evidence.
 
-        No earlier boundary is known and nothing with evidence precedes them: with what precedes
-        them, they would be in no interval at all.
+        Records without evidence belong to the interval of the record before them. Without an
+        earlier boundary and such a record, they would be in no interval at all.
         """
         start = self.state.log_start
         if self.known.floor is not None or has_evidence(self.view, start, found.offset):
@@ -190,18 +192,20 @@ class _BoundarySearch:
         return found._replace(offset=min(start, found.offset))
 
     def _is_end(self, low: int, high: int) -> bool:
-        """Test the index that knows no later record with the last ones that have evidence."""
+        """Return whether to believe an index that knows no later record, by a test of the last."""
         last = self.view.believed(self.view.before(low, high, _AROUND))
         if not len(last) or (last.stamps >= self.at_ms).any():
             return False
         offset, stamp = int(last.offsets[-1]), int(last.stamps[-1])
+        # An index that does not find the last believable record by its own stamp is not reliable.
         found = self.topic.offsets_at({self.partition: stamp})[self.partition]
         return found is not None and found <= offset
 
     def _by_index(self, low: int, hint: int, high: int) -> int | None:
-        """Return the record that the hint means when the records around it agree with it."""
+        """Return the offset for the hint if the records around it agree, else None."""
         before, behind = self.view.around(low, hint, high, _AROUND)
         left, right = self.view.believed(before), self.view.believed(behind)
+        # The record at the hint must have evidence itself: it becomes the boundary.
         if min(len(left), len(right)) < _LEAST or behind.offsets[0] != right.offsets[0]:
             return None
         early, late = np.median(left.stamps), np.median(right.stamps)
@@ -215,6 +219,7 @@ class _BoundarySearch:
     def _by_minutes(
         self, start: int, high: int, index_test: Literal["contradicted"] | None
     ) -> _FoundTime:
+        # All records if they are few, else samples.
         offset, is_exact = exact_split(self.view, start, high, self.at_ms)
         if not is_exact:
             offset = sampled_split(self.view, start, high, self.at_ms)

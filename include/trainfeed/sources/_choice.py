@@ -1,8 +1,9 @@
-"""The split of a range of records that puts the fewest minutes on the wrong side of a time.
+"""Finds the split of a range of records with the fewest minutes on the wrong side of a time.
 
-Minutes are counted and not records: a burst of thousands of records stamped ahead within one
-minute would outvote a quiet day. Single late records of a dense stream are of more minutes than an
-hour has: a record amid a stream that goes on around it, on the other side of the time, has no vote.
+Minutes are counted, not records: otherwise a burst of thousands of records stamped ahead within one
+minute would outvote a quiet day. But single late records of a dense stream may have more distinct
+minutes than an hour. Therefore a stray record has no vote: one whose neighbours are a continuous
+stream on the other side of the time.
 """
 
 from __future__ import annotations
@@ -17,30 +18,31 @@ from trainfeed.sources._evidence import MINUTE_MS, Records
 
 __all__ = ["best_split", "minutes_misplaced"]
 
-# So many records before and behind one tell what stream it is in; most of them have to agree, and
-# the stream to go on within so much time.
+# Of the ``_NEIGHBOURS`` records before a stray record, and of those behind it, at least ``_MOST``
+# are on the other side of the time; the medians of both groups differ by ``_GOES_ON_MS`` at most.
 _NEIGHBOURS: Final = 4
 _MOST: Final = 3
 _GOES_ON_MS: Final = 60 * MINUTE_MS
 
 
 def best_split(records: Records, at_ms: int) -> int | None:
-    """Return the offset of the first record that comes after a time.
+    """Return the offset of the first record behind the best split for a time.
 
-    Of splits that misplace equally many minutes it is the first. The record right of it is never
-    one of before the time: to move past such a record costs nothing.
+    Among splits that misplace equally many minutes, it is the first. The record right of the split
+    is never one before the time, because moving the split past such a record costs nothing.
 
     Args:
         records: Records with evidence.
         at_ms: The time in milliseconds since 1970.
 
     Returns:
-        None when all of them come before it.
+        The offset; None if all records come before the time.
     """
     after = records.stamps >= at_ms
     minutes = records.stamps // MINUTE_MS
     votes = ~_is_stray(records.stamps, after)
-    # Element k: how many minutes a split before record k misplaces on its left, and on its right.
+    # Element k of ``left`` and ``right``: minutes that a split before record k misplaces on its
+    # left (late ones, counted at their first record) and right (early ones, at their last).
     left = np.concatenate([[0], np.cumsum(_is_first(minutes, after & votes))])
     early = ~after & votes
     right = np.concatenate([np.cumsum(_is_first(minutes[::-1], early[::-1]))[::-1], [0]])
@@ -56,14 +58,16 @@ def minutes_misplaced(records: Records, *, after: bool, at_ms: int) -> int:
 
 
 def _is_stray(stamps: NDArray[np.int64], after: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which records lie amid a stream on the other side of the time.
+    """Return a mask of the records amid a continuous stream on the other side of the time.
 
-    Those around a burst do not: it is of another time than what comes behind it.
+    Records next to a burst are not stray: the burst has another time than the records behind it.
     """
     size = _NEIGHBOURS
     found = np.zeros(len(stamps), bool)
     if len(stamps) <= 2 * size:
         return found
+    # Row i of ``inner`` has the ``size`` records before it in window i - size, and those behind it
+    # in window i + 1; ``others`` counts the records after the time in each window.
     inner = slice(size, len(stamps) - size)
     others = sliding_window_view(after, size).sum(axis=1)
     opposite = np.where(after[inner], size - others[: -size - 1], others[: -size - 1])

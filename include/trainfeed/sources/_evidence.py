@@ -1,8 +1,8 @@
-"""What a boundary rests on, and the records that were looked at to find it.
+"""The evidence for a boundary, and the view of the records that the search looks at.
 
-A record is *evidence* of where a time lies when its stamp is between 0 and the time of planning:
-the record exists already, so a later stamp is wrong, and -1 says nothing. Records without evidence
-stay with what precedes them.
+A record *has evidence* for a boundary if its stamp is between 0 and the time of planning: the
+record already exists, so a later stamp is wrong, and the stamp -1 means none. A record without
+evidence belongs to the interval of the record before it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from trainfeed.sources._topic import MAX_STAMP_BYTES, Stamps, Topic
 __all__ = ["BLOCK", "MINUTE_MS", "Evidence", "Method", "Proof", "Records", "Side", "View", "joined"]
 
 MINUTE_MS: Final = 60_000
-# Records that are looked at together where a whole range is too long.
+# Records that are read together where a whole range is too long.
 BLOCK: Final = 64
-# Offsets that are looked at, at most, for records before a place or for one with evidence.
+# Most offsets that are read in search of records before a place, or of one with evidence.
 _FAR: Final = 20_000
 
 Method = Literal["between", "index", "end", "exact", "sampled"]
@@ -37,12 +37,12 @@ Proof = Literal[
 
 @dataclass(frozen=True)
 class Side:
-    """What was seen on one side of a boundary.
+    """The records seen on one side of a boundary.
 
     Attributes:
         first: Offset and stamp (ms) of the first record with evidence; None without one.
-        last: The same of the last one.
-        minutes_wrong: Distinct minutes among the stamps that lie on the other side in time.
+        last: Offset and stamp (ms) of the last record with evidence; None without one.
+        minutes_wrong: Number of distinct minutes among stamps on the other side of the time.
     """
 
     first: tuple[int, int] | None
@@ -51,21 +51,22 @@ class Side:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Side:
-        """Return what a boundary file says."""
+        """Read the JSON of a boundary file."""
         pairs = {name: _pair(value[name]) for name in ("first", "last")}
         return cls(**pairs, minutes_wrong=int(value["minutes_wrong"]))
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Why a boundary is where it is.
+    """The facts from which a boundary follows.
 
     Attributes:
-        clock_ms: When it was found, in milliseconds since 1970; later stamps are no evidence.
-        high_watermark: Above the last stable offset while a transaction was open.
-        hint: What the time index answered; None when it had no such position.
-        index_test: Whether the answer that there is none held against the last records; None
-            where it was not asked.
+        clock_ms: Time of the search, milliseconds since 1970; later stamps are no evidence.
+        high_watermark: The high watermark; above the last stable offset while a transaction was
+            open.
+        hint: The answer of the time index; None if it had no such position.
+        index_test: The result of the test of an index without such a position against the last
+            records; None without a test.
         method: ``between``: the neighbours left no choice; ``index``: the records around the hint
             agree with it; ``end``: no record is stamped at or after the time; ``exact``: the split
             with the fewest misplaced minutes, of all records; ``sampled``: the same, of blocks.
@@ -74,8 +75,8 @@ class Evidence:
         left: Records before the boundary that were seen.
         right: Records from the boundary on that were seen.
         without_evidence: Records without evidence among all that were seen.
-        proof: What shows that retention has deleted nothing between the time and the boundary;
-            None when nothing did.
+        proof: The proof that retention had deleted nothing between the time and the boundary, or
+            None.
     """
 
     clock_ms: int
@@ -92,11 +93,11 @@ class Evidence:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Evidence:
-        """Return what a boundary file says.
+        """Read the JSON of a boundary file.
 
         Raises:
             KeyError: A key is missing.
-            TypeError: There is one that nobody knows.
+            TypeError: A key is unknown.
         """
         sides = {name: Side.from_json(value[name]) for name in ("left", "right")}
         return cls(**{**value, **sides})
@@ -118,12 +119,12 @@ class Records:
         return len(self.offsets)
 
     def from_offset(self, offset: int) -> Records:
-        """Return those at ``offset`` and behind it."""
+        """Return the records from ``offset`` on."""
         rows = self.offsets >= offset
         return Records(self.offsets[rows], self.stamps[rows])
 
     def before_offset(self, offset: int) -> Records:
-        """Return those before ``offset``."""
+        """Return the records before ``offset``."""
         rows = self.offsets < offset
         return Records(self.offsets[rows], self.stamps[rows])
 
@@ -137,7 +138,7 @@ def joined(parts: Sequence[Records]) -> Records:
 
 
 class View:
-    """Looks at the records of one partition, and remembers what it saw.
+    """Reads records of one partition, and keeps the stamps of all that it has read.
 
     Args:
         topic: The open topic.
@@ -171,7 +172,7 @@ class View:
     def around(self, low: int, offset: int, end: int, count: int) -> tuple[Stamps, Stamps]:
         """Return the last ``count`` records of ``[low, offset)``, the first of ``[offset, end)``.
 
-        Fewer before, when their offsets are far apart.
+        The first part may be shorter if offsets are far apart; see ``before``.
         """
         found = self.read(max(low, offset - count), end, 2 * count)
         left, right = _cut(found, offset)
@@ -182,28 +183,29 @@ class View:
         return left, right
 
     def before(self, low: int, offset: int, count: int) -> Stamps:
-        """Return the last ``count`` records of ``[low, offset)``, fewer when they are far apart."""
+        """Return the last ``count`` records of ``[low, offset)``; fewer if they are far apart."""
         span = count
         while True:
             start = max(low, offset - span)
             found = self.read(start, offset, max(count, span))
             if len(found.offsets) >= count or start == low or span >= _FAR:
                 return Stamps(found.offsets[-count:], found.stamps[-count:], 0, found.reached)
+            # Records may be sparse (compaction, markers), so the span grows until they suffice.
             span = min(4 * span, _FAR)
 
     def look_behind(self, offset: int, end: int) -> None:
-        """Look from ``offset`` on until a record has evidence, or so many have none."""
+        """Read from ``offset`` on until a record has evidence, or ``_FAR`` is reached."""
         position, count = offset, BLOCK
         while position < end and not len(self.seen().from_offset(offset)) and count <= _FAR:
             position = self.read(position, end, count).reached
             count *= 4
 
     def seen(self) -> Records:
-        """Return all records with evidence that were seen."""
+        """Return all records with evidence that were read."""
         return self.believed(self.all_seen())
 
     def all_seen(self) -> Stamps:
-        """Return all records that were seen."""
+        """Return the stamps of all records that were read."""
         offsets = np.concatenate([np.empty(0, np.int64), *(each.offsets for each in self._seen)])
         stamps = np.concatenate([np.empty(0, np.int64), *(each.stamps for each in self._seen)])
         offsets, rows = np.unique(offsets, return_index=True)

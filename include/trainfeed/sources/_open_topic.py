@@ -1,4 +1,4 @@
-"""Opens a topic wherever the settings say that it is."""
+"""Opens a topic by its settings: from a cluster, or from a folder."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["open_topic"]
 
 
 def open_topic(settings: KafkaSettings, topic: str) -> Topic:
-    """Open a topic of a cluster, or a recorded one in its place.
+    """Open a topic of a cluster, or a recorded topic in its place.
 
     No broker is contacted yet.
 
     Args:
-        settings: The connection. ``recorded`` wins: a folder whose subfolder ``topic`` is the
-            recorded topic, or which is that topic itself.
+        settings: The connection. ``recorded`` has precedence: a folder with the recorded topic in
+            the subfolder ``topic``, or the folder of the recorded topic itself.
         topic: Name of the topic.
 
     Raises:

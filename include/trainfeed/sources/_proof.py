@@ -1,9 +1,9 @@
-"""Whether retention has deleted nothing between a time and where its boundary was found.
+"""Proves that retention had deleted nothing between a time and the boundary found for it.
 
-A boundary is searched in what retention has left. When the log begins after the time, the search
-finds its start, and the records before it are gone unseen. That the boundary lies behind the log
-start is no proof: control markers, holes and a single late record do that, too. Nor is a log that
-begins at 0, where the topic was deleted and created again.
+The search sees only the records that retention has left. If the log begins after the time, the
+search finds the log start, and the deleted records before it are not noticed. Two simple signs are
+no proof: a boundary behind the log start (control markers, holes and a single late record lead to
+that, too), and a log that begins at 0 (the topic may have been deleted and created again).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from trainfeed.sources._evidence import BLOCK, MINUTE_MS, Proof, Records, View, 
 __all__ = ["Known", "prove"]
 
 _MINUTES: Final = 3
-# Stamps of neighbouring records differ by some minutes: what was deleted just before a record of
-# the last half hour may come after the time.
+# Stamps of neighbouring records differ by some minutes. A record that was deleted just before one
+# of the last half hour before the time may therefore be stamped after the time.
 _MARGIN_MS: Final = 30 * MINUTE_MS
-# Nothing may come for so many times as long as what is left took.
+# Longest pause before the time, as a multiple of the time that the records left take.
 _MOST_PAUSE: Final = 16
-# Of records a third of all apart, at least so many follow each other in time.
+# Least share of rising pairs, among the pairs of records a third of all records apart.
 _LEAST_RISING: Final = 0.75
 
 
@@ -35,18 +35,20 @@ def _nothing(_: int) -> Proof | None:
 
 @dataclass(frozen=True)
 class Known:
-    """What earlier searches have found out about a partition.
+    """The results of earlier searches in a partition.
 
     Attributes:
-        floor: Boundary of the nearest earlier time that is known.
-        ceiling: Boundary of the nearest later time that is known.
-        earlier: Tells what boundaries of earlier times show of a log start. A proved one at or
-            above it: all that came since is still there. One that was found before the time, in a
-            log that ended at or behind it: what was deleted is older than the time.
-        is_first_topic: False where the topic may have been created again since the time of the
-            boundary. Then a log that begins at 0 does not show that nothing came before it; and
-            what lies before the first boundary is in no interval, because those before were built
-            from the topic that was deleted.
+        floor: Nearest known boundary of an earlier time.
+        ceiling: Nearest known boundary of a later time.
+        earlier: Returns the proof that boundaries of earlier times give for a log start, or
+            None. ``earlier_boundary``: a proved boundary is at or above the log start, so all
+            later records are still there. ``appended_before``: a boundary was found before the
+            time, in a log that ended at or behind the log start, so deleted records are older
+            than the time.
+        is_first_topic: False if the topic may have been created again since the time of the
+            boundary. Then a log that begins at 0 does not show that there was nothing before it.
+            Records before the first boundary are then in no interval, because earlier intervals
+            were built from the deleted topic.
     """
 
     floor: int | None = None
@@ -64,18 +66,18 @@ def prove(
     stamp_ms: int | None,
     known: Known,
 ) -> Proof | None:
-    """Return what shows that nothing was deleted between a time and its boundary.
+    """Return the proof that nothing was deleted between a time and its boundary.
 
     Args:
-        view: Looks at the partition.
+        view: The view of the partition.
         offset: The boundary.
         at_ms: The time in milliseconds since 1970.
         log_start: First offset that could be read when the boundary was found.
         stamp_ms: Stamp of the record at the boundary; None without one.
-        known: What earlier searches have found out.
+        known: The results of earlier searches.
 
     Returns:
-        None when nothing shows it.
+        The proof, or None.
     """
     if known.is_first_topic and 0 in {log_start, offset}:
         return "offset_0" if log_start else "log_start_0"
@@ -89,11 +91,13 @@ def prove(
 
 
 def _is_stream_before(view: View, log_start: int, offset: int, at_ms: int) -> bool:
-    """Return whether what is left begins well before the time, and goes on towards it.
+    """Return whether the records left are a stream that begins well before the time.
 
-    The records next to what was deleted tell, one of each minute. A burst of late records covers
-    next to no time, and ends far from the time of the boundary; single late records that came in a
-    pause do not follow each other in time. What was deleted before them may come after the time.
+    The first records after the deleted ones decide, one per minute. If they are such a stream, the
+    deleted records are older still. Two other cases look similar, and are no proof: a burst of
+    late records, which covers next to no time and ends far from the boundary's time; and single
+    late records in a pause, whose stamps do not rise. Records deleted before those may be stamped
+    after the time.
     """
     seen: list[Records] = []
     stamps = np.empty(0, np.int64)
@@ -106,7 +110,8 @@ def _is_stream_before(view: View, log_start: int, offset: int, at_ms: int) -> bo
 
 
 def _goes_on_towards(at_ms: int, stamps: NDArray[np.int64]) -> bool:
-    """Return whether stamps begin well before a time, rise, and reach into its neighbourhood."""
+    """Return whether stamps begin well before a time, rise, and end near it."""
+    # Records a third of all apart are compared, because neighbours may be out of order.
     third = len(stamps) // 3
     first, last = np.median(stamps[:third]), np.median(stamps[-third:])
     rises = stamps[third:] > stamps[:-third]
@@ -116,7 +121,7 @@ def _goes_on_towards(at_ms: int, stamps: NDArray[np.int64]) -> bool:
 
 
 def _blocks_left(view: View, log_start: int, offset: int) -> Iterator[Records]:
-    """Yield blocks of what is left before a boundary, at growing distance, and the last one."""
+    """Yield blocks of the records left before a boundary, at growing distance, and the last."""
     place = reached = log_start
     step = BLOCK
     while place < offset:

@@ -37,7 +37,7 @@ __all__ = ["RecordedTopic"]
 
 _CLUSTER: Final = "recorded"
 _MAX_TOPIC_FILE_BYTES: Final = 1 << 20
-# Of a file whose batches may be held in memory at once, 16,384 records each.
+# Files with at most so many batches (16,384 records each) are held in memory as a whole.
 _MAX_HELD_BATCHES: Final = 8
 _STAMP_BYTES: Final = 16
 _NO_STAMPS: Final = np.empty(0, np.int64)
@@ -46,7 +46,7 @@ _FILE_NAME = re.compile(r"(\d{20})-(\d{20})\.arrow")
 
 @dataclass(frozen=True)
 class _Recording:
-    """What TOPIC.json says."""
+    """The content of TOPIC.json."""
 
     identity: TopicIdentity
     ranges: tuple[tuple[int, int], ...]
@@ -61,7 +61,7 @@ class _File(NamedTuple):
 class RecordedTopic:
     """A topic in a folder of landing files; see ``record_topic``.
 
-    A file's digest is verified before the first of its records is given away.
+    The digest of a file is verified before its first record is yielded.
 
     Args:
         location: The folder that holds ``TOPIC.json``.
@@ -76,7 +76,7 @@ class RecordedTopic:
 
     @property
     def identity(self) -> TopicIdentity:
-        """Which topic this is."""
+        """The identity of the topic."""
         return self._recording.identity
 
     def partitions(self) -> list[int]:
@@ -94,14 +94,14 @@ class RecordedTopic:
         return ranges[partition]
 
     def states(self) -> dict[int, PartitionState]:
-        """Return the recorded range of every partition: no transaction is open, nobody leads."""
+        """Return the recorded range of every partition, without open transactions and leaders."""
         return {
             partition: PartitionState(start, end, high_watermark=end, leader_epoch=None)
             for partition, (start, end) in enumerate(self._recording.ranges)
         }
 
     def offsets_at(self, times_ms: Mapping[int, int]) -> dict[int, int | None]:
-        """Return per partition the offset of the first record stamped at or after a time."""
+        """Return partition → offset of the first record stamped at or after a time."""
         return {partition: self._offset_at(partition, at) for partition, at in times_ms.items()}
 
     def _offset_at(self, partition: int, timestamp_ms: int) -> int | None:
@@ -122,7 +122,7 @@ class RecordedTopic:
     ) -> Stamps:
         """Return the stamps of the first records of ``[start, end)``; see ``Topic``.
 
-        Keys and values are not read, so a record counts as the 16 bytes of its offset and stamp.
+        Keys and values are not read: a record counts as the 16 bytes of its offset and stamp.
         """
         span = self._span(partition, start, end)
         check_available(span, *self.log_range(partition))
@@ -131,6 +131,7 @@ class RecordedTopic:
         for file in self._overlapping(span):
             offsets, stamps = self._stamps_of(file)
             first, behind = np.searchsorted(offsets, (start, end))
+            # The rows of this file in the range, but not more than are still wanted.
             rows = slice(first, min(behind, first + most - count))
             parts.append((offsets[rows], stamps[rows]))
             count += len(offsets[rows])
@@ -179,6 +180,7 @@ class RecordedTopic:
             start, end = self.log_range(partition)
             folder = self._location / partition_folder(partition)
             files = sorted(_list_files(folder)) if start < end else []
+            # Each file must begin at the end of the one before, and the last one end at ``end``.
             edges = [start, *(file.end for file in files)]
             if [file.start for file in files] != edges[:-1] or edges[-1] != end:
                 raise FormatError(
@@ -201,7 +203,7 @@ class RecordedTopic:
         return self._latest_ms[file.location]
 
     def _stamps_of(self, file: _File) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return offsets and stamps of a file; those of the file that was asked last are held."""
+        """Return offsets and stamps of a file; those of the last file stay in memory."""
         if self._held is None or self._held[0] != file.location:
             with LandingFile.open(file.location) as landing:
                 parts = [(_NO_STAMPS, _NO_STAMPS), *landing.iter_stamps()]
@@ -212,7 +214,7 @@ class RecordedTopic:
     def _iter_file(self, file: _File, span: OffsetRange) -> Iterator[pa.RecordBatch]:
         with LandingFile.open(file.location) as landing:
             if file.location not in self._verified and landing.num_batches <= _MAX_HELD_BATCHES:
-                # Decompressing them once more costs as much as all the rest of reading.
+                # Held as a whole: verifying first and decompressing again would double the time.
                 held = list(landing.iter_batches(verifies=True))
                 self._verified.add(file.location)
                 yield from (batch for batch in (_within(b, span) for b in held) if len(batch))

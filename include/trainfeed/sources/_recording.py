@@ -67,7 +67,7 @@ def record_topic(
     try:
         _record_all(location, names, partitions, rows_per_file)
     except BaseException:
-        location.delete(recursive=True)  # half a recording would be in the way of the next try
+        location.delete(recursive=True)  # half a recording would be in the way of the next attempt
         raise
 
 
@@ -93,11 +93,12 @@ def _record_all(
 def _record_partition(
     folder: Location, batches: Iterable[pa.RecordBatch], rows_per_file: int
 ) -> tuple[int, int]:
-    """Write one partition's files and return its range; ``(0, 0)`` without a record."""
+    """Write the files of one partition and return its range; ``(0, 0)`` without records."""
     folder.make_dir()
     first, end = None, 0
     for table in _cut(batches, rows_per_file):
         offsets = table.column("offset")
+        # A file begins where the last one ended, even if offsets in between have no record.
         start = offsets[0].as_py() if first is None else end
         first = start if first is None else first
         end = _check_ascending(offsets, start)
@@ -126,7 +127,7 @@ def _check_stamped(batch: pa.RecordBatch) -> None:
 
 
 def _check_ascending(offsets: pa.ChunkedArray, start: int) -> int:
-    """Return the end of the range, after a look at the order of its offsets."""
+    """Check that offsets ascend, and return the end of the range."""
     values = offsets.combine_chunks()
     ascending = pc.all(pc.greater(values[1:], values[:-1])).as_py() is not False
     if values[0].as_py() < start or not ascending:

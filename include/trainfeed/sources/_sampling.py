@@ -1,12 +1,13 @@
-"""Where a time lies in a range that is too long to look at every record.
+"""Finds the boundary of a time in a range that is too long to read every record.
 
-Blocks of records at growing distance, and some at even distance, vote: each by the median of its
-stamps and with the time that passes in the part of the range that it stands for. Then the part
-between the neighbours of the best split is looked at in the same way, until it is short.
+The search reads sample blocks at growing distance, and some at even distance. Each block votes
+before or after by the median of its stamps; the weight of its vote is the time that passes in the
+part of the range up to the next block. Then the part between the neighbours of the best split is
+searched in the same way, until it is short.
 
-A block without evidence has no vote. Where nothing but such blocks lies between two votes, the
-records behind the first vote are looked at, and those before the second: records without evidence
-stay with what precedes them.
+A block without evidence has no vote. If two votes have only such blocks between them, the search
+continues behind the first vote and before the second, because records without evidence belong to
+the record before them.
 """
 
 from __future__ import annotations
@@ -22,29 +23,30 @@ from trainfeed.sources._evidence import BLOCK, MINUTE_MS, Records, View
 
 __all__ = ["exact_split", "has_evidence", "sampled_split"]
 
-# So many offsets are looked at one by one: of a whole range, and between two blocks.
+# Ranges with at most so many offsets are read completely: a whole range, a part between two blocks.
 _MAX_RECORDS: Final = 20_000
 _MAX_BETWEEN: Final = 2_000
 _PER_DOUBLING: Final = 4
-# A quiet day behind a burst many times as long must not lie between two blocks.
+# Numbers of blocks at even distance. A quiet day behind a burst with many times its records must
+# not fall between two blocks.
 _AT_FIRST: Final = 64
 _PER_LEVEL: Final = 24
 _BLOCK_BYTES: Final = 1 << 20
-# So few records are read whatever their size.
+# Up to so many records are read without a limit of bytes.
 _FEW: Final = 16
 _FEW_BYTES: Final = 1 << 30
 
 
 @dataclass(frozen=True)
 class _SampledBlock:
-    """Some neighbouring records, and what they say.
+    """Some neighbouring records, with their vote.
 
     Attributes:
-        start: Where it begins.
-        reached: Where it ends.
-        records: Those of it that have evidence.
-        is_after: Whether their median lies at or after the time; None without evidence.
-        pace_ms: Time that passes per offset, at least a little.
+        start: First offset of the block.
+        reached: Offset behind the block.
+        records: Its records with evidence.
+        is_after: Whether their median is at or after the time; None without evidence.
+        pace_ms: Time that passes per offset, above 0.
     """
 
     start: int
@@ -60,7 +62,7 @@ class _SampleSearch:
     at_ms: int
 
     def exact(self, start: int, end: int, most: int) -> tuple[int | None, bool]:
-        """Return the best split of all records, and whether they were few enough to look at."""
+        """Return the best split of all records, and whether all could be read."""
         if end - start > most:
             return None, False
         limit = _FEW_BYTES if end - start <= _FEW else None
@@ -94,17 +96,19 @@ class _SampleSearch:
             return _SampledBlock(start, reached, records, None, 0.0)
         is_after = bool(np.median(records.stamps) >= self.at_ms)
         side = records.stamps[(records.stamps >= self.at_ms) == is_after]
-        # Twice the middle half: a record from another age says nothing of the pace.
+        # Elapsed time as twice the middle half of the stamps, without outliers.
         elapsed = 2.0 * float(np.subtract(*np.percentile(side, [75, 25])))
         elapsed = min(max(elapsed, 1.0), float(MINUTE_MS * len(side)))
         return _SampledBlock(start, reached, records, is_after, elapsed / (reached - start))
 
     def _neighbours(self, blocks: list[_SampledBlock], end: int) -> tuple[int, int]:
-        """Return the votes left and right of the best split; -1 and the number where none is."""
+        """Return the blocks left and right of the best split; -1 or ``len(blocks)`` if none."""
         voting = [index for index, block in enumerate(blocks) if block.is_after is not None]
         starts = [*(block.start for block in blocks), end]
         weights = np.array([blocks[i].pace_ms * (starts[i + 1] - starts[i]) for i in voting])
         after = np.array([blocks[i].is_after for i in voting], bool)
+        # Element k of ``left`` and ``right``: weight of the wrong votes left and right of a split
+        # before vote k.
         left = np.concatenate([[0.0], np.cumsum(weights * after)])
         right = np.concatenate([np.cumsum((weights * ~after)[::-1])[::-1], [0.0]])
         best = int(np.argmin(left + right))
@@ -117,20 +121,20 @@ class _SampleSearch:
     def _parts(
         blocks: list[_SampledBlock], left: int, right: int, end: int
     ) -> Iterator[tuple[_SampledBlock, int]]:
-        """Yield the blocks that the split may follow, each with where the next one begins."""
+        """Yield the blocks that the split may follow, each with the start of the next block."""
         starts = [*(block.start for block in blocks), end]
         for index in sorted({left, right - 1} - {-1}):
             yield blocks[index], starts[index + 1]
 
     def _closer(self, block: _SampledBlock, end: int) -> int | None:
-        """Return the best split from a block on; None when all up to ``end`` comes before."""
+        """Return the best split from a block on; None if all records up to ``end`` come before."""
         if block.reached >= end:
             return best_split(block.records, self.at_ms)
         found, is_known = self.exact(block.start, end, _MAX_BETWEEN)
         return found if is_known else self.between(_even(block.start, end, _PER_LEVEL), end)
 
     def _first_after(self, block: _SampledBlock) -> int:
-        """Return the first record of a block, whose median is after the time, that is after it."""
+        """Return the offset of the first record after the time, in a block that voted after."""
         split = best_split(block.records, self.at_ms)
         if split is not None:
             return split
@@ -138,17 +142,17 @@ class _SampleSearch:
 
 
 def exact_split(view: View, start: int, end: int, at_ms: int) -> tuple[int | None, bool]:
-    """Return the best split of all records of a range, and whether they are few enough for that.
+    """Return the best split of all records of a range, if they are few enough to read.
 
     Args:
-        view: Looks at the partition.
+        view: The view of the partition.
         start: First offset.
         end: Offset behind the last.
         at_ms: The time in milliseconds since 1970.
 
     Returns:
-        Offset of the first record that comes after the time, None when all come before it; and
-        whether all were looked at.
+        Offset of the first record after the time, None if all come before it; and whether all
+        records were read.
     """
     return _SampleSearch(view, at_ms).exact(start, end, _MAX_RECORDS)
 
@@ -157,19 +161,19 @@ def sampled_split(view: View, start: int, end: int, at_ms: int) -> int | None:
     """Return the offset of the first record of ``[start, end)`` that comes after a time.
 
     Args:
-        view: Looks at the partition.
+        view: The view of the partition.
         start: First offset.
         end: Offset behind the last.
         at_ms: The time in milliseconds since 1970.
 
     Returns:
-        None when all records come before it.
+        The offset; None if all records come before the time.
     """
     return _SampleSearch(view, at_ms).between(_growing(start, end), end)
 
 
 def has_evidence(view: View, start: int, end: int) -> bool:
-    """Return whether a record of a range that was looked at has evidence; look at some if not."""
+    """Return whether a record of a range has evidence, of those read before or in some blocks."""
     for place in [start, *_growing(start, end)] if start < end else []:
         if len(view.seen().from_offset(start).before_offset(end)):
             return True
@@ -179,6 +183,7 @@ def has_evidence(view: View, start: int, end: int) -> bool:
 
 def _growing(start: int, end: int) -> list[int]:
     count = max(0, int(_PER_DOUBLING * np.log2(max(1.0, (end - start) / BLOCK)))) + 1
+    # Distances from ``start`` grow by a factor of 2 with every ``_PER_DOUBLING`` blocks.
     steps = BLOCK * 2 ** (np.arange(count) / _PER_DOUBLING)
     return _places(start, [*(start + steps.astype(int)), *_even(start, end, _AT_FIRST)], end)
 
@@ -188,5 +193,5 @@ def _even(start: int, end: int, count: int) -> list[int]:
 
 
 def _places(start: int, places: list[int], end: int) -> list[int]:
-    """Return where blocks begin, in order: the range begins with one and ends with one."""
+    """Return the starts of blocks in order, with one block at the start and one at the end."""
     return sorted({start, *(int(at) for at in places if at < end), max(start, end - BLOCK)})

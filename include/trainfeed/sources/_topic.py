@@ -1,8 +1,7 @@
-"""What every topic offers, whether a broker serves it or a folder holds it.
+"""The protocol of topics, on a broker or in a folder.
 
-A topic is read by explicit offset ranges. There is no consumer group, no committed position and
-no "latest": the same range gives the same records today and in a year, or an error that says why
-it cannot.
+A topic is read by explicit offset ranges, without consumer group, committed position or "latest":
+the same range gives the same records today and in a year, or an error with the reason.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ __all__ = [
     "check_topic_name",
 ]
 
-# Of keys and values that one question for stamps may bring along.
+# Most bytes of keys and values that one request for stamps may receive.
 MAX_STAMP_BYTES: Final = 16 << 20
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True)
 class TopicIdentity:
-    """Which topic it is, and not only what it is called.
+    """The identity of a topic, beyond its name.
 
     Attributes:
         topic: The name.
-        uuid: Id that the topic got when it was created: another one after a deletion and a
-            creation of the same name. Safe as a folder name.
+        uuid: Id from the creation of the topic: different after a deletion and a new creation
+            with the same name. Safe as a folder name.
         cluster: Id of the cluster; ``recorded`` for recorded topics.
     """
 
@@ -53,7 +52,7 @@ class TopicIdentity:
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """Offsets ``[start, end)`` of one topic partition; reads well in messages."""
+    """Offsets ``[start, end)`` of one topic partition, with a readable text for messages."""
 
     topic: str
     partition: int
@@ -70,15 +69,15 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class PartitionState:
-    """Where the log of a partition begins and ends.
+    """Start and end of a partition's log.
 
     Attributes:
         log_start: First offset that can be read.
-        log_end: Last stable offset: records of open transactions, and all behind them, lie
+        log_end: Last stable offset: records of open transactions, and all later records, are
             behind it.
         high_watermark: Offset behind the last record that is safe on the brokers; above
             ``log_end`` while a transaction is open.
-        leader_epoch: Epoch of the partition's leader; None where there is no such thing.
+        leader_epoch: Epoch of the partition's leader; None for recorded topics.
     """
 
     log_start: int
@@ -94,8 +93,9 @@ class Stamps:
     Attributes:
         offsets: Ascending, int64 of shape (n,).
         stamps: Milliseconds since 1970 UTC, int64 of shape (n,); -1 where a record has none.
-        num_bytes: Keys and values that were received for them.
-        reached: There is no other record between the asked start and this offset.
+        num_bytes: Bytes of keys and values received for them.
+        reached: Offset up to which the request is answered: there are no other records between
+            its start and this offset.
     """
 
     offsets: NDArray[np.int64]
@@ -113,7 +113,7 @@ class Topic(Protocol):
 
     @property
     def identity(self) -> TopicIdentity:
-        """Which topic this is, as it was found first; later reads are checked against it.
+        """The identity found at the first request; later reads are compared with it.
 
         Raises:
             TopicNotFoundError: The topic is not there.
@@ -124,27 +124,27 @@ class Topic(Protocol):
         """Return the numbers of the partitions, ascending."""
 
     def log_range(self, partition: int) -> tuple[int, int]:
-        """Return log start and log end: the offsets that can be read are between them.
+        """Return log start and log end, between which offsets can be read.
 
-        The log end is the last stable offset, so records of open transactions lie behind it.
+        The log end is the last stable offset: records of open transactions are behind it.
         """
 
     def states(self) -> dict[int, PartitionState]:
-        """Return where the log of every partition begins and ends, all asked at once.
+        """Return start and end of every partition's log, from one request for all.
 
-        The high watermark is asked before the last stable offset: records that arrive between
-        the two questions do not look like an open transaction.
+        The high watermark is requested before the last stable offset, so records that arrive
+        in between do not look like an open transaction.
         """
 
     def offsets_at(self, times_ms: Mapping[int, int]) -> dict[int, int | None]:
-        """Return what the time index answers for a time of each partition, all asked at once.
+        """Return the time index's answers for a time of each partition, from one request.
 
-        It is a hint: the first position stamped at or after the time, which may be a record
-        stamped years ahead, or one that no reader sees. None when the index has no such position,
-        which does not say that there is no such record.
+        An answer is a hint: the first position stamped at or after the time. The record there may
+        be stamped years ahead, or be invisible to readers. None means that the index has no such
+        position, which does not mean that there is no such record.
 
         Args:
-            times_ms: Per partition the time in milliseconds since 1970 UTC.
+            times_ms: Partition → time in milliseconds since 1970 UTC.
         """
 
     def read_stamps(
@@ -156,14 +156,14 @@ class Topic(Protocol):
         max_records: int,
         max_bytes: int = MAX_STAMP_BYTES,
     ) -> Stamps:
-        """Return the stamps of the first records of ``[start, end)`` that a reader sees.
+        """Return the stamps of the first records of ``[start, end)`` that readers see.
 
         Args:
             partition: Number of the partition.
             start: First offset.
             end: Offset behind the last.
             max_records: Most records to return.
-            max_bytes: Of keys and values; the record that exceeds it is the last.
+            max_bytes: Most bytes of keys and values; the record that exceeds them is the last.
 
         Raises:
             OffsetOutOfRangeError: ``start`` is below the log start.
@@ -174,7 +174,7 @@ class Topic(Protocol):
         """Yield every record of ``[start, end)`` that exists, by ascending offset, and no other.
 
         Offsets without a record are normal: transaction markers, aborted records, compaction.
-        What was yielded counts only once the iterator has ended without an error, because the
+        The batches are valid only after the iterator has ended without an error, because the
         source is checked a last time at the end.
 
         Returns:
@@ -202,10 +202,10 @@ class Topic(Protocol):
 
 
 def check_topic_name(topic: str) -> str:
-    """Return ``topic``, which becomes part of paths, if it is a name that Kafka allows.
+    """Return ``topic``, which becomes part of paths, if Kafka allows the name.
 
     Raises:
-        ConfigError: It is not.
+        ConfigError: Kafka does not allow the name.
     """
     if not _TOPIC_NAME.fullmatch(topic):
         raise ConfigError(
@@ -215,10 +215,10 @@ def check_topic_name(topic: str) -> str:
 
 
 def check_available(span: OffsetRange, log_start: int, log_end: int) -> None:
-    """Raise unless the log still holds, and already holds, all of ``span``.
+    """Raise unless the log has all of ``span``.
 
     Raises:
-        OffsetOutOfRangeError: Its first offsets were deleted, or its last ones are gone.
+        OffsetOutOfRangeError: The first offsets were deleted, or the last ones are gone.
     """
     if span.start == span.end:
         return

@@ -1,4 +1,4 @@
-"""What a data set is: the model of ``dataset.yaml``, read strictly and checked as a whole."""
+"""The specification of a data set: the model of ``dataset.yaml``, read and checked strictly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules that look at more than one field of a specification, or at its folder."""
+"""The rules that concern more than one field of a specification, or its folder."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from trainfeed.specification._train_part import train_contradictions
 
 __all__ = ["Contradiction", "contradictions"]
 
-# More than a cron expression needs to repeat its pattern within a week.
+# Intervals that are compared: more than any cron expression needs to repeat its pattern in a week.
 _LOOKED_AT = 32
 _RESERVED_SPLITS = ("late", "quarantine")
 
 
 class Contradiction(NamedTuple):
-    """What does not fit: the field's place, and what to say."""
+    """A violated rule: the place of the field, and the message."""
 
     place: Place
     text: str
 
 
 def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
-    """Everything in ``spec`` that does not fit together."""
+    """Yield every violated rule of ``spec``."""
     yield from _name(spec)
     yield from _ticks(spec)
     yield from _source(spec)
@@ -66,7 +66,7 @@ def _ticks(spec: DatasetSpec) -> Iterator[Contradiction]:
 
 
 def _source(spec: DatasetSpec) -> Iterator[Contradiction]:
-    """What does not fit in the source; asked about intervals only if the schedule is right."""
+    """Yield violated rules of the source; intervals are compared only if the schedule is right."""
     is_wrong = next(_ticks(spec), None) is not None
     intervals = () if is_wrong else islice(spec.schedule_model().intervals(), _LOOKED_AT)
     for place, text in spec.source.kind.contradictions(spec.schedule, intervals):
@@ -77,8 +77,9 @@ def _modules(spec: DatasetSpec) -> Iterator[Contradiction]:
     entries: dict[Place, str] = {("preprocess", "function"): spec.preprocess.module}
     if spec.train is not None and spec.train.module is not None:
         entries["train", "entry"] = spec.train.module
-        if spec.train.model is not None and spec.train.model.evaluate is not None:
-            entries["train", "model", "evaluate"] = spec.train.model.evaluate.partition(":")[0]
+    model = None if spec.train is None else spec.train.model
+    if model is not None and model.evaluate is not None:
+        entries["train", "model", "evaluate"] = model.evaluate.partition(":")[0]
     for place, module in entries.items():
         if not (spec.folder / f"{module}.py").is_file():
             there = sorted(path.stem for path in spec.folder.glob("*.py"))

@@ -1,4 +1,4 @@
-"""What comes out of a data set: files, gates, training, what is kept, what it may cost."""
+"""The output side of a specification: files, gates, training, retention, resources."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class OutputSpec(Part):
     @classmethod
     def _fits_the_format(cls, codec: str, info: ValidationInfo) -> str:
         if info.data.get("format") == "tfrecord" and codec != "none":
-            # Compressed as a whole, as TFRecord is, a shard could only be read from its start.
+            # TFRecord files are compressed as a whole: a shard could only be read from its start.
             raise WrongValueError("codec none beside format tfrecord", "leave it out")
         return codec
 
@@ -203,5 +203,5 @@ class ResourceSpec(Part):
 
     @property
     def task_memory_bytes(self) -> int:
-        """``memory_bytes`` of a task that runs alone; quarantined records may take as much."""
+        """``memory_bytes`` of a task that runs alone: the limit for its quarantined records."""
         return self.memory_bytes

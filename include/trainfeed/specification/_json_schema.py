@@ -1,7 +1,7 @@
-"""The JSON Schema of ``dataset.yaml``: what editors complete, describe and check.
+"""The JSON Schema of ``dataset.yaml``, by which editors complete, describe and check fields.
 
-It is made of the model, so it cannot disagree with it; what fields mean is taken from the
-``Attributes`` of the models' docstrings. Rules that look at more than one field are not in it.
+The schema is generated from the model, so the two cannot disagree. Descriptions come from the
+``Attributes`` of the models' docstrings. Rules about more than one field are not in the schema.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ATTRIBUTE: Final = re.compile(r"(?m)^    (\w+): (.*(?:\n {8}.*)*)")
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema, as JSON: draft 2020-12, every property with a description."""
+    """Return the schema as JSON: draft 2020-12, a description for every property."""
     schema = DatasetSpec.model_json_schema(by_alias=True, schema_generator=_Generator)
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
@@ -34,13 +34,13 @@ def json_schema() -> dict[str, Any]:
 
 
 def json_schema_text() -> str:
-    """The schema as the text of a file."""
+    """Return the schema as the text of a file."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 class _Generator(GenerateJsonSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """Describe the model and its fields by its docstring, and allow what validators convert."""
+        """Add descriptions from the model's docstring, and the forms that validators convert."""
         made = super().model_schema(schema)
         model: type[BaseModel] = schema["cls"]
         made["description"] = _summary(model)
@@ -50,7 +50,7 @@ class _Generator(GenerateJsonSchema):
         return _ACCEPTED.get(model.__name__, _as_it_is)(made)
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Give the default as the file would have it; None is what a left out field means."""
+        """Add the default in the form of the file; None stands for a field that is left out."""
         made = self.generate_inner(schema["schema"])
         default = schema.get("default")
         if isinstance(default, timedelta):
@@ -75,7 +75,7 @@ def _summary(model: type[BaseModel]) -> str:
 
 
 def _attributes(model: type[BaseModel]) -> dict[str, str]:
-    """What the docstrings of a model, and of those it derives from, say of its fields."""
+    """Return field → description, from the docstrings of a model and its base classes."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
         _, _, section = (inspect.getdoc(base) or "").partition("Attributes:\n")
@@ -93,7 +93,7 @@ def _as_it_is(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 
 def _source(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """One source, and one topic without the list around it."""
+    """Require exactly one kind of source, and allow one topic without a list around it."""
     topics = schema["properties"]["kafka"]
     schema["properties"]["kafka"] = {
         "description": topics.pop("description"),

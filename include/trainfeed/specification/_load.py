@@ -1,4 +1,4 @@
-"""Reads specifications from their folders, and the Python files beside them as text."""
+"""Reads specifications from their folders, and the Python modules beside them as bytes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from trainfeed.specification._yaml import read_yaml
 __all__ = ["SPEC_FILE", "load_spec", "load_specs", "read_module", "spec_folders", "spec_or_error"]
 
 SPEC_FILE: Final = "dataset.yaml"
-# Ten thousand fields of a line each.
+# Room for ten thousand fields of one line each.
 _MAX_BYTES = 256 << 10
 _MAX_MODULE_BYTES: Final = 16 << 20
 
 
 def load_spec(folder: FilePath) -> DatasetSpec:
-    """The specification in ``folder``, right in itself; no other file is opened.
+    """Return the specification in ``folder``, checked as a whole; no other file is opened.
 
     Raises:
-        SpecError: With a line for everything that is wrong: file, line, field, what was
-            expected and got, what to do.
+        SpecError: The specification is wrong. The message has one line per problem: file, line,
+            field, expected and given value, remedy.
     """
     folder = Path(folder)
     file = folder / SPEC_FILE
@@ -37,9 +37,9 @@ def load_spec(folder: FilePath) -> DatasetSpec:
 
 
 def load_specs(datasets: FilePath) -> list[DatasetSpec | SpecError]:
-    """All specifications below ``datasets``, in order of their folders' names.
+    """Return all specifications below ``datasets``, in order of their folders' names.
 
-    A wrong one is in the list as its error, so that it does not take the others down.
+    A wrong specification is in the list as its error, so that the others can still be used.
 
     Raises:
         ConfigError: ``datasets`` is no folder that can be listed.
@@ -48,9 +48,9 @@ def load_specs(datasets: FilePath) -> list[DatasetSpec | SpecError]:
 
 
 def spec_folders(datasets: FilePath) -> list[Path]:
-    """The folders of all data sets below ``datasets``, in order of their names; opens none.
+    """Return the folders of all data sets below ``datasets``, in order of their names.
 
-    Folders that start with ``.`` or ``_`` are no data sets.
+    No file is opened. Folders whose names begin with ``.`` or ``_`` are no data sets.
 
     Raises:
         ConfigError: ``datasets`` is no folder that can be listed.
@@ -67,7 +67,7 @@ def spec_folders(datasets: FilePath) -> list[Path]:
 
 
 def spec_or_error(folder: FilePath) -> DatasetSpec | SpecError:
-    """The specification in ``folder``, or what is wrong with it."""
+    """Return the specification in ``folder``, or its error."""
     try:
         return load_spec(folder)
     except SpecError as error:
@@ -81,7 +81,7 @@ def _read(file: Path) -> str:
     except NotFoundError:
         text = f"expected a specification, got no such file; {_missing_hint(file)}"
         raise RefusedError(Problem(1, (), text)) from None
-    except FormatError as error:  # a pipe, for instance, which would be waited for
+    except FormatError as error:  # a pipe, for instance: reading it would wait for a writer
         raise RefusedError(Problem(1, (), str(error.args[0]))) from error
     except StorageError as error:
         raise RefusedError(Problem(1, (), f"expected a file that can be read: {error}")) from error
@@ -117,7 +117,7 @@ def read_module(path: FilePath) -> bytes:
 
     Raises:
         NotFoundError: There is no such file.
-        FormatError: It is no file, or larger than 16 MiB.
-        StorageError: It cannot be read.
+        FormatError: The path is no plain file, or the file is larger than 16 MiB.
+        StorageError: The file cannot be read.
     """
     return read_plain(path, follow=True, max_bytes=_MAX_MODULE_BYTES)

@@ -7,8 +7,8 @@
     edge   := "start" | "end"                     of the interval, UTC
     format := text with %Y %m %d %H %M %S %j
 
-The *root* of the logs is the path up to the part that has the first field. Names below it identify
-the records, so whatever varies from interval to interval has to lie below it.
+The *root* of the logs is the path before the part with the first field. Records are identified by
+names below the root, so everything that varies from interval to interval has to be below it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["LogsSourceSpec", "expand_path", "logs_root"]
 _EXAMPLE: Final = "/logs/clicks/dt={start:%Y-%m-%d}"
 _FIELD: Final = re.compile(r"\{(start|end):([^{}]*)\}")
 _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
-# What a directive needs beside it: two intervals must not share a folder.
+# Directive → directives of which it needs one beside it: otherwise two intervals share a folder.
 _COARSER: Final = {"Y": "", "m": "Y", "d": "m", "j": "Y", "H": "dj", "M": "H", "S": "M"}
 _MARKER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,249}")
 _SUCCESS: Final = "_SUCCESS"
@@ -137,17 +137,17 @@ class LogsSourceSpec(Part):
 
     @property
     def marker(self) -> str | None:
-        """Name of the file that marks a complete folder; None when ``stable`` says."""
+        """Name of the file that marks a complete folder; None if ``stable`` is the rule."""
         return (self.done or _SUCCESS) if self.stable is None else None
 
     @property
     def lands(self) -> bool:
-        """Whether ``land`` says so; else preprocess reads the files themselves."""
+        """The setting ``land``; if False, ``preprocess`` reads the log files directly."""
         return self.land
 
     @property
     def folder_wait(self) -> timedelta:
-        """The time that the folder is waited for."""
+        """The setting ``wait``."""
         return self.wait
 
     @property
@@ -156,25 +156,25 @@ class LogsSourceSpec(Part):
         return (self.connection,)
 
     def measure(self, records_per_task: int) -> Measure:  # noqa: ARG002 - files are cut by bytes
-        """Bytes, as they are stored."""
+        """Return sizes in bytes of the stored files."""
         return Measure(self.split_bytes, self.bytes_per_record)
 
     def late_rule(self, label: str) -> LateRule:  # noqa: ARG002 - all files are alike
-        """A line has no time, so none is late."""
+        """Return the rule ``keep``: a line has no time of its own, so no line is late."""
         return LateRule("keep")
 
     def fingerprint(self) -> dict[str, Any]:
-        """What a record is; where files are, how they are cut and when complete is no part."""
+        """Return the values that determine the records; place, pieces and rules do not."""
         return {"format": self.format, "bytes_per_record": self.bytes_per_record}
 
     def described(self) -> Iterator[str]:
-        """The folder with its connection."""
+        """Yield the folder with its connection."""
         yield f"log files `{self.path}` (connection `{self.connection}`)"
 
     def contradictions(
         self, schedule: str, intervals: Iterable[Interval]
     ) -> Iterator[tuple[Place, str]]:
-        """Yield the first folder that two intervals share."""
+        """Yield a problem for the first folder that two intervals share."""
         names: dict[str, str] = {}
         for interval in intervals:
             folder = expand_path(self.path, interval)
@@ -190,13 +190,13 @@ class LogsSourceSpec(Part):
 
 
 def expand_path(template: str, interval: Interval) -> str:
-    """The folder of an interval."""
+    """Return the folder of an interval."""
     edges: dict[str, datetime] = {"start": interval.start, "end": interval.end}
     return _FIELD.sub(lambda field: edges[field[1]].strftime(field[2]), template)
 
 
 def logs_root(template: str) -> str:
-    """The folder that names of records start at: the path up to the part with the first field."""
+    """Return the root of the logs: the path before the part with the first field."""
     field = _FIELD.search(template)
     before = template[: field.start()] if field else template
     return before.rpartition("/")[0] or "/"

@@ -1,4 +1,4 @@
-"""The model of a whole ``dataset.yaml``, and what of it determines the content of a version."""
+"""The model of a whole ``dataset.yaml``, and its values that determine a version's content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trainfeed.specification._train_part import TrainSpec
 __all__ = ["DatasetSpec", "fingerprint_fields"]
 
 _WHOLE = {"train": 1}
-# A DAG asks nine times for the schedule of its data set.
+# Cached, because a DAG asks nine times for the schedule of its data set.
 _schedule: Final = lru_cache(maxsize=256)(Schedule)
 
 
@@ -84,7 +84,7 @@ class DatasetSpec(Part):
         return _schedule(self.schedule, self.start, self.end)
 
     def schema_fields(self) -> list[dict[str, Any]]:
-        """The schema as stored in manifests: a list of name, dtype, shape and ``optional``."""
+        """Return the schema as in manifests: a list of name, dtype, shape and ``optional``."""
         return [
             {"name": name, "dtype": field.dtype, "shape": list(field.shape)}
             | ({"optional": True} if field.optional else {})
@@ -93,11 +93,11 @@ class DatasetSpec(Part):
 
 
 def fingerprint_fields(spec: DatasetSpec) -> dict[str, Any]:
-    """The values of ``spec`` that enter the fingerprint, defaults written out, as plain JSON.
+    """Return the values of ``spec`` that enter the fingerprint, with defaults, as plain JSON.
 
-    Equal content has equal values however the file was written: ``0.9`` or ``0.90``, a default
-    given or left out. Offsets, code and lookups determine the content too; they are not here.
-    An option that is added to a specification later is left out while it has its default.
+    The values do not depend on how the file is written: ``0.9`` or ``0.90``, a default given or
+    left out. Offsets, code and lookups determine the content too, but are not part of ``spec``. An
+    option that is added to specifications later must be left out here while it has its default.
     """
     return {
         "schema": spec.schema_fields(),

@@ -1,4 +1,4 @@
-"""From what is wrong to a message in our words: ``file:line: field: expected, got; remedy``."""
+"""Makes messages from the model's errors: ``file:line: field: expected, got; remedy``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_PROBLEMS = 20
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong: the line (from 1), the path of the field, what to say."""
+    """One problem: the line (from 1), the path of the field, the message."""
 
     line: int
     place: Place
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
 
 
 class RefusedError(Exception):
-    """A document that cannot become a specification, with every known reason."""
+    """A document that cannot become a specification, with all its problems."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__(*problems)
@@ -48,7 +48,7 @@ class RefusedError(Exception):
 
 
 def spec_error(file: Path, problems: Iterable[Problem]) -> SpecError:
-    """One error for ``problems`` of ``file``, one per line, in line order, the first 20."""
+    """Return one error with the first 20 ``problems`` of ``file``, one per line, in line order."""
     ordered = sorted(problems, key=lambda problem: problem.line)
     lines = [
         printable(": ".join(filter(None, (f"{file}:{line}", _path(place), text))))
@@ -60,7 +60,7 @@ def spec_error(file: Path, problems: Iterable[Problem]) -> SpecError:
 
 
 def shown(value: object) -> str:
-    """``value`` as the file has it, short enough for a message."""
+    """Return ``value`` as it looks in the file, short enough for a message."""
     match value:
         case None:
             return "nothing"
@@ -78,13 +78,13 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(got: object, names: Iterable[str]) -> str:
-    """The nearest of ``names``, or all of them when none is near."""
+    """Return a hint at the nearest of ``names``, or at all of them if none is near."""
     known = list(names)
     return nearest(got, known) or f"known here: {', '.join(known)}"
 
 
 def nearest(got: object, names: Iterable[str]) -> str:
-    """The nearest of ``names``, or the one that ``got`` begins; empty when there is none."""
+    """Return a hint at the nearest of ``names``, or one that begins with ``got``; else empty."""
     text, known = _cut(str(got)).lower(), list(names)
     near = get_close_matches(text, known, n=1)
     near = near or [name for name in known if len(text) > 2 and name.startswith(text)]
@@ -101,11 +101,11 @@ def _cut(text: str) -> str:
 
 
 def wording(detail: ErrorDetails, field_names: Iterable[str]) -> str:
-    """The message for ``detail``, without its place.
+    """Return the message for ``detail``, without its place.
 
     Args:
         detail: One error of the model.
-        field_names: The fields that the mapping around the place may have.
+        field_names: The known fields of the mapping around the place.
     """
     kind = detail["type"]
     if kind == "extra_forbidden":
@@ -141,7 +141,7 @@ def _unknown_check(detail: ErrorDetails) -> str:
     return f"unknown check {detail['ctx']['tag']!r}; {did_you_mean(detail['ctx']['tag'], names)}"
 
 
-# What other systems call our types; their names are not alike enough to be found.
+# Names of types in other systems, too different from ours to be found by similarity.
 _ALIASES: Mapping[str, str] = {
     "binary": "bytes",
     "boolean": "bool",

@@ -1,9 +1,9 @@
-"""What every kind of source answers about itself, out of a specification and without reading it.
+"""The protocol of a kind of source: the facts that follow from its specification alone.
 
-``SourceSpec`` has one row for each kind, and exactly one of them is filled in. What stands there is
-a ``SourceKind``: DAG files, planner and stages ask it, and never which kind it is. How a source is
-planned and read is the other half of a kind, ``SourceReader`` in ``trainfeed.pipeline.inputs``: it
-needs what a DAG file may not import.
+``SourceSpec`` has one row for each kind, and exactly one of them is filled in, with a
+``SourceKind``. DAG files, planner and stages use this protocol and never ask for the kind itself.
+The other half of a kind plans and reads it: ``SourceReader`` in ``trainfeed.pipeline.inputs``,
+which needs imports that a DAG file must not have.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Late: TypeAlias = Literal["keep", "separate", "fail"]
 
 @dataclass(frozen=True)
 class Measure:
-    """How large the ranges of a source are, in what they are counted in: offsets or bytes.
+    """The sizes of a source's ranges, in the unit of its positions: offsets or bytes.
 
     Attributes:
-        range_span: Most of one range, in offsets or bytes.
-        span_per_record: What a record takes, about.
+        range_span: The largest span of a range.
+        span_per_record: The approximate span of a record.
     """
 
     range_span: int
@@ -37,11 +37,11 @@ class Measure:
 
 @dataclass(frozen=True)
 class LateRule:
-    """What becomes of records with stamps outside of the interval that they are read for.
+    """The policy for records with stamps outside of the interval that reads them.
 
     Attributes:
-        policy: Of those that are older: ``keep``, ``separate`` or ``fail``.
-        skew: How far after the interval's end stamps may lie where the policy is ``fail``.
+        policy: Policy for older records: ``keep``, ``separate`` or ``fail``.
+        skew: How far after the interval's end stamps may lie if the policy is ``fail``.
     """
 
     policy: Late
@@ -49,84 +49,84 @@ class LateRule:
 
 
 class TopicPart(Protocol):
-    """One topic of a specification, whether a broker serves it or a folder holds it."""
+    """One topic of a specification, on a broker or in a folder."""
 
     @property
     def topic(self) -> str:
-        """Name of the topic; empty where the folder says it."""
+        """Name of the topic; empty for a recorded topic, whose folder has the name."""
 
     @property
     def skew(self) -> timedelta:
-        """How far from a boundary's time the records around it are stamped at most."""
+        """Largest expected distance of stamps from the time of a boundary."""
 
     @property
     def transaction_wait(self) -> timedelta:
-        """How long runs look again while an open transaction may hide records of the interval."""
+        """How long a run waits while an open transaction may hide records of the interval."""
 
     def place(self, folder: str | os.PathLike[str]) -> str:
-        """Return what names the topic's place in a plan, for a data set in ``folder``."""
+        """Return the connection string of the topic in a plan, for a data set in ``folder``."""
 
 
 @runtime_checkable
 class SourceKind(Protocol):
-    """A source as a specification describes it."""
+    """A source, described by its specification."""
 
     @property
     def settle(self) -> timedelta:
-        """How long after its end an interval is planned at the earliest."""
+        """Time after the end of an interval before which it is not planned."""
 
     @property
     def lands(self) -> bool:
-        """Whether ingest copies the records into landing files, which preprocess then reads.
+        """Whether ``ingest`` copies the records into landing files, for ``preprocess`` to read.
 
-        Otherwise preprocess reads the source.
+        Otherwise ``preprocess`` reads the source itself.
         """
 
     @property
     def folder_wait(self) -> timedelta | None:
-        """How long after that runs wait for the folder of log files of an interval.
+        """How long after ``settle`` runs wait for the folder of log files of an interval.
 
-        None where there is no such folder, so that no task waits before the plan.
+        None for a source without such a folder: then no task waits before the plan.
         """
 
     @property
     def topics(self) -> Sequence[TopicPart]:
-        """The topics whose boundaries are written down; none of another source."""
+        """The topics, which have boundary files; empty for other kinds."""
 
     @property
     def clusters(self) -> Sequence[str]:
-        """Ids of the Kafka connections that it names."""
+        """Ids of the Kafka connections of the source."""
 
     @property
     def file_systems(self) -> Sequence[str]:
-        """Ids of the connections of file systems that it names."""
+        """Ids of the file system connections of the source."""
 
     def measure(self, records_per_task: int) -> Measure:
-        """Return how large ranges are.
+        """Return the sizes of ranges.
 
         Args:
-            records_per_task: What the specification wants a task to take, about.
+            records_per_task: The setting of the specification.
         """
 
     def late_rule(self, label: str) -> LateRule:
         """Return the rule for late records.
 
         Args:
-            label: What late records of an input are counted under, as planned inputs have it.
+            label: The ``label`` of a planned input, under which late records are counted.
         """
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """Return the values that determine what the records say, as plain JSON."""
+        """Return the values that determine the content of the records, as plain JSON."""
 
     def described(self) -> Iterable[str]:
-        """Return the sources by name, for people, as Markdown."""
+        """Return a line of Markdown for each source, for pages."""
 
     def contradictions(
         self, schedule: str, intervals: Iterable[Interval]
     ) -> Iterator[tuple[Place, str]]:
-        """Yield what does not fit together: the place below ``source``, and what to say.
+        """Yield violated rules: the place below ``source``, and the message.
 
         Args:
-            schedule: As the specification has it.
-            intervals: Some of the first, or none when the schedule is wrong itself.
+            schedule: The schedule of the specification.
+            intervals: Some of the first intervals; none if the schedule itself is wrong.
         """

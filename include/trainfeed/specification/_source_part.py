@@ -1,6 +1,6 @@
-"""What goes into a data set: source, function, schema and splits.
+"""The input side of a specification: source, function, schema and splits.
 
-Fields are checked one by one here; rules across them live in ``_checks``.
+The models here check single fields; rules across several fields are in ``_checks``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trainfeed.specification._topics import KafkaSourceSpec, KafkaTopics, Record
 
 __all__ = ["FieldSpec", "PreprocessSpec", "SourceSpec", "SplitSpec"]
 
-_MAX_VALUES = 1 << 26  # of one field of one sample; a typing mistake, not a sample, has more
+_MAX_VALUES = 1 << 26  # most values of a field in one sample: larger shapes are typing mistakes
 
 
 def _as_list(value: Any) -> Any:
@@ -77,7 +77,7 @@ class SourceSpec(Part):
 
     @property
     def kind(self) -> SourceKind:
-        """The source that was given: what every kind of source is asked through."""
+        """The source that the specification has."""
         (row,) = self.model_fields_set
         given: SourceKind | tuple[KafkaSourceSpec, ...] = getattr(self, row)
         return KafkaTopics(given) if isinstance(given, tuple) else given
@@ -142,7 +142,7 @@ class FieldSpec(Part):
 
     @property
     def is_numeric(self) -> bool:
-        """Whether its values have an order, so that a range means something."""
+        """Whether the values are numbers, so that a range can be checked."""
         return self.dtype not in {"bytes", "str"}
 
 

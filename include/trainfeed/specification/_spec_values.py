@@ -1,7 +1,7 @@
-"""What the parts of a ``dataset.yaml`` are made of: their common base, and scalar values.
+"""The common base of the parts of a ``dataset.yaml``, and the types of scalar values.
 
-Values are names, durations, sizes, shares, times. A validator raises ``WrongValueError``: what was
-expected and what to do. The caller that reports the error adds the place and what was there.
+Scalar values are names, durations, sizes, shares and times. A validator raises ``WrongValueError``
+with the expected value and the remedy. The code that reports the error adds place and given value.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 MILLIONTHS: Final = 1_000_000
-# Airflow takes no asset of the first two names; in a publication root, models has the models.
+# Airflow refuses assets of the first two names; the publication root has its models in ``models``.
 RESERVED_NAMES: Final = frozenset({"context", "self", "models"})
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAME_RULE = "lower-case letters, digits and _, a letter first, at most 63 characters"
@@ -61,7 +61,7 @@ _CONNECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
 
 
 class Part(BaseModel):
-    """Frozen, strict, and closed: an unknown field is an error."""
+    """The base of all parts: frozen, strict, and closed: an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -70,9 +70,9 @@ class WrongValueError(ValueError):
     """A value that a field refuses.
 
     Attributes:
-        expected: What the field takes, to be read after "expected".
-        remedy: What to do about it, or empty.
-        shows_got: Whether the value itself belongs into the message.
+        expected: The allowed values, worded to follow "expected".
+        remedy: The remedy, or empty.
+        shows_got: Whether the message shows the given value.
     """
 
     def __init__(self, expected: str, remedy: str = "", *, shows_got: bool = True) -> None:
@@ -83,10 +83,14 @@ class WrongValueError(ValueError):
 
 
 def check_name(text: str, *, what: str = "data set") -> str:
-    """``text`` when it may name a ``what``: names become folder, file and DAG names.
+    """Return ``text`` if it is a valid name: names become folder, file and DAG names.
+
+    Args:
+        text: The name.
+        what: The kind of thing with that name, for the message.
 
     Raises:
-        SpecError: It may not.
+        SpecError: The name is not valid.
     """
     if _NAME.fullmatch(text) is None:
         raise SpecError(f"expected a {what} name ({_NAME_RULE}), got {text[:80]!r}")
@@ -94,10 +98,10 @@ def check_name(text: str, *, what: str = "data set") -> str:
 
 
 def check_dataset_name(text: str) -> str:
-    """``text`` when a data set may have it as its name.
+    """Return ``text`` if it is a valid name of a data set.
 
     Raises:
-        SpecError: It may not, or is reserved.
+        SpecError: The name is not valid, or is reserved.
     """
     if check_name(text) in RESERVED_NAMES:
         raise SpecError(f"expected a data set name that is not reserved, got {text!r}")
@@ -106,7 +110,7 @@ def check_dataset_name(text: str) -> str:
 
 def pattern_schema(pattern: re.Pattern[str], *examples: str) -> WithJsonSchema:
     """Say in the JSON Schema that the whole of a text matches a pattern."""
-    # JSON Schema looks for a pattern anywhere in a text; ours are meant for the whole of it.
+    # A pattern of JSON Schema may match anywhere in a text; ours must match all of it.
     text = {"type": "string", "pattern": f"^({pattern.pattern})$", "examples": list(examples)}
     return WithJsonSchema(text if examples else {k: text[k] for k in ("type", "pattern")})
 
@@ -141,7 +145,7 @@ def _size(value: Any) -> Any:
 
 
 def _millionths(value: Any) -> int:
-    # Exact: the decimal text of the file, never its nearest binary fraction.
+    # Exact, because the value is the decimal of the file, not its nearest binary fraction.
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise WrongValueError("a share between 0 and 1, like 0.9")
     millionths = Fraction(value) * MILLIONTHS

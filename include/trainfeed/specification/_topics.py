@@ -1,4 +1,4 @@
-"""Topics as sources: those of Kafka clusters, and a recorded one in their place."""
+"""Topics as kinds of source: topics of Kafka clusters, and a recorded topic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainfeed.specification._spec_values import Connection, Duration, Part, Tex
 
 __all__ = ["RECORDED", "KafkaSourceSpec", "KafkaTopics", "RecordedSourceSpec"]
 
-# Begins what names a recorded topic in a plan, where a connection would stand.
+# Prefix of a recorded topic's location in a plan, in the place of a connection's name.
 RECORDED: Final = "recorded:"
 _FORMAT: Final = "topic"
 
@@ -46,7 +46,7 @@ class KafkaSourceSpec(Part):
     transaction_wait: Duration = timedelta(hours=1)
 
     def place(self, folder: str | os.PathLike[str]) -> str:  # noqa: ARG002 - as of a recorded topic
-        """The connection."""
+        """Return the name of the connection."""
         return self.connection
 
 
@@ -66,7 +66,7 @@ class KafkaTopics:
 
     @property
     def settle(self) -> timedelta:
-        """The longest of all topics: what the interval as a whole waits for."""
+        """The longest time of all topics: the interval waits for the last one."""
         return max(topic.settle for topic in self.topics)
 
     @property
@@ -75,20 +75,20 @@ class KafkaTopics:
         return tuple(topic.connection for topic in self.topics)
 
     def measure(self, records_per_task: int) -> Measure:
-        """Offsets; a record takes about one."""
+        """Return sizes in offsets; a record takes about one."""
         return Measure(records_per_task, 1)
 
     def late_rule(self, label: str) -> LateRule:
-        """The rule of the topic of that name."""
+        """Return the rule of the topic ``label``."""
         rules = {topic.topic: LateRule(topic.late, topic.skew) for topic in self.topics}
         return rules[label]
 
     def fingerprint(self) -> dict[str, Any]:
-        """Which records are late; a cluster says nothing of them."""
+        """Return the policies for late records; connections do not determine the content."""
         return {"format": _FORMAT, "late": {topic.topic: topic.late for topic in self.topics}}
 
     def described(self) -> Iterator[str]:
-        """Every topic with its connection."""
+        """Yield every topic with its connection."""
         for topic in self.topics:
             yield f"Kafka topic `{topic.topic}` (connection `{topic.connection}`)"
 
@@ -97,7 +97,7 @@ class KafkaTopics:
         schedule: str,  # noqa: ARG002 - a topic goes with every schedule
         intervals: Iterable[Interval],  # noqa: ARG002
     ) -> Iterator[tuple[Place, str]]:
-        """Yield topics that stand twice."""
+        """Yield a problem for every topic that is named twice."""
         for topic, count in Counter(topic.topic for topic in self.topics).items():
             if count > 1:
                 text = (
@@ -125,7 +125,7 @@ class RecordedSourceSpec(Part):
     late: Late = "keep"
     skew: Duration = timedelta(days=1)
 
-    topic: ClassVar[str] = ""  # the folder says it
+    topic: ClassVar[str] = ""  # the folder of the topic has the name
     transaction_wait: ClassVar[timedelta] = timedelta(0)  # no broker, no transaction
     lands: ClassVar[bool] = True
     folder_wait: ClassVar[timedelta | None] = None
@@ -134,34 +134,34 @@ class RecordedSourceSpec(Part):
 
     @property
     def topics(self) -> tuple[RecordedSourceSpec, ...]:
-        """This one."""
+        """This topic alone."""
         return (self,)
 
     def location(self, folder: str | os.PathLike[str]) -> str:
-        """URI or absolute path of the topic, for a data set in ``folder``."""
+        """Return URI or absolute path of the topic, for a data set in ``folder``."""
         if "://" in self.path:
             return self.path
         base = Path(folder) if self.path.startswith("./") else Path()
         return str((base / self.path).absolute())
 
     def place(self, folder: str | os.PathLike[str]) -> str:
-        """The folder, marked as no connection."""
+        """Return the location of the topic after the prefix ``recorded:``."""
         return f"{RECORDED}{self.location(folder)}"
 
     def measure(self, records_per_task: int) -> Measure:
-        """Offsets; a record takes about one."""
+        """Return sizes in offsets; a record takes about one."""
         return Measure(records_per_task, 1)
 
     def late_rule(self, label: str) -> LateRule:  # noqa: ARG002 - there is one topic
-        """The rule of the topic."""
+        """Return the rule of the topic."""
         return LateRule(self.late, self.skew)
 
     def fingerprint(self) -> dict[str, Any]:
-        """As of a topic: where its files are is no part of what they say."""
+        """Return the policy for late records; the location does not determine the content."""
         return {"format": _FORMAT, "late": self.late}
 
     def described(self) -> Iterator[str]:
-        """The topic with its folder."""
+        """Yield the topic with its folder."""
         yield f"recorded topic `{self.path}`"
 
     def contradictions(
@@ -169,5 +169,5 @@ class RecordedSourceSpec(Part):
         schedule: str,  # noqa: ARG002 - a topic goes with every schedule
         intervals: Iterable[Interval],  # noqa: ARG002
     ) -> Iterator[tuple[Place, str]]:
-        """Yield nothing."""
+        """Yield nothing: one topic has no contradictions."""
         yield from ()

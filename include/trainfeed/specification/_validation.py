@@ -1,4 +1,4 @@
-"""Runs the model over a document, and finds the lines of what it refuses."""
+"""Validates a document with the model, and finds the lines of its errors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Model: TypeAlias = type[BaseModel]
 
 
 def validate(document: Document, context: Mapping[str, Any]) -> DatasetSpec:
-    """The specification that ``document`` holds, every field by itself being right.
+    """Return the specification in ``document``; each single field is then valid.
 
     Raises:
-        RefusedError: With a problem for everything that the model refuses.
+        RefusedError: The model refuses the document; with all problems.
     """
     try:
         return DatasetSpec.model_validate(document.value, context=dict(context))
@@ -32,7 +32,7 @@ def validate(document: Document, context: Mapping[str, Any]) -> DatasetSpec:
 
 
 def line_of(document: Document, place: Place) -> int:
-    """The line of ``place``, or of the nearest thing around it that the file has."""
+    """Return the line of ``place``, or of the nearest enclosing place that is in the file."""
     while place not in document.lines:
         place = place[:-1]
     return document.lines[place]
@@ -46,10 +46,9 @@ def _problem(document: Document, detail: ErrorDetails) -> Problem:
 
 
 def _place(value: Any, detail: ErrorDetails) -> Place:
-    """Where the file has what ``detail`` is about.
+    """Return the place in the file that ``detail`` is about.
 
-    The model's path also names union members, and the list around a single mapping; the file's
-    path does not.
+    The path of the model has extra parts: union members, and the list around a single mapping.
     """
     place: list[str | int] = []
     for part in detail["loc"]:
@@ -63,7 +62,7 @@ def _place(value: Any, detail: ErrorDetails) -> Place:
 
 
 def _model_at(path: Place) -> Model | None:
-    """The model that the values at ``path``, a path of the model, belong to."""
+    """Return the model of the values at ``path``, which is a path of the model, or None."""
     annotation: Any = DatasetSpec
     for part in path:
         if _is_model(annotation):
@@ -80,7 +79,7 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _member(annotation: Any, part: str | int) -> Any:
-    """What ``part`` selects: an item of a list, a value of a mapping, a member of a union."""
+    """Return the type that ``part`` selects: list item, mapping value, or union member."""
     members = get_args(annotation)
     if get_origin(annotation) in {Union, UnionType}:
         return next((m for m in members if part in _tags(m)), None)
@@ -92,7 +91,7 @@ def _tags(member: Model) -> tuple[Any, ...]:
 
 
 def _plain(annotation: Any) -> Any:
-    """``annotation`` without its metadata, and without None."""
+    """Return ``annotation`` without metadata and without None."""
     if get_origin(annotation) is Annotated:
         return _plain(get_args(annotation)[0])
     members = [member for member in get_args(annotation) if member is not type(None)]

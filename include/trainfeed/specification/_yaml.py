@@ -1,8 +1,8 @@
-"""A small, strict YAML: what a specification needs, with the line of everything.
+"""A small, strict subset of YAML for specifications, which keeps the line of every value.
 
-It reads the parser's events, so nothing is ever expanded or constructed: anchors, aliases,
-tags, directives, further documents, duplicate keys and deep nesting are refused when they are
-met. A number with a fraction stays the decimal that the file shows.
+The reader works on the parser's events, so nothing is ever expanded or constructed. Anchors,
+aliases, tags, directives, further documents, duplicate keys and deep nesting are refused as soon as
+they are met. A number with a fraction becomes the exact decimal of the file.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from trainfeed.specification._problems import Place, Problem, RefusedError
 __all__ = ["Document", "read_yaml"]
 
 _MAX_DEPTH = 8
-# Longer ones stay texts: no number of a specification needs them, and a huge exponent would
-# become a huge integer.
+# Longer numbers stay texts: no setting needs them, and a huge exponent would become a huge integer.
 _INTEGER = re.compile(r"[-+]?[0-9]{1,40}")
 _DECIMAL = re.compile(r"[-+]?(\.[0-9]{1,40}|[0-9]{1,40}(\.[0-9]{0,40})?)([eE][-+]?[0-9]{1,2})?")
 _WORDS: Final[Mapping[str, bool | None]] = {
@@ -32,17 +31,17 @@ _WORDS: Final[Mapping[str, bool | None]] = {
 
 
 class Document(NamedTuple):
-    """A mapping of texts, ints, decimals, bools, None, tuples and mappings, and their lines."""
+    """A mapping of texts, ints, decimals, bools, None, tuples and mappings, with lines from 1."""
 
     value: dict[str, Any]
     lines: Mapping[Place, int]
 
 
 def read_yaml(text: str) -> Document:
-    """Read ``text``, which holds one mapping.
+    """Read ``text``, which must hold one mapping.
 
     Raises:
-        RefusedError: It is no YAML, or more of YAML than a specification may use.
+        RefusedError: The text is no YAML, or uses YAML that a specification may not use.
     """
     reader = _Reader(YAML(typ="safe", pure=True).parse(text))
     try:

@@ -1,4 +1,4 @@
-"""Files and folders, wherever they are: one protocol over local paths, HDFS and WebHDFS.
+"""Files and folders of any store: one protocol over local paths, HDFS and WebHDFS.
 
 Work files go through a ``Location``. Versions are published with ``trainfeed.storage.posix``, which
 needs a mounted file system.

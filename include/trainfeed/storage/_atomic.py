@@ -1,4 +1,4 @@
-"""Files of a cluster that appear whole or not at all: a file system's own operations, no links."""
+"""Atomic creation of files for file systems without hard links, by their own rename."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["claim_by_rename", "replace_by_rename", "temporary_path"]
 
 
 def temporary_path(path: str) -> str:
-    """A name beside ``path`` that no other process and no other try has."""
+    """Return a path beside ``path`` that no other process or attempt uses."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{unfinished_name(name)}"
 
 
 def replace_by_rename(fs: FileSystem, path: str, write: Callable[[BinaryIO], None]) -> None:
-    """``write_atomic`` for a file system whose rename can take a name from a file."""
+    """Implement ``write_atomic`` for a file system whose rename can replace a file."""
     with _temporary(fs, path) as temporary:
         with fs.open_write(temporary) as file:
             write(file)
@@ -33,7 +33,8 @@ def replace_by_rename(fs: FileSystem, path: str, write: Callable[[BinaryIO], Non
 
 
 def claim_by_rename(fs: FileSystem, path: str, data: bytes) -> bool:
-    """``create_exclusive`` for a file system whose rename refuses an existing target."""
+    """Implement ``create_exclusive`` for a file system whose rename refuses an existing target."""
+    # A look first: an existing file then costs no upload. The rename below decides.
     if fs.exists(path):
         return False
     with _temporary(fs, path) as temporary:
@@ -44,7 +45,8 @@ def claim_by_rename(fs: FileSystem, path: str, data: bytes) -> bool:
         except ConflictError:
             return False
         except NotFoundError as error:
-            # It was there a moment ago: an earlier send of the same rename may have moved it.
+            # The file existed a moment ago: the client may have sent the same rename twice, and the
+            # first one may have moved it.
             raise CommitUnknownError(
                 f"{fs.uri(path)}: the temporary file was gone before it could be renamed;"
                 " run the build again: it first looks whether the file is there"
@@ -67,6 +69,7 @@ def _temporary(fs: FileSystem, path: str) -> Iterator[str]:
     try:
         yield temporary
     finally:
-        # Gone already when all went well; else the error on its way out says more than this one.
+        # After success the file is gone. After a failure, the error of the block is more important
+        # than one of this deletion.
         with suppress(StorageError):
             fs.delete(temporary)

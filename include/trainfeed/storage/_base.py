@@ -1,19 +1,20 @@
-"""What every file system promises, whatever its scheme.
+"""The protocol of all file systems.
 
-Paths are absolute, separated by ``/``, without empty, ``.`` or ``..`` components, and mean what
-they say: nothing is percent-decoded, no wildcard is expanded. ``Location`` makes such paths.
+Paths are absolute, separated by ``/``, without empty, ``.`` or ``..`` components, and literal:
+nothing is percent-decoded, and no wildcard is expanded. ``Location`` makes such paths.
 
 Methods, and the files they open, raise errors of the ``StorageError`` tree only. Any of them may
-raise these; a method's ``Raises`` lists what comes on top:
+raise these; the ``Raises`` of a method lists the others:
 
-* ``AccessDeniedError``: this user may not.
+* ``AccessDeniedError``: the user has no permission.
 * ``QuotaExceededError``: a quota or the disk is full.
 * ``UnsuitableStoreError``: the file system cannot do this at all, or cannot hold such a name.
-* ``StorageError`` itself: what another try may get past, an unreachable server above all.
+* ``StorageError`` itself: a problem that another attempt may not meet, mostly an unreachable
+  server.
 
 File systems are small values: they compare, hash, pickle and cross a fork. Their connections do
-not; they are made when they are first needed. Any thread may use a file system. An open file
-belongs to one thread at a time and must be closed before the process forks.
+not: each process makes them when it first needs them. Any thread may use a file system. An open
+file belongs to one thread at a time and must be closed before the process forks.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ __all__ = [
     "refuse_root",
 ]
 
-# Work files hold raw records: the owner's group may read them, nobody else.
+# Work files hold raw records: besides the owner, only the group may read them.
 FILE_MODE: Final = 0o640
 FOLDER_MODE: Final = 0o750
 
 
 @dataclass(frozen=True)
 class FileInfo:
-    """One file or folder, as it was when it was looked at.
+    """One file or folder, at the time of the request.
 
     Attributes:
         name: Last component of ``path``; empty for the root.
@@ -49,8 +50,8 @@ class FileInfo:
         size_bytes: Length of a file; 0 for a folder.
         modified_ms: Milliseconds since 1970, UTC, by the file system's clock.
         is_dir: A folder rather than a file.
-        file_id: What the file system calls the file, whatever its path: another one for another
-            file of that path. None where the protocol does not tell.
+        file_id: Number of the file in the file system: a new file with the same path has another
+            one. None if the protocol does not give it.
     """
 
     name: str
@@ -61,7 +62,7 @@ class FileInfo:
     file_id: int | None = field(default=None, compare=False)
 
 
-# Below, ``list`` is a method, so the type needs another name.
+# An alias, because ``list`` is a method in the class below.
 FileInfos: TypeAlias = list[FileInfo]
 
 
@@ -70,7 +71,7 @@ class FileSystem(Protocol):
 
     @property
     def scheme(self) -> str:
-        """What stands before ``://``."""
+        """The text before ``://``."""
         ...
 
     def uri(self, path: str) -> str:
@@ -80,11 +81,11 @@ class FileSystem(Protocol):
     def open_read(self, path: str) -> BinaryIO:
         """Open a file for reading, buffered and seekable.
 
-        A file that is replaced meanwhile is either read to its end as it was, or reading it
-        fails; old and new bytes are never mixed. A file that ends early raises ``StorageError``.
+        If the file is replaced meanwhile, reading either continues with the old content or fails;
+        old and new bytes are never mixed. A file that ends early raises ``StorageError``.
 
         Raises:
-            NotFoundError: There is no such file; a folder is none.
+            NotFoundError: The file is not there, or is a folder.
         """
         ...
 
@@ -92,88 +93,88 @@ class FileSystem(Protocol):
         """Create a file and open it for writing, buffered and without seek.
 
         Missing parent folders are made. ``close`` returns when all bytes are on disk; until then,
-        and after an error, the file holds any part of them.
+        and after an error, the file may hold any part of them.
 
         Raises:
-            ConflictError: The name is taken; of two writers at once, one may hear it only from
-                ``write`` or ``close``.
+            ConflictError: The name is taken; with two writers at once, one may get this error only
+                from ``write`` or ``close``.
         """
         ...
 
     def stat(self, path: str) -> FileInfo:
-        """Look at a file or folder; symbolic links are followed.
+        """Return facts about a file or folder; symbolic links are followed.
 
         Raises:
-            NotFoundError: There is neither.
+            NotFoundError: The path does not exist.
         """
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder; an error is an error and not a no."""
+        """Return whether the path exists; a problem with the answer is an error, never False."""
         ...
 
     def list(self, path: str) -> FileInfos:
-        """What a folder holds, sorted by name, unfinished and hidden files included.
+        """Return the entries of a folder, sorted by name, with unfinished and hidden files.
 
         Raises:
-            NotFoundError: There is no such folder; a file is none.
+            NotFoundError: The folder is not there, or is a file.
         """
         ...
 
     def checksum(self, path: str) -> str | None:
-        """What the file system knows of a closed file's content, as ``algorithm:digest``.
+        """Return the checksum that the file system has for a closed file, as ``algorithm:digest``.
 
-        None where it knows none, or where the protocol does not tell: nothing is read for it.
+        None if there is none, or the protocol does not give it: the file is not read for it.
 
         Raises:
-            NotFoundError: There is no such file.
+            NotFoundError: The file is not there.
         """
         ...
 
     def is_open(self, path: str) -> bool | None:
-        """Whether a writer still has the file open although its length and time stand still.
+        """Return whether a writer still has the file open, even if length and time stay the same.
 
-        False where every write shows in length and time; None where the protocol does not tell.
+        False if every write shows in length and time; None if the protocol does not tell.
 
         Raises:
-            NotFoundError: There is no such file.
+            NotFoundError: The file is not there.
         """
         ...
 
     def make_dir(self, path: str) -> None:
-        """Make a folder and its missing parents; fine if it is there.
+        """Make a folder and its missing parents; an existing folder is kept.
 
         Raises:
             ConflictError: A file has the name.
-            NotFoundError: A file stands where a parent should be.
+            NotFoundError: A file has the name of a parent.
         """
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or folder a name that nobody has, atomically, and make the name durable.
+        """Rename a file or folder to a free name, atomically, and make the name durable.
 
         Raises:
             ConflictError: The target exists, as a file or as a folder, even an empty one. Nothing
-                was moved, into it least of all.
-            NotFoundError: There is no source, or no parent of the target.
+                was moved, and nothing was moved into the target.
+            NotFoundError: The source or the parent of the target is not there.
         """
         ...
 
     def replace(self, source: str, target: str) -> None:
-        """Give a file a name, atomically taking it from the file that has it, if any.
+        """Rename a file, atomically replacing the file that has the name, if any.
 
         Raises:
             ConflictError: The target is a folder.
-            NotFoundError: There is no source, or no parent of the target.
+            NotFoundError: The source or the parent of the target is not there.
         """
         ...
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file or folder; fine if there is none.
+        """Delete a file or folder; does nothing if there is none.
 
         Args:
             path: Never the root.
-            recursive: Delete a folder with all that it holds; symbolic links are not followed.
+            recursive: Whether to delete a folder with its content; symbolic links are not followed.
 
         Raises:
             ConflictError: The folder is not empty and ``recursive`` is not set.
@@ -182,14 +183,14 @@ class FileSystem(Protocol):
         ...
 
     def write_atomic(self, path: str, write: Callable[[BinaryIO], None]) -> None:
-        """Write a file that appears, or takes its predecessor's place, only when it is whole.
+        """Write a file that appears, or replaces an existing one, only when it is complete.
 
-        Missing parent folders are made. After an error, in ``write`` as well, the name holds what
-        it held before, and the temporary file beside it, ``.<name>.<hex>.tmp``, is removed.
+        Missing parent folders are made. After an error, also in ``write``, the old file is still
+        there, and the temporary file beside it, ``.<name>.<hex>.tmp``, is removed.
 
         Args:
             path: The file.
-            write: Gets the open temporary file, buffered, and leaves it open.
+            write: Gets the open temporary file, buffered, and must leave it open.
 
         Raises:
             ConflictError: A folder has the name.
@@ -197,27 +198,30 @@ class FileSystem(Protocol):
         ...
 
     def create_exclusive(self, path: str, data: bytes) -> bool:
-        """Make a file of this content, unless the name is taken.
+        """Make a file with this content, unless the name is taken.
 
-        The content is complete and on disk before it gets the name, so a writer that is killed
-        leaves the name free, and a writer that loses finds the winner's file whole. Missing parent
-        folders are made.
+        The content is complete and on disk before it gets the name. A killed writer leaves the
+        name free, and a writer that comes second finds the complete file of the first. Missing
+        parent folders are made.
 
         Returns:
-            True if this call made the file; False if the name was taken, whatever has it.
+            True if this call made the file; False if a file or folder had the name.
 
         Raises:
-            CommitUnknownError: The file may have been made by this call; look.
+            CommitUnknownError: This call may have made the file; the caller has to look.
         """
         ...
 
     def free_bytes(self, path: str) -> int | None:
-        """How much can still be written below ``path``, which need not exist; None: unknown."""
+        """Return the bytes that can still be written below ``path``, or None if unknown.
+
+        The path need not exist.
+        """
         ...
 
 
 def has_file(fs: FileSystem, path: str) -> bool:
-    """``FileSystem.exists`` where a file is asked for by ``stat``."""
+    """Implement ``FileSystem.exists`` by ``stat``."""
     try:
         fs.stat(path)
     except NotFoundError:
@@ -226,7 +230,7 @@ def has_file(fs: FileSystem, path: str) -> bool:
 
 
 def refuse_root(path: str) -> None:
-    """Refuse to delete a whole file system, which no stage ever wants.
+    """Refuse to delete a whole file system, which no stage ever needs.
 
     Raises:
         ConfigError: ``path`` is the root.

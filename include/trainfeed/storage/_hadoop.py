@@ -1,4 +1,4 @@
-"""What an HDFS is over any protocol: its operations by rename, and what its exceptions mean."""
+"""The common part of the HDFS protocols: operations by rename, and the meaning of exceptions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from trainfeed.storage._base import FileInfo, FileInfos, FileSystem, has_file
 
 __all__ = ["EXCEPTION_KINDS", "HadoopFiles", "check_length", "hadoop_error", "outage"]
 
-# By simple class name. What is missing here is a plain StorageError: safe mode, a NameNode in
-# standby, an expired lease, a plain IOException. Another try may get past it.
+# Simple class name → error. Other exceptions become a plain StorageError, which may be retried:
+# safe mode, a NameNode in standby, an expired lease, a plain IOException.
 EXCEPTION_KINDS: Final[dict[str, type[StorageError]]] = {
     "FileNotFoundException": NotFoundError,
     "ParentNotDirectoryException": NotFoundError,
@@ -48,7 +48,7 @@ EXCEPTION_KINDS: Final[dict[str, type[StorageError]]] = {
     "UnsupportedOperationException": UnsuitableStoreError,
 }
 
-# A DataNode passes some of the NameNode's exceptions on as a RemoteException with this text.
+# A DataNode passes on some exceptions of the NameNode as a RemoteException with such a text.
 _TEXT_KINDS: Final[dict[str, type[StorageError]]] = {
     "The maximum path component name limit": UnsuitableStoreError,
     "The directory item limit": QuotaExceededError,
@@ -56,36 +56,37 @@ _TEXT_KINDS: Final[dict[str, type[StorageError]]] = {
 
 
 class HadoopFiles(FileSystem, Protocol):
-    """The part of ``FileSystem`` that is the same whatever protocol a NameNode is asked by."""
+    """The part of ``FileSystem`` that is the same for all protocols of a NameNode."""
 
     @abstractmethod
     def _entries(self, path: str) -> Iterable[FileInfo]:
-        """What a folder holds, in any order; a file may hold itself."""
+        """Return the entries of a folder, in any order; for a file, perhaps the file itself."""
 
     @abstractmethod
     def _move(self, source: str, target: str, *, overwrite: bool) -> None:
-        """Rename, never into a folder that is there."""
+        """Rename, but never into an existing folder."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
+        """Return whether the path exists."""
         return has_file(self, path)
 
     def list(self, path: str) -> FileInfos:
-        """What a folder holds."""
-        # A client lists a file as if it were a folder that holds itself.
+        """Return the entries of a folder."""
+        # Without this check: a client lists a file like a folder with the file in it.
         if not self.stat(path).is_dir:
             raise NotFoundError(f"{self.uri(path)}: expected a folder, got a file")
         return sorted(self._entries(path), key=lambda info: info.name)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or folder a name that nobody has."""
-        # The server says only "IOException" when one is a file and the other a folder.
+        """Rename a file or folder to a free name."""
+        # Checked here, because the server raises only IOException if one is a file and the other
+        # a folder.
         if self.exists(target):
             raise ConflictError(f"{self.uri(target)}: the name is taken; nothing was moved")
         self._move(source, target, overwrite=False)
 
     def replace(self, source: str, target: str) -> None:
-        """Give a file a name that a file may have."""
+        """Rename a file, replacing the file that has the name."""
         try:
             is_dir = self.stat(target).is_dir
         except NotFoundError:
@@ -95,25 +96,25 @@ class HadoopFiles(FileSystem, Protocol):
         self._move(source, target, overwrite=True)
 
     def write_atomic(self, path: str, write: Callable[[BinaryIO], None]) -> None:
-        """Write a file that appears when it is whole."""
+        """Write a file that appears when it is complete."""
         replace_by_rename(self, path, write)
 
     def create_exclusive(self, path: str, data: bytes) -> bool:
-        """Make a file of this content, unless the name is taken."""
+        """Make a file with this content, unless the name is taken."""
         return claim_by_rename(self, path, data)
 
     def free_bytes(self, path: str) -> int | None:  # noqa: ARG002
-        """Unknown: quotas of all parents and the DataNodes decide."""
+        """Return None: quotas of all parents and the space of DataNodes decide."""
         return None
 
 
 def hadoop_error(place: str, exception: str | None, message: str) -> StorageError:
-    """The error for an exception that a Hadoop server raised.
+    """Return the error for an exception of a Hadoop server.
 
     Args:
-        place: URI, and what was asked.
-        exception: Name of the Java class, with or without its package; None when unknown.
-        message: What the server said; a stack trace after its first line is dropped.
+        place: URI, and perhaps the operation.
+        exception: Name of the Java class, with or without its package; None if unknown.
+        message: Message of the server; a stack trace after its first line is dropped.
     """
     name = (exception or "").replace("$", ".").rpartition(".")[2]
     first_line = message.split("\n\tat ", 1)[0].strip()
@@ -126,17 +127,17 @@ def hadoop_error(place: str, exception: str | None, message: str) -> StorageErro
 
 
 def outage(place: str, reason: str) -> StorageError:
-    """The error for a server that does not answer, or not as one that is well."""
+    """Return the error for a server that does not answer, or fails; it can be retried."""
     error = storage_error(StorageError, place, reason)
     error.is_outage = True
     return error
 
 
 def check_length(uri: str, size_bytes: int, num_bytes: int) -> None:
-    """Refuse a file that holds another number of bytes than were written.
+    """Refuse a file whose length differs from the number of bytes written.
 
     Raises:
-        StorageError: It does.
+        StorageError: The length differs.
     """
     if size_bytes != num_bytes:
         raise StorageError(

@@ -1,16 +1,16 @@
 """``hdfs://``: the NameNode's own protocol, through hdfs-native.
 
-The user is the one of ``HADOOP_USER_NAME``, or else of the operating system; the client reads it
-when it connects, once per process and address, and ignores a user in the URI. Other settings come
-from the files in ``HADOOP_CONF_DIR``, if that is set.
+The user is that of ``HADOOP_USER_NAME``, or else of the operating system. The client reads it when
+it connects, once per process and address, and ignores a user in the URI. Other settings come from
+the files in ``HADOOP_CONF_DIR``, if the variable is set.
 
-What the client does not do is done here:
+This module works around three limits of the client:
 
-* It has no timeout for a NameNode that accepts a connection and then says nothing, and cannot be
-  interrupted. Every call therefore runs in a thread of its own and has a deadline.
-* It panics when asked to read past the end. All reads are bounded.
-* Its threads do not survive a fork, and dropping the client in the child waits for them for ever.
-  The connection is dropped before a fork, and both sides connect again when they need to.
+* The client has no timeout for a NameNode that accepts a connection and never answers, and cannot
+  be interrupted. Every call therefore runs in a separate thread and has a deadline.
+* The client panics at a read past the end of a file. All reads are bounded.
+* Threads of the client do not survive a fork, and deleting the client in the child would wait for
+  them for ever. The connection is dropped before a fork, and both processes connect again later.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["HdfsFileSystem"]
 
 T = TypeVar("T")
 
-# With its own settings the client tries a NameNode that is down for 179 s before it says so.
+# By default the client retries for 179 s before it reports that a NameNode is down.
 _SETTINGS: Final = {
     "dfs.client.failover.max.attempts": "2",
     "dfs.client.failover.sleep.base.millis": "10",
@@ -51,7 +51,7 @@ _SETTINGS: Final = {
 # The client itself gives up on a silent DataNode after 60 s, and then tries another.
 _DEADLINE_S: Final = 150.0
 
-# Some of the NameNode's exceptions come as Python's own, without a name.
+# The client raises some exceptions of the NameNode as built-in ones of Python: class → Java class.
 _CLASS_EXCEPTIONS: Final[dict[type[Exception], str]] = {
     FileNotFoundError: "FileNotFoundException",
     FileExistsError: "FileAlreadyExistsException",
@@ -59,7 +59,8 @@ _CLASS_EXCEPTIONS: Final[dict[type[Exception], str]] = {
     NotImplementedError: "UnsupportedOperationException",
 }
 _RPC_ERROR: Final = re.compile(r'(?:Fatal)?RPCError\("([^"]*)", "(.*)', re.DOTALL)
-# How the client's own complaints begin. Others mean that it or a server failed: StorageError.
+# First word of the client's own errors → error. Others become a plain StorageError: the client or a
+# server failed.
 _TEXT_KINDS: Final[dict[str, type[StorageError]]] = {
     "GSSAPIError": AccessDeniedError,
     "InvalidArgument": UnsuitableStoreError,
@@ -83,11 +84,11 @@ class HdfsFileSystem(HadoopFiles):
     scheme: ClassVar[str] = "hdfs"
 
     def uri(self, path: str) -> str:
-        """``hdfs://``, the address, and the path as it is."""
+        """Return ``hdfs://``, the address, and the unchanged path."""
         return f"hdfs://{self.address}{path}"
 
     def open_read(self, path: str) -> BinaryIO:
-        """Open a file; its blocks are looked up now, so a file put in its place is not seen."""
+        """Open a file; its blocks are looked up now, so a later replacement is not visible."""
         uri = self.uri(path)
         with _map_errors(uri):
             reader = _call(_connect(self.address).read, path)
@@ -101,7 +102,7 @@ class HdfsFileSystem(HadoopFiles):
         return io.BufferedReader(source, BUFFER_BYTES)
 
     def open_write(self, path: str) -> BinaryIO:
-        """Create a file; ``close`` makes the DataNodes sync and checks the length."""
+        """Create a file; ``close`` makes the DataNodes sync, and checks the length."""
         options = _client_package().WriteOptions(
             permission=FILE_MODE, overwrite=False, create_parent=True
         )
@@ -114,20 +115,20 @@ class HdfsFileSystem(HadoopFiles):
         return io.BufferedWriter(target, BUFFER_BYTES)
 
     def stat(self, path: str) -> FileInfo:
-        """Look at a file or folder."""
+        """Return facts about a file or folder."""
         with _map_errors(self.uri(path)):
             return _file_info(path, _call(_connect(self.address).get_file_info, path))
 
     def checksum(self, path: str) -> str | None:
-        """None: the client does not ask for it."""
+        """Return None: the client cannot request checksums."""
         self.stat(path)
         return None
 
     def is_open(self, path: str) -> bool | None:
-        """Whether the last block counts as a whole one, as it does until it is complete.
+        """Return whether the file is still open, by the space that the NameNode counts for it.
 
-        None for a file that ends with a whole block or has none, where that tells nothing, and for
-        one that is not kept as replicas.
+        Until a file is closed, its last block counts as a full one. None for a file that has no
+        block or ends with a full block, which looks the same, and for one without replicas.
         """
         with _map_errors(self.uri(path)):
             client = _connect(self.address)
@@ -135,6 +136,8 @@ class HdfsFileSystem(HadoopFiles):
             consumed = _call(client.get_content_summary, path).space_consumed
         if not status.replication or not status.blocksize:
             return None
+        # A complete file takes its length times the replicas; a last block under construction
+        # counts in full.
         if consumed != status.length * status.replication:
             return True
         return False if status.length % status.blocksize else None
@@ -145,7 +148,7 @@ class HdfsFileSystem(HadoopFiles):
             _call(_connect(self.address).mkdirs, path, FOLDER_MODE, True)
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file or folder, past the trash."""
+        """Delete a file or folder, without the trash."""
         refuse_root(path)
         with _map_errors(self.uri(path)):
             _call(_connect(self.address).delete, path, recursive)
@@ -162,7 +165,7 @@ class HdfsFileSystem(HadoopFiles):
 
 
 class _Upload:
-    """What a file that is being written needs of the client."""
+    """The calls of the client for a file that is being written."""
 
     def __init__(self, fs: HdfsFileSystem, path: str, writer: Any) -> None:
         self._fs = fs
@@ -176,13 +179,13 @@ class _Upload:
     def finish(self, num_bytes: int) -> None:
         uri = self._fs.uri(self._path)
         with _map_errors(uri):
-            # Closing alone leaves the bytes in the DataNodes' caches.
+            # ``close`` alone would leave the bytes in the DataNodes' caches.
             _call(self._writer.hsync)
             _call(self._writer.close)
         check_length(uri, self._fs.stat(self._path).size_bytes, num_bytes)
 
     def abandon(self) -> None:
-        """The NameNode closes the file when the lease of this client ends."""
+        """Do nothing: the NameNode closes the file when the lease of this client ends."""
 
 
 def _file_info(path: str, status: Any) -> FileInfo:
@@ -214,21 +217,21 @@ os.register_at_fork(before=_connect.cache_clear)
 
 
 def _call(function: Callable[..., T], *arguments: Any) -> T:
-    """What the client's function returns or raises, within the deadline."""
+    """Call a function of the client in a thread; return or raise its result by the deadline."""
     answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
 
     def run() -> None:
         try:
             answers.put((function(*arguments), None))
-        except BaseException as error:  # noqa: BLE001 - a panic is none of Exception
+        except BaseException as error:  # noqa: BLE001 - a panic of the client is no Exception
             answers.put((None, error))
 
-    # A daemon: when the answer never comes, the thread must not keep the process alive.
+    # A daemon thread: one whose answer never comes must not keep the process alive.
     threading.Thread(target=run, name="hdfs-call", daemon=True).start()
     try:
         value, error = answers.get(timeout=_DEADLINE_S)
     except Empty:
-        _connect.cache_clear()  # the next try gets a connection of its own
+        _connect.cache_clear()  # the next call makes a new connection
         raise TimeoutError(f"no answer within {_DEADLINE_S:.0f} s") from None
     if error is not None:
         raise error if isinstance(error, Exception) else RuntimeError(str(error))
@@ -237,7 +240,7 @@ def _call(function: Callable[..., T], *arguments: Any) -> T:
 
 @contextmanager
 def _map_errors(place: str) -> Iterator[None]:
-    """Raise what the client raised as the ``StorageError`` that it means for ``place``."""
+    """Raise errors of the client as those of ``StorageError``, with ``place``."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -250,7 +253,7 @@ def _mapped(error: OSError | RuntimeError, place: str) -> StorageError:
         if isinstance(error, kind):
             return hadoop_error(place, exception, text)
     if found := _RPC_ERROR.match(text):
-        # Rust's debug form of a string: quotes and the ends of lines are escaped.
+        # The text has the form of Rust's debug output: quotes and line ends are escaped.
         message = found[2].removesuffix('")').replace("\\n\\tat ", "\n\tat ")
         return hadoop_error(place, found[1], message)
     kind = _TEXT_KINDS.get(text.partition("(")[0], StorageError)

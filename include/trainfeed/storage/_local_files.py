@@ -1,4 +1,4 @@
-"""``file://``: paths of this machine, mounted network file systems included."""
+"""``file://``: paths of this machine, with mounted network file systems."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalFileSystem"]
 
-# Reads of more go past the buffer. A large one costs time where little is read of many places.
+# Larger reads bypass the buffer. A larger buffer would cost time for small reads in many places.
 _READ_BUFFER_BYTES: Final = 1 << 16
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 
@@ -40,7 +40,7 @@ class LocalFileSystem:
     scheme: ClassVar[str] = "file"
 
     def uri(self, path: str) -> str:
-        """``file://`` and the path as it is."""
+        """Return ``file://`` and the unchanged path."""
         return f"file://{path}"
 
     def open_read(self, path: str) -> BinaryIO:
@@ -62,32 +62,32 @@ class LocalFileSystem:
         return io.BufferedWriter(target, _WRITE_BUFFER_BYTES)
 
     def stat(self, path: str) -> FileInfo:
-        """Look at a file or folder."""
+        """Return facts about a file or folder."""
         with os_errors(path):
             return _file_info(path, Path(path).stat())
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
+        """Return whether the path exists."""
         return has_file(self, path)
 
     def list(self, path: str) -> FileInfos:
-        """What a folder holds."""
+        """Return the entries of a folder."""
         infos = []
         with os_errors(path):
             for child in Path(path).iterdir():
                 try:
                     infos.append(_file_info(str(child), child.stat()))
-                except FileNotFoundError:  # deleted since, or a link to nothing
+                except FileNotFoundError:  # deleted meanwhile, or a broken link
                     continue
         return sorted(infos, key=lambda info: info.name)
 
     def checksum(self, path: str) -> str | None:
-        """None: a file has to be read for it."""
+        """Return None: the file would have to be read."""
         self.stat(path)
         return None
 
     def is_open(self, path: str) -> bool | None:
-        """False: every write shows in length and time."""
+        """Return False: every write shows in length and time."""
         self.stat(path)
         return False
 
@@ -97,20 +97,21 @@ class LocalFileSystem:
             make_folders(Path(path), FOLDER_MODE)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or folder a name that nobody has."""
+        """Rename a file or folder to a free name."""
         with os_errors(source):
             is_dir = stat.S_ISDIR(Path(source).lstat().st_mode)
         if is_dir:
             posix.rename_directory(source, target)
         else:
-            # A rename would replace a file. A kill between the two leaves both names.
+            # Link and unlink, because a rename would replace an existing file. A kill between the
+            # two leaves both names.
             with os_errors(target):
                 Path(target).hardlink_to(source)
                 Path(source).unlink()
         posix.sync_dir(Path(target).parent)
 
     def replace(self, source: str, target: str) -> None:
-        """Give a file a name that a file may have."""
+        """Rename a file, replacing the file that has the name."""
         with os_errors(target):
             Path(source).replace(target)
         posix.sync_dir(Path(target).parent)
@@ -128,7 +129,7 @@ class LocalFileSystem:
             return
 
     def write_atomic(self, path: str, write: Callable[[BinaryIO], None]) -> None:
-        """Write a file that appears when it is whole."""
+        """Write a file that appears when it is complete."""
         self.make_dir(str(Path(path).parent))
         with UnfinishedFile(
             path,
@@ -140,12 +141,12 @@ class LocalFileSystem:
             new.replace()
 
     def create_exclusive(self, path: str, data: bytes) -> bool:
-        """Make a file of this content, unless the name is taken."""
+        """Make a file with this content, unless the name is taken."""
         self.make_dir(str(Path(path).parent))
         return posix.create_exclusive(path, data, mode=FILE_MODE)
 
     def free_bytes(self, path: str) -> int | None:
-        """Bytes that an ordinary user can still write; a quota may leave less."""
+        """Return the bytes that an ordinary user can still write; a quota may leave less."""
         place = Path(path)
         while not place.exists() and place != place.parent:
             place = place.parent
@@ -155,7 +156,7 @@ class LocalFileSystem:
 
 
 class _Source(io.FileIO):
-    """A file whose read errors say what and where."""
+    """A file whose read errors name the path."""
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         with os_errors(str(self.name)):
@@ -167,14 +168,14 @@ class _Source(io.FileIO):
 
 
 class _Target(TargetFile):
-    """A file that is on disk once it is closed."""
+    """A file that is on disk when ``close`` returns."""
 
     def close(self) -> None:
         if self.closed:
             return
         with os_errors(str(self.name)):
             try:
-                # A second fsync after a failed one would succeed and lie, so there is none.
+                # Not repeated after a failure: a second fsync would succeed although data is lost.
                 os.fsync(self.fileno())
             finally:
                 super().close()

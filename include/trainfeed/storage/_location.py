@@ -1,4 +1,4 @@
-"""A place in a file system: what the stages pass around instead of paths and clients."""
+"""Locations: a path with its file system, which stages use instead of paths and clients."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ class Location:
 
     @classmethod
     def parse(cls, uri: str) -> Location:
-        """The place that a URI or an absolute local path names; touches no file system.
+        """Return the location of a URI or an absolute local path, without access to a file system.
 
-        ``/data/x`` and ``file:///data/x``; ``hdfs://host:port/x``, or ``hdfs://service/x`` of the
-        Hadoop configuration; ``webhdfs://[user@]host:port/x``. An hdfs URI names no user: that
-        client knows only ``HADOOP_USER_NAME``. The path is taken as it is written.
+        The forms are ``/data/x`` and ``file:///data/x``; ``hdfs://host:port/x``, or
+        ``hdfs://service/x`` with a service of the Hadoop configuration;
+        ``webhdfs://[user@]host:port/x``. An hdfs URI has no user, because that client knows only
+        ``HADOOP_USER_NAME``. The path is literal.
 
         Raises:
-            ConfigError: It is none of these, or its path has a ``.`` or ``..`` component.
+            ConfigError: ``uri`` has none of these forms, or a ``.`` or ``..`` component.
         """
         if uri.startswith("/"):
             return cls(LocalFileSystem(), _normal(uri, uri))
@@ -68,7 +69,7 @@ class Location:
 
     @property
     def parent(self) -> Location:
-        """The folder that holds this; the root holds itself."""
+        """The folder of this location; the root is its own parent."""
         return Location(self.fs, self.path.rpartition("/")[0] or "/")
 
     def __truediv__(self, name: str) -> Location:
@@ -88,12 +89,12 @@ class Location:
         """Read a whole file that should be small.
 
         Raises:
-            NotFoundError: There is no such file.
-            FormatError: It holds more than ``max_bytes``.
+            NotFoundError: The file is not there.
+            FormatError: The file is larger than ``max_bytes``.
         """
         pieces, left = [], max_bytes + 1
         with self.open_read() as file:
-            # Memory is taken for what is there, and not for what might be.
+            # In pieces, so that memory is taken for the actual size only.
             while left and (piece := file.read(min(left, _PIECE_BYTES))):
                 pieces.append(piece)
                 left -= len(piece)
@@ -103,7 +104,7 @@ class Location:
         return data
 
     def write_atomic(self, write: Callable[[BinaryIO], None]) -> None:
-        """Write a file that appears when it is whole; see ``FileSystem.write_atomic``."""
+        """Write a file that appears when it is complete; see ``FileSystem.write_atomic``."""
         self.fs.write_atomic(self.path, write)
 
     def create_exclusive(self, data: bytes) -> bool:
@@ -111,23 +112,23 @@ class Location:
         return self.fs.create_exclusive(self.path, data)
 
     def stat(self) -> FileInfo:
-        """Look at the file or folder; see ``FileSystem.stat``."""
+        """Return facts about the file or folder; see ``FileSystem.stat``."""
         return self.fs.stat(self.path)
 
     def exists(self) -> bool:
-        """Whether there is a file or folder; see ``FileSystem.exists``."""
+        """Return whether the path exists; see ``FileSystem.exists``."""
         return self.fs.exists(self.path)
 
     def list(self) -> FileInfos:
-        """What the folder holds, sorted by name; see ``FileSystem.list``."""
+        """Return the entries of the folder, sorted by name; see ``FileSystem.list``."""
         return self.fs.list(self.path)
 
     def checksum(self) -> str | None:
-        """What is known of the file's content; see ``FileSystem.checksum``."""
+        """Return the checksum that the file system has; see ``FileSystem.checksum``."""
         return self.fs.checksum(self.path)
 
     def is_open(self) -> bool | None:
-        """Whether the file is still written; see ``FileSystem.is_open``."""
+        """Return whether a writer has the file open; see ``FileSystem.is_open``."""
         return self.fs.is_open(self.path)
 
     def make_dir(self) -> None:
@@ -135,11 +136,11 @@ class Location:
         self.fs.make_dir(self.path)
 
     def rename(self, target: Location) -> None:
-        """Move to a name that nobody has; see ``FileSystem.rename``."""
+        """Rename to a free name; see ``FileSystem.rename``."""
         self.fs.rename(self.path, self._same_fs(target))
 
     def replace(self, target: Location) -> None:
-        """Move a file onto a name that a file may have; see ``FileSystem.replace``."""
+        """Rename a file, replacing one with the name; see ``FileSystem.replace``."""
         self.fs.replace(self.path, self._same_fs(target))
 
     def delete(self, *, recursive: bool = False) -> None:
@@ -147,7 +148,7 @@ class Location:
         self.fs.delete(self.path, recursive=recursive)
 
     def free_bytes(self) -> int | None:
-        """How much can still be written here; see ``FileSystem.free_bytes``."""
+        """Return the bytes that can still be written here; see ``FileSystem.free_bytes``."""
         return self.fs.free_bytes(self.path)
 
     def _same_fs(self, target: Location) -> str:
@@ -170,7 +171,7 @@ def _file_system(scheme: str, authority: str) -> FileSystem:
     if scheme == "file" and not authority:
         return LocalFileSystem()
     match = _AUTHORITY.fullmatch(authority)
-    # What stands before the @ may be a password, so no message shows it.
+    # The text before the @ may be a password, so no message shows it.
     shown = f"{scheme}://{authority.rpartition('@')[2]}"
     if scheme == "hdfs" and match and not match["user"]:
         return HdfsFileSystem(match["address"])

@@ -1,4 +1,4 @@
-"""Whether a file system can hold versions, tried out before anything depends on it."""
+"""Tests whether a file system is suitable for versions, before anything depends on it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from trainfeed.paths import kind_of_errno, storage_error
 __all__ = ["probe"]
 
 _CONTENT: Final = b"probe\n"
-# These say nothing against the file system: make the folder, let the user in, free space, mount it
-# again when its server has thrown this client out, try again when disk or machine is in trouble.
+# Errors that do not mean an unsuitable file system: a missing folder, permissions, space, a client
+# that its server has evicted, a failing disk, a machine without memory or descriptors.
 _NOT_ITS_FAULT: Final = {
     errno.ENOENT,
     errno.EACCES,
@@ -40,24 +40,26 @@ _NOT_ITS_FAULT: Final = {
 
 
 def probe(root: str | os.PathLike[str], *, into: str | os.PathLike[str] | None = None) -> None:
-    """Try all that publication relies on; leave nothing behind.
+    """Try every operation that publication needs; remove all files afterwards.
 
-    Tried are: creation that refuses a taken name, hard links that do, renaming a folder onto one
-    that holds something (must be refused), renaming a folder from ``root`` into ``into``, and the
-    syncing of files and folders. It takes some milliseconds and may run beside publications.
+    The operations are: creation that refuses a taken name, hard links that refuse one, the rename
+    of a folder onto one with content (must be refused), the rename of a folder from ``root`` into
+    ``into``, and the sync of files and folders. The probe takes some milliseconds and may run
+    beside publications.
 
     Args:
-        root: Folder that must exist: a publication root, or a data set's staging folder.
-        into: Folder that must exist and that versions are renamed into, if that is another one.
-            Quotas make a difference that only the real pair shows.
+        root: Existing folder: a publication root, or a data set's staging folder.
+        into: Existing folder into which versions are renamed, if it is another one. A quota border
+            between both shows only with the real pair.
 
     Raises:
-        UnsuitableStoreError: Says what failed. Versions must not be published there.
+        UnsuitableStoreError: An operation failed; the message names it. Versions must not be
+            published there.
         NotFoundError: A folder is not there.
         AccessDeniedError: This user may not write there.
         QuotaExceededError: A quota or the disk is full.
-        StorageError: The server does not answer, or does not know this client any more; or the disk
-            failed, or the machine lacks memory or descriptors.
+        StorageError: The server does not answer, or has evicted this client; or the disk failed, or
+            the machine lacks memory or descriptors.
     """
     root, into = Path(root), Path(into if into is not None else root)
     scratch = root / f".probe-{uuid.uuid4()}"
@@ -105,6 +107,7 @@ def _probe_commit(scratch: Path, moved: Path) -> None:
         for folder in (first, second):
             folder.mkdir()
             (folder / "file").write_bytes(_CONTENT)
+        # The content is read behind the rename: the whole folder must have moved.
         first.rename(moved)
         if (moved / "file").read_bytes() != _CONTENT:
             raise OSError(errno.EOPNOTSUPP, "the renamed folder has another content")

@@ -1,9 +1,9 @@
 """``webhdfs://``: HDFS over HTTP, through the ``hdfs`` package.
 
-Slower than ``hdfs://``, and the one to use when only HTTP gets through or when the URI must name
-the user. Without a user it is the one of the operating system. Requests go straight to the hosts:
-neither proxies nor ``.netrc`` are looked at. A NameNode sends us on to a DataNode by host name, so
-those names must be known here; errors show them.
+This protocol is slower than ``hdfs://``. Use it if only HTTP gets through, or if the URI must name
+the user; by default the user is that of the operating system. Requests go directly to the hosts,
+without proxies and ``.netrc``. A NameNode redirects to DataNodes by host name, so this machine must
+be able to resolve these names; errors show them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["WebHdfsFileSystem"]
 
 @dataclass(frozen=True)
 class WebHdfsFileSystem(HadoopFiles):
-    """One HDFS by HTTP; see ``FileSystem`` for what the methods promise.
+    """One HDFS over HTTP; see ``FileSystem`` for the contract of the methods.
 
     Attributes:
         address: ``host:port`` of the NameNode's HTTP server.
-        user: Who asks; None for the user of the operating system.
+        user: Name of the user; None for that of the operating system.
     """
 
     address: str
@@ -37,7 +37,7 @@ class WebHdfsFileSystem(HadoopFiles):
     scheme: ClassVar[str] = "webhdfs"
 
     def uri(self, path: str) -> str:
-        """``webhdfs://``, user and address, and the path as it is."""
+        """Return ``webhdfs://``, user, address, and the unchanged path."""
         user = f"{self.user}@" if self.user else ""
         return f"webhdfs://{user}{self.address}{path}"
 
@@ -53,8 +53,8 @@ class WebHdfsFileSystem(HadoopFiles):
         return io.BufferedReader(source, BUFFER_BYTES)
 
     def open_write(self, path: str) -> BinaryIO:
-        """Create a file; the DataNodes sync when it is closed, and its length is checked."""
-        # The DataNode refuses a name that is taken, but hangs up on a large file without saying so.
+        """Create a file; ``close`` makes the DataNodes sync, and checks the length."""
+        # The DataNode refuses a taken name too, but for a large file only closes the connection.
         if self.exists(path):
             raise ConflictError(f"{self.uri(path)}: the name is taken")
         upload = Upload(self._client(), self.uri(path), path=path, mode=FILE_MODE)
@@ -64,17 +64,17 @@ class WebHdfsFileSystem(HadoopFiles):
         return io.BufferedWriter(target, BUFFER_BYTES)
 
     def stat(self, path: str) -> FileInfo:
-        """Look at a file or folder."""
+        """Return facts about a file or folder."""
         return _file_info(path, self._status(path))
 
     def checksum(self, path: str) -> str | None:
-        """The MD5 of the blocks' CRCs, or what the cluster has in its place."""
+        """Return the MD5 of the blocks' CRCs, or the checksum that the cluster uses instead."""
         with map_errors(self.uri(path)):
             found = ask(self._client(), "GETFILECHECKSUM", path)["FileChecksum"]
             return f"{found['algorithm']}:{found['bytes']}"
 
     def is_open(self, path: str) -> bool | None:
-        """What the NameNode says of its blocks."""
+        """Return whether the NameNode reports blocks under construction."""
         with map_errors(self.uri(path)):
             blocks = ask(self._client(), "GET_BLOCK_LOCATIONS", path)["LocatedBlocks"]
             return bool(blocks["isUnderConstruction"])
@@ -85,7 +85,7 @@ class WebHdfsFileSystem(HadoopFiles):
             self._client().makedirs(path, permission=f"{FOLDER_MODE:o}")
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file or folder, past the trash."""
+        """Delete a file or folder, without the trash."""
         refuse_root(path)
         with map_errors(self.uri(path)):
             self._client().delete(path, recursive=recursive)
@@ -96,8 +96,8 @@ class WebHdfsFileSystem(HadoopFiles):
         return (_file_info(f"{path.rstrip('/')}/{name}", status) for name, status in found)
 
     def _move(self, source: str, target: str, *, overwrite: bool) -> None:
-        # Any option, NONE too, asks for the rename that raises and that never moves the source
-        # *into* an existing folder. The package's own rename asks for the other one.
+        # With any option, even NONE, the NameNode uses the rename that raises errors and never
+        # moves the source *into* an existing folder. ``rename`` of the package uses the other one.
         options = "OVERWRITE" if overwrite else "NONE"
         with map_errors(f"{self.uri(source)} -> {target}"):
             self._client()._rename(source, destination=target, renameoptions=options)  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""The client behind ``webhdfs://`` and what its errors mean."""
+"""The client behind ``webhdfs://``, and the translation of its errors."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from trainfeed.storage._hadoop import hadoop_error, outage
 
 __all__ = ["READ_TIMEOUT_S", "ask", "connect", "map_errors"]
 
-# Between two signs of life; a DataNode that replaces a dead one in its pipeline takes a while.
+# Longest silence between two answers: a pipeline that replaces a dead DataNode takes a while.
 READ_TIMEOUT_S: Final = 60.0
-# An error of a connection is wrapped by three packages at most.
+# Most nested errors that are followed: three packages wrap an error of a connection.
 _MAX_NESTED: Final = 8
 _MAX_REASON_CHARS: Final = 200
 _CONNECT_TIMEOUT_S: Final = 5.0
@@ -27,27 +27,27 @@ _CONNECT_TIMEOUT_S: Final = 5.0
 
 @cache
 def connect(address: str, user: str | None) -> Any:
-    """The client for ``host:port`` and a user, made once per process and side of a fork."""
+    """Return the client for ``host:port`` and a user, made once per process."""
     timeouts = (_CONNECT_TIMEOUT_S, READ_TIMEOUT_S)
     client = _package().InsecureClient(f"http://{address}", user=user, timeout=timeouts)
-    client.resolve = str  # else it expands "#LATEST" in a path
+    client.resolve = str  # otherwise it expands "#LATEST" in a path
     client._session.trust_env = False  # noqa: SLF001
     client._session.max_redirects = 1  # noqa: SLF001
     return client
 
 
-# Both sides of a fork would send their requests over the same sockets.
+# Otherwise parent and child of a fork would send their requests over the same sockets.
 os.register_at_fork(before=connect.cache_clear)
 
 
 def ask(client: Any, operation: str, path: str) -> dict[str, Any]:
-    """The answer to a question about one file or folder, where folders have thousands.
+    """Return the answer to a request about one file or folder; folders have thousands.
 
-    It goes through the package's pool of connections, past the layers above it: those take twice
-    the time that servers and network take.
+    The request uses the package's pool of connections directly: the layers above the pool take
+    twice the time of servers and network.
 
     Args:
-        client: What ``connect`` returned.
+        client: The client from ``connect``.
         operation: An operation of WebHDFS that reads, such as ``GETFILESTATUS``.
         path: The file or folder.
     """
@@ -61,7 +61,7 @@ def ask(client: Any, operation: str, path: str) -> dict[str, Any]:
             "GET",
             url,
             timeout=urllib3.Timeout(_CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
-            # To a DataNode, once.
+            # One redirect, to a DataNode.
             retries=urllib3.Retry(None, connect=0, read=0, redirect=1, status=0, other=0),
         )
     except urllib3.exceptions.HTTPError as error:
@@ -86,7 +86,7 @@ def _package() -> ModuleType:
 
 @contextmanager
 def map_errors(place: str) -> Iterator[None]:
-    """Raise what the package or a connection raised as the ``StorageError`` that it means."""
+    """Raise errors of the package or a connection as those of ``StorageError``."""
     hdfs_error: type[Exception] = _package().HdfsError
     try:
         yield
@@ -99,10 +99,9 @@ def map_errors(place: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException, place: str) -> str:
-    """What the system said of a connection, without what the packages above it made of it.
+    """Return the system's reason for a failed connection, without the texts of packages above.
 
-    The host is named where the answer was expected from another one than was asked: a NameNode
-    sends its readers on to DataNodes.
+    The text names the host if it is not in ``place``: a NameNode redirects to DataNodes.
     """
     chain = _chain(error)
     said = [each.strerror for each in chain if isinstance(each, OSError) and each.strerror]
@@ -115,13 +114,13 @@ def _reason(error: BaseException, place: str) -> str:
 
 
 def _host(error: BaseException) -> str:
-    """The host that an error of the client's pool of connections is about, if it says."""
+    """Return the host from an error of the client's pool of connections, or an empty text."""
     said = vars(error)
     return str(getattr(said.get("conn") or said.get("pool"), "host", ""))
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """The error, and what each was made of."""
+    """Return the error, and the errors nested in it."""
     found = [error]
     while len(found) < _MAX_NESTED:
         last = found[-1]
@@ -134,7 +133,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _refusal(status: int, body: bytes) -> Exception:
-    """What the package raises for such an answer."""
+    """Return the error that the package raises for such an answer."""
     if status == http.client.UNAUTHORIZED:
         return _package().HdfsError("Authentication failure")  # type: ignore[no-any-return]
     try:

@@ -1,7 +1,8 @@
-"""How bytes get to and from the DataNodes behind ``webhdfs://``.
+"""The transfer of bytes to and from DataNodes for ``webhdfs://``.
 
-The package's own writer queues without bound when a DataNode is slow, and its ``upload`` deletes
-folders when it fails. So a file is sent here, block by block, over a connection of its own.
+The package's own writer queues without bound if a DataNode is slow, and its ``upload`` deletes
+folders when it fails. This module therefore sends files itself, block by block, over a connection
+for each file.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ _MAX_ANSWER_BYTES: Final = 1 << 20
 
 
 class Download:
-    """A file as one HTTP answer that goes on to its end, and a new one after every seek.
+    """A file that is read from one HTTP answer, and from a new one after every seek.
 
     Args:
-        client: Used until ``release``.
-        uri: For messages.
+        client: The client; used until ``release``.
+        uri: URI of the file, for messages.
         path: The file.
-        file_id: What the NameNode calls the file; another file of that path is not read.
+        file_id: Number of the file at the NameNode; another file with the path is not read.
     """
 
     def __init__(self, client: Any, uri: str, *, path: str, file_id: int) -> None:
@@ -44,10 +45,10 @@ class Download:
         self._offset_bytes = -1
 
     def read_at(self, offset_bytes: int, num_bytes: int) -> bytes:
-        """The asked bytes; asks a second time when a connection breaks, from where it broke.
+        """Return the bytes of a range; after a broken connection, request them once more.
 
-        A DataNode hangs up on a reader that pauses for minutes, and its first answer after a
-        restart of the NameNode is an error.
+        Two cases are normal: a DataNode closes the connection of a reader that pauses for minutes,
+        and its first answer after a restart of the NameNode is an error.
         """
         try:
             return self._read_at(offset_bytes, num_bytes)
@@ -58,7 +59,7 @@ class Download:
         return self._read_at(offset_bytes, num_bytes)
 
     def release(self) -> None:
-        """Hang up."""
+        """Close the answer."""
         self._offset_bytes = -1
         self._rest = b""
         if self._response is not None:
@@ -69,6 +70,7 @@ class Download:
         if offset_bytes != self._offset_bytes:
             self.release()
             self._open_at(offset_bytes)
+        # ``_rest`` is the part of the last block behind the bytes that were asked for before.
         parts = []
         missing = num_bytes
         while missing:
@@ -83,7 +85,7 @@ class Download:
         with map_errors(f"{self._uri} at byte {offset_bytes}"):
             self._response = self._client._open(self._path, offset=offset_bytes)  # noqa: SLF001
             self._blocks = self._response.iter_content(BUFFER_BYTES)
-            # Asked for after the answer has begun: whatever it goes on with is that file.
+            # Requested after the answer has begun: the rest of the answer is then of the same file.
             found = self._client.status(self._path)["fileId"]
         if found != self._file_id:
             raise FileReplacedError(
@@ -102,13 +104,13 @@ class Download:
 
 
 class Upload:
-    """A file as one HTTP request whose body is sent block by block.
+    """A file that is written by one HTTP request, whose body is sent block by block.
 
     Args:
-        client: Used until ``finish`` or ``abandon``.
-        uri: For messages.
+        client: The client; used until ``finish`` or ``abandon``.
+        uri: URI of the file, for messages.
         path: The file, which must not exist.
-        mode: Its permissions.
+        mode: Permissions of the file.
 
     Raises:
         StorageError: No NameNode or DataNode answers.
@@ -123,7 +125,7 @@ class Upload:
                 path,
                 overwrite="false",
                 permission=f"{mode:o}",
-                createflag="CREATE,SYNC_BLOCK",  # otherwise the bytes stay in the caches
+                createflag="CREATE,SYNC_BLOCK",  # otherwise the bytes stay in the DataNodes' caches
             )
             url = urlsplit(answer.headers["location"])
         if url.scheme != "http" or not url.hostname:
@@ -148,7 +150,8 @@ class Upload:
                 self._connection.send(data)
                 self._connection.send(b"\r\n")
             except OSError:
-                # A DataNode that refuses says why, and hangs up on what still comes.
+                # A DataNode that refuses sends its answer and closes the connection: the answer has
+                # the reason.
                 with suppress(OSError, http.client.HTTPException):
                     self._check_answer()
                 raise
@@ -166,7 +169,7 @@ class Upload:
         check_length(self._place, size_bytes, num_bytes)
 
     def abandon(self) -> None:
-        """Hang up; the NameNode closes the file when the DataNode's lease ends."""
+        """Close the connection; the NameNode closes the file when the DataNode's lease ends."""
         self._connection.close()
 
     def _check_answer(self) -> None:

@@ -1,12 +1,12 @@
-"""Publication on a mounted POSIX file system: what makes a version visible, whole, and once.
+"""Publication on a mounted POSIX file system: operations that are atomic and durable.
 
-Versions are published by renaming a folder that is finished and synced. These are the steps for
-it, in the order of use: ``probe`` at start-up, ``sync_dir`` before the rename,
-``rename_directory`` as the commit, ``sync_dir`` again as its confirmation; ``create_exclusive`` for
-plans and boundaries, ``replace_file`` under a ``file_lock`` for pointers.
+A version is published by renaming a folder that is complete and synced. The functions for it, in
+the order of use: ``probe`` at start-up, ``sync_dir`` before the rename, ``rename_directory`` as the
+commit, ``sync_dir`` again as its confirmation; ``create_exclusive`` for plans and boundaries,
+``replace_file`` under a ``file_lock`` for pointers.
 
-A function raises errors of the ``StorageError`` tree only. No flag of ``renameat2`` is used: some
-clients of network file systems take it and ignore it.
+The functions raise only errors of the ``StorageError`` tree. No flag of ``renameat2`` is used,
+because some clients of network file systems accept the flags and ignore them.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ sync_dir = sync_folder
 _LOCK_FILE: Final = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _PUBLIC_MODE: Final = 0o644
 _PUBLIC_FOLDER_MODE: Final = 0o755
-# The kernel cannot wait for a lock with a deadline, so we look: soon at first, for those that are
-# held for a pointer's update, and twice a second in the end, for those that are held for hours.
+# The kernel has no wait for a lock with a deadline, so the lock is polled: after 10 ms at first,
+# for locks held during a pointer's update, and twice a second later, for locks held for hours.
 _FIRST_LOOK_S: Final = 0.01
 _LAST_LOOK_S: Final = 0.5
 
 
 def make_public_dir(path: StrPath) -> None:
-    """Make a folder, and those above it that are missing, that every account can read.
+    """Make a folder, and missing parents, that every account can read.
 
-    Whatever the umask is: those who publish and those who read are not the same account. A folder
-    that is there keeps its mode.
+    The mode does not depend on the umask, because other accounts read than publish. An existing
+    folder keeps its mode.
 
     Raises:
-        ConflictError: The name is a file's.
+        ConflictError: A file has the name.
     """
     path = Path(path)
     with map_errors(path):
@@ -88,25 +88,26 @@ def make_public_dir(path: StrPath) -> None:
             if path.is_dir():
                 return
             raise
+        # ``mkdir`` applies the umask, ``chmod`` does not.
         path.chmod(_PUBLIC_FOLDER_MODE)
 
 
 def rename_directory(source: StrPath, target: StrPath) -> None:
-    """Give a folder a name that nobody has: the commit.
+    """Rename a folder to a free name: the commit.
 
-    Of any number of callers, on any number of clients, one succeeds. The kernel refuses a target
-    that holds something. It would replace an *empty* folder without a word, so that one is looked
-    for first, and nobody may make the target beforehand: a folder made empty between the look and
-    the rename is still replaced, which loses nothing but its emptiness.
+    Among any number of callers, on any number of clients, exactly one succeeds. The kernel refuses
+    a target with content, but silently replaces an *empty* folder. An existing target is therefore
+    looked for first. An empty folder that another program makes between this look and the rename
+    is still replaced, and nothing is lost.
 
     The name is durable after ``sync_dir`` of the target's parent.
 
     Raises:
         ConflictError: The target exists. Nothing was moved.
-        NotFoundError: There is no such folder to rename (a link is none), or no parent of the
-            target.
-        CommitUnknownError: Nobody can tell whether it took place; look, from a new mount if this
-            one is broken. Also when the source is gone and the target is there.
+        NotFoundError: The source is not there or no folder (a link is none), or the target has no
+            parent.
+        CommitUnknownError: The rename may have taken place; look, from a new mount if this one is
+            broken. Also raised if the source is gone and the target exists.
         UnsuitableStoreError: Source and target are on different file systems or quota realms.
     """
     source, target = Path(source), Path(target)
@@ -122,7 +123,7 @@ def rename_directory(source: StrPath, target: StrPath) -> None:
 def create_exclusive(
     path: StrPath, data: bytes, *, mode: int = _PUBLIC_MODE, is_public: bool = False
 ) -> bool:
-    """Make a durable file of this content, unless the name is taken.
+    """Make a durable file with this content, unless the name is taken.
 
     The content is complete and synced before it gets the name, so a kill at any time leaves the
     name free or the file whole. The parent must exist.
@@ -130,11 +131,11 @@ def create_exclusive(
     Args:
         path: The file.
         data: Its content.
-        mode: Its mode, of which the umask takes away.
-        is_public: Whether every account can read it, whatever the umask is.
+        mode: Permissions, which the umask reduces.
+        is_public: Whether every account can read the file, regardless of the umask.
 
     Returns:
-        True if this call made the file; False if the name was taken, whatever has it. The name is
+        True if this call made the file; False if a file or folder had the name. The name is
         durable in both cases.
     """
     with _written(path, data, mode, is_public=is_public) as new:
@@ -142,24 +143,24 @@ def create_exclusive(
 
 
 def replace_file(path: StrPath, data: bytes, *, is_public: bool = False) -> None:
-    """Give a file this content, durably; a reader gets the old bytes or the new ones.
+    """Replace the content of a file, durably; a reader gets either the old bytes or the new ones.
 
     Args:
         path: The file.
         data: Its content.
-        is_public: Whether every account can read it, whatever the umask is.
+        is_public: Whether every account can read the file, regardless of the umask.
 
     Raises:
-        ConflictError: The name is a folder's.
+        ConflictError: A folder has the name.
     """
     with _written(path, data, _PUBLIC_MODE, is_public=is_public) as new:
         new.replace()
 
 
 def remove_tree(path: StrPath) -> None:
-    """Delete a folder with all that it holds, or a file; fine if it is not there.
+    """Delete a folder with its content, or a file; does nothing if it is not there.
 
-    Symbolic links are deleted, never followed, also when they are swapped in meanwhile.
+    Symbolic links are deleted and never followed, even if they appear during the deletion.
     """
     path = Path(path)
     with map_errors(path), suppress(FileNotFoundError):
@@ -173,11 +174,11 @@ def remove_tree(path: StrPath) -> None:
 def file_lock(path: StrPath, *, timeout_s: float = 60.0) -> Iterator[None]:
     """Hold the exclusive lock of a file, which is made if needed and never deleted.
 
-    The kernel drops the lock of a process that dies. It does not nest: a holder that asks again
+    The kernel drops the lock of a process that dies. Locks do not nest: a holder that locks again
     waits for itself.
 
     Raises:
-        StorageError: Another process held it for ``timeout_s``.
+        StorageError: Another process held the lock for ``timeout_s``.
     """
     with map_errors(path):
         descriptor = os.open(path, _LOCK_FILE, _PUBLIC_MODE)
@@ -186,7 +187,8 @@ def file_lock(path: StrPath, *, timeout_s: float = 60.0) -> Iterator[None]:
             _lock(descriptor, path, time.monotonic() + timeout_s)
         yield
     finally:
-        # Unlocked by name: a child forked meanwhile has the descriptor too and would keep it.
+        # Unlocked explicitly: a child forked meanwhile shares the descriptor, and would keep the
+        # lock after ``close``.
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
@@ -217,7 +219,7 @@ def _lexists(path: Path) -> bool:
 def _rename_error(error: OSError, source: Path, target: Path) -> StorageError:
     place = f"{source} -> {target}"
     reason = (error.strerror or str(error)).lower()
-    # A file at the target is "not a directory"; so is one among its parents.
+    # ENOTDIR means a file at the target, or a file among its parents.
     taken = error.errno == errno.ENOTDIR and _is_taken(target)
     kind = ConflictError if taken else kind_of_errno(error.errno)
     if kind is UnsuitableStoreError and error.errno == errno.EXDEV:

@@ -1,4 +1,4 @@
-"""TFRecord files and the Examples in them: bytes to bytes, bytes to arrays, no TensorFlow."""
+"""TFRecord files, and the Examples in them as arrays; without TensorFlow."""
 
 from trainfeed.tfrecord._record_index import TFRecordAccess, TFRecordIndex, TFRecordRange
 from trainfeed.tfrecord._tfrecord_format import MAX_RECORD_BYTES, Compression

@@ -1,4 +1,4 @@
-"""Where records come from: paths, or open binary files."""
+"""The input of readers: paths, or open binary files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["open_file", "read_at"]
 
 @contextmanager
 def open_file(file: FilePath | BinaryIO) -> Iterator[BinaryIO]:
-    """Open a path and close it at the end; give a binary file as it is and leave it open.
+    """Open a path and close it at the end; yield a binary file unchanged and leave it open.
 
     Raises:
         NotFoundError: No file is at the path.
-        FormatError: Something else than a file is.
-        StorageError: It cannot be opened.
+        FormatError: The path is not a plain file.
+        StorageError: The file cannot be opened.
     """
     if not isinstance(file, str | os.PathLike):
         yield file
@@ -29,10 +29,10 @@ def open_file(file: FilePath | BinaryIO) -> Iterator[BinaryIO]:
 
 
 def read_at(file: BinaryIO, offset_bytes: int, num_bytes: int, path: str | None) -> bytes:
-    """Return bytes of a seekable file, fewer at its end only; moves its position.
+    """Return bytes of a seekable file, fewer only at its end; moves the position of the file.
 
     Raises:
-        StorageError: The file refused to give them.
+        StorageError: The file cannot be read.
     """
     pieces, left_bytes = [], num_bytes
     with os_errors(path):

@@ -1,4 +1,4 @@
-"""A file as a stream of records: inflated where it is compressed, never more at once than asked."""
+"""A file as a stream of bytes: decompressed if necessary, and never more than requested at once."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from trainfeed.tfrecord._tfrecord_format import HEADER_BYTES, Compression, has_v
 
 __all__ = ["BLOCK_BYTES", "Stream", "open_stream", "sniff"]
 
-# Measured: larger blocks leave the processor's cache and read a third slower.
+# Measured: larger blocks exceed the cache of the processor and read a third slower.
 BLOCK_BYTES: Final = 1 << 18
-# What the decompressor did not take is copied at every call, so it gets little at once.
+# The decompressor copies its unused input at every call, so it gets small blocks.
 _COMPRESSED_BLOCK_BYTES: Final = 1 << 16
 
 _WINDOW_BITS: Final = {Compression.GZIP: 31, Compression.ZLIB: 15}
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZLIB_FIRST_BYTE: Final = 0x78
-_ZLIB_CHECK: Final = 31  # its first two bytes, big-endian, are a multiple of it
-# The library's stub declares an instance where there is a class.
+_ZLIB_CHECK: Final = 31  # the first two bytes, big-endian, are a multiple of 31
+# The type stub of the library declares an instance; it is a class.
 _INFLATE_ERROR: Final[type[Exception]] = isal_zlib.error  # type: ignore[assignment]
 
 
 class Stream(Protocol):
-    """Bytes, one after another.
+    """A stream of bytes.
 
     Attributes:
-        is_plain: They are those of the file.
+        is_plain: Whether the bytes are those of the file, without decompression.
     """
 
     is_plain: ClassVar[bool]
 
     def read(self, num_bytes: int) -> bytes:
-        """Return up to ``num_bytes``, none at the end only."""
+        """Return up to ``num_bytes``; empty only at the end."""
 
 
 def open_stream(file: BinaryIO, compression: Compression | None) -> Stream:
-    """Return what a file holds after decompression.
+    """Return the content of a file as a stream, after decompression.
 
     Args:
         file: A binary file, read from its position on.
-        compression: How it is compressed; None to find out from its first bytes.
+        compression: Compression of the file; None recognises it by the first bytes.
     """
     raw = _RawStream(file)
     if compression is None:
@@ -60,7 +60,7 @@ class _RawStream:
         self._peeked = b""
 
     def peek(self, num_bytes: int) -> bytes:
-        """Return the next bytes, which ``read`` will return again; fewer at the end only."""
+        """Return the next bytes without consuming them; fewer only at the end."""
         while len(self._peeked) < num_bytes and (data := self._next(num_bytes)):
             self._peeked += data
         return self._peeked
@@ -84,7 +84,7 @@ class _InflatedStream:
         self._compression = compression
         self._pending = stream.read(_COMPRESSED_BLOCK_BYTES)
         self._decoder = isal_zlib.decompressobj(_WINDOW_BITS[compression])
-        # A file of 0 bytes holds no records, whatever it is said to be.
+        # An empty file has no records, whatever compression was stated.
         self._is_complete = not self._pending
 
     def read(self, num_bytes: int) -> bytes:
@@ -120,8 +120,9 @@ class _InflatedStream:
 
 
 def sniff(head: bytes) -> Compression:
-    """Return how a file is compressed, by its first ``HEADER_BYTES`` bytes."""
-    # A record of 120 bytes starts like ZLIB, one of 35,615 like GZIP; its checksum tells.
+    """Return the compression of a file, by its first ``HEADER_BYTES`` bytes."""
+    # The checksum of a header decides first: a record of 120 bytes starts like ZLIB, and one of
+    # 35,615 bytes like GZIP.
     if has_valid_header(head):
         return Compression.NONE
     if head.startswith(_GZIP_MAGIC):

@@ -1,4 +1,4 @@
-"""Where the records of a file lie: counting, and random access, without reading the data."""
+"""The index of a file: counting and random access without reading the data."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from trainfeed.tfrecord._tfrecord_format import (
 
 __all__ = ["TFRecordAccess", "TFRecordIndex", "TFRecordRange"]
 
-# What is read at once while the headers are walked: many short records, or little of a long one.
+# Bytes that are read at once during the walk through the headers: many short records, or the start
+# of a long one.
 _WINDOW_BYTES: Final = 1 << 16
 
 
 class TFRecordIndex:
-    """The records of a file without compression, in its order.
+    """The records of a file without compression, in file order.
 
     Attributes:
-        offsets: Shape ``(n,)``, int64: where the headers of the records start.
-        sizes: Shape ``(n,)``, int64: how many bytes the records have.
+        offsets: Offsets of the records' headers, shape ``(n,)``, int64.
+        sizes: Lengths of the records' data in bytes, shape ``(n,)``, int64.
     """
 
     def __init__(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
@@ -45,9 +46,9 @@ class TFRecordIndex:
 
     @classmethod
     def load(cls, file: FilePath | BinaryIO) -> TFRecordIndex:
-        """Walk the headers of a file.
+        """Read the headers of a file.
 
-        Every length is verified by its checksum; data are not read, so nothing else is.
+        Every length is verified by its checksum; data are neither read nor verified.
 
         Args:
             file: A path, or a seekable binary file, which is read from its first byte.
@@ -55,7 +56,7 @@ class TFRecordIndex:
         Raises:
             TruncatedError: The file ends inside a record.
             ChecksumError: A length is damaged.
-            ConfigError: The file is compressed: it has no places to go to.
+            ConfigError: The file is compressed, so records have no offsets in it.
         """
         with open_file(file) as opened:
             pairs = list(_walk(opened, path_of(file)))
@@ -64,11 +65,11 @@ class TFRecordIndex:
 
     @property
     def num_records(self) -> int:
-        """How many records the file holds."""
+        """Number of records in the file."""
         return len(self.offsets)
 
     def place(self, i: int) -> tuple[int, int]:
-        """Return where record ``i`` starts, and how many bytes it has.
+        """Return the offset of record ``i``, and the length of its data in bytes.
 
         Raises:
             IndexError: There is no record ``i``; negative numbers are not counted from the end.
@@ -81,12 +82,13 @@ class TFRecordIndex:
 class TFRecordAccess:
     """An open file without compression whose records are read by number.
 
-    Use it as a context manager, or close it. Not for two threads at once: give each its own.
+    Use the object as a context manager, or close it. Threads must not share it: give each thread
+    its own.
 
     Args:
         path: The file.
-        index: Its index; None to load it.
-        max_record_bytes: Refuse a longer record.
+        index: Index of the file; None loads it.
+        max_record_bytes: Limit for the length of a record; a longer one is refused.
 
     Attributes:
         index: As above.
@@ -134,15 +136,15 @@ class TFRecordAccess:
             raise
 
     def get_many(self, ordinals: Iterable[SupportsIndex]) -> list[bytes]:
-        """Return records in the order asked for, repeated ones repeatedly.
+        """Return records in the requested order; an ordinal may be repeated.
 
-        They are read in the order of the file.
+        Records are read in the order of the file.
 
         Args:
             ordinals: A list, or an integer array of shape ``(n,)``.
 
         Raises:
-            IndexError: There is no such record; nothing was read.
+            IndexError: An ordinal is out of range; nothing was read.
             ChecksumError: A record is damaged.
             FormatError: The file and the index differ, or a record is longer than allowed.
             ValueError: The file is closed.
@@ -186,16 +188,16 @@ class TFRecordAccess:
 
 
 class TFRecordRange:
-    """The records ``[start, start + length)`` of a file, as slicing a list of all would give.
+    """The records ``[start, start + length)`` of a file, like a slice of the list of all records.
 
-    Can be iterated again.
+    The object can be iterated again.
 
     Args:
         path: The file.
-        index: Its index.
+        index: Index of the file.
         start: Number of the first record; below 0 counts as 0.
-        length: How many; below 0, or more than there are, means to the end.
-        max_record_bytes: Refuse a longer record.
+        length: Number of records; a number below 0, or behind the end, means up to the end.
+        max_record_bytes: Limit for the length of a record; a longer one is refused.
     """
 
     def __init__(
@@ -229,7 +231,7 @@ class TFRecordRange:
 
 
 def _walk(file: BinaryIO, path: str | None) -> Iterator[tuple[int, int]]:
-    """Yield where records start, and how many bytes they have."""
+    """Yield the offset of each record, and the length of its data in bytes."""
     with os_errors(path):
         end_bytes = file.seek(0, os.SEEK_END)
     window, window_bytes, offset_bytes, number, size = b"", 0, 0, 0, 0
@@ -238,7 +240,7 @@ def _walk(file: BinaryIO, path: str | None) -> Iterator[tuple[int, int]]:
             place = offset_bytes - window_bytes
             header = window[place : place + HEADER_BYTES]
             if len(header) < HEADER_BYTES:
-                # Behind a record that is longer, a window would hold nothing but data.
+                # After a long record only a header is read: a whole window would hold data only.
                 want_bytes = _WINDOW_BYTES if size < _WINDOW_BYTES else HEADER_BYTES
                 window = read_at(file, offset_bytes, want_bytes, path)
                 window_bytes, header = offset_bytes, window[:HEADER_BYTES]
@@ -258,7 +260,7 @@ def _size(header: bytes, left_bytes: int) -> int:
         raise TruncatedError(
             f"expected a header of {HEADER_BYTES} bytes, the file has {len(header)}"
         )
-    # No limit but the file's end: what lies behind a header is not read.
+    # No limit except the end of the file: the data behind a header are not read.
     size = unpack_header(header, max_record_bytes=1 << 64)
     if HEADER_BYTES + size + CHECKSUM.size > left_bytes:
         raise TruncatedError(

@@ -1,7 +1,8 @@
-"""Finds where reading can go on behind a damaged record: by the checksums of length and data.
+"""Finds the place behind a damaged record where reading can go on, by checksums.
 
-Files have no marks. What is taken for a record has both checksums right, 64 bits of evidence; a
-length alone is believed where the end of the file or another right length is where it points to.
+Files have no magic numbers. Bytes count as a record if both checksums match, which is 64 bits of
+evidence. A length alone is trusted only if it leads to the end of the file or to another valid
+length.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ from trainfeed.tfrecord._tfrecord_format import (
 __all__ = ["RecordResync"]
 
 _AROUND_BYTES: Final = HEADER_BYTES + CHECKSUM.size
-# What is read at once: little at first, for damage is mostly small.
+# Bytes that are read at once: few at first, because most damage is small.
 _FIRST_WINDOW_BYTES: Final = 1 << 12
 _WINDOW_BYTES: Final = 1 << 18
 
 
 class RecordResync:
-    """Looks behind damaged places of one file without compression.
+    """Searches one file without compression for whole records behind damaged places.
 
     Args:
-        file: A seekable binary file; its position is moved.
-        path: What to call it in messages.
-        origin_bytes: Where in it the records start; all other places are counted from there.
-        max_record_bytes: A longer record is none to go on with.
+        file: A seekable binary file; the search moves its position.
+        path: Name for messages.
+        origin_bytes: Offset in the file at which records start; all other offsets count from there.
+        max_record_bytes: Limit for the length of a record; the search ignores longer ones.
 
     Attributes:
-        end_bytes: Where the file ends.
+        end_bytes: Offset of the end of the file.
     """
 
     def __init__(
@@ -64,13 +65,14 @@ class RecordResync:
         """Find the end of the damaged place that starts at ``offset_bytes``.
 
         Raises:
-            FormatError: The bytes are made so that the search would take too long.
+            FormatError: The bytes are built so that the search would take too long.
         """
         header = self._read(offset_bytes, HEADER_BYTES)
         if len(header) < HEADER_BYTES:
             return DamageGap(self.end_bytes)
         stated, checksum = HEADER.unpack(header)
-        # Either of the two may be what is damaged.
+        # The length or its checksum may be damaged. A checksum determines the only length below
+        # 2^32 that has it, so both possible ends of the record are tried.
         by_length, by_checksum = (
             offset_bytes + _AROUND_BYTES + n for n in (stated, _length_of(checksum))
         )
@@ -84,10 +86,10 @@ class RecordResync:
         return DamageGap(found, 1 if is_torn else None)
 
     def _next_record(self, offset_bytes: int) -> int:
-        """Return the first record behind ``offset_bytes`` that is whole; the end if there is none.
+        """Return the start of the first whole record behind ``offset_bytes``; the end if none.
 
         Raises:
-            FormatError: The bytes are made so that the search would take too long.
+            FormatError: The bytes are built so that the search would take too long.
         """
         start, num_bytes = offset_bytes + 1, _FIRST_WINDOW_BYTES
         while len(window := self._read(start, num_bytes)) >= HEADER_BYTES:
@@ -98,13 +100,14 @@ class RecordResync:
                 end_bytes = start + place + _AROUND_BYTES + length
                 if self._ends_record(start + place, end_bytes):
                     return start + place
-            # The last bytes again: a header may begin in this window and end in the next one.
+            # The last bytes are searched again: a header may begin in this window and end in the
+            # next one.
             start += len(window) - HEADER_BYTES + 1
             num_bytes = min(4 * num_bytes, _WINDOW_BYTES)
         return self.end_bytes
 
     def _ends_record(self, offset_bytes: int, end_bytes: int) -> bool:
-        """Return whether the data fit their checksum if the record ends there."""
+        """Return whether the checksum of the data matches if the record ends at ``end_bytes``."""
         if end_bytes > self.end_bytes:
             return False
         data_end = end_bytes - CHECKSUM.size
@@ -119,7 +122,7 @@ class RecordResync:
         return self._read(data_end, CHECKSUM.size) == CHECKSUM.pack(masked(value))
 
     def _is_boundary(self, offset_bytes: int) -> bool:
-        """Return whether the file ends there, or a right length follows."""
+        """Return whether the file ends at ``offset_bytes``, or a valid header is there."""
         at_end = offset_bytes == self.end_bytes
         return at_end or has_valid_header(self._read(offset_bytes, HEADER_BYTES))
 
@@ -128,11 +131,12 @@ class RecordResync:
 
 
 def _headers(window: bytes, longest: int) -> list[tuple[int, int]]:
-    """Return where lengths up to ``longest`` with right checksums are, and the lengths."""
+    """Return the places of headers with lengths up to ``longest``, and these lengths."""
     num_places = len(window) - HEADER_BYTES + 1
+    # Views with strides of 1 byte: item k is the length (or its checksum) of a header at byte k.
     lengths: NDArray[np.uint64] = np.ndarray((num_places,), "<u8", window, 0, (1,))
     stored: NDArray[np.uint32] = np.ndarray((num_places,), "<u4", window, LENGTH.size, (1,))
-    # Few bytes are the start of a length that fits: only these are looked at closely.
+    # At most places the 8 bytes are too large for a length: only the others are verified.
     places = np.flatnonzero(lengths <= longest)
     found = lengths[places]
     right = _checksums_of(found) == stored[places]
@@ -140,7 +144,10 @@ def _headers(window: bytes, longest: int) -> list[tuple[int, int]]:
 
 
 def _checksums_of(lengths: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Return the masked checksums of lengths, both of shape ``(n,)``."""
+    """Return the masked checksums of many lengths, both of shape ``(n,)``.
+
+    CRC is linear: the checksum of a length is that of 0, changed by every octet independently.
+    """
     tables = _tables()
     checksums = np.full(len(lengths), crc32c(bytes(LENGTH.size)), np.uint32)
     for number, octet in enumerate(lengths.astype("<u8").view(np.uint8).reshape(-1, 8).T):
@@ -150,7 +157,7 @@ def _checksums_of(lengths: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 @cache
 def _tables() -> NDArray[np.uint32]:
-    """Return by what each octet of a length changes the checksum of 0; shape ``(8, 256)``."""
+    """Return the change of the checksum of 0 by each value of each octet; shape ``(8, 256)``."""
     zero = crc32c(bytes(LENGTH.size))
     rows = [
         [crc32c(LENGTH.pack(octet << 8 * number)) ^ zero for octet in range(256)]
@@ -160,10 +167,11 @@ def _tables() -> NDArray[np.uint32]:
 
 
 def _length_of(checksum: int) -> int:
-    """Return the one length below 2^32 that has a masked checksum."""
+    """Return the only length below 2^32 that has this masked checksum."""
     steps, step_of = _steps()
     state = unmasked(checksum) ^ 0xFFFFFFFF
-    # Backwards through 8 octets of 0; what is left is the length, over the initial ones.
+    # Run the CRC backwards through 8 octets of 0. The result is the state before the length: the
+    # initial ones, combined with the length itself.
     for _ in range(LENGTH.size):
         octet = step_of[state >> 24]
         state = (state ^ steps[octet]) << 8 & 0xFFFFFFFF | octet
@@ -172,6 +180,6 @@ def _length_of(checksum: int) -> int:
 
 @cache
 def _steps() -> tuple[list[int], dict[int, int]]:
-    """Return what each octet does to the state of the checksum, and which one by its highest."""
+    """Return the CRC table, and for the highest octet of a table entry the number of the entry."""
     steps = [crc32c(bytes([octet ^ 0xFF])) ^ 0xFF000000 for octet in range(256)]
     return steps, {step >> 24: octet for octet, step in enumerate(steps)}

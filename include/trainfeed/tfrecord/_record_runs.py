@@ -1,6 +1,6 @@
-"""Records one after another in a block of bytes, read and verified together.
+"""Consecutive records in a block of bytes, read and verified together.
 
-That takes a fraction of the time that one by one takes.
+This takes a fraction of the time of reading them one by one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class RecordRun:
 
     Args:
         records: Records of a block.
-        stored: The checksum of each as the block has it.
-        num_bytes: What each takes in the block.
+        stored: The stored checksum of each record.
+        num_bytes: The bytes that each record takes in the block.
 
     Attributes:
-        records: Those before the first damaged one.
-        num_bytes: What they take in the block.
-        damage: What is wrong with the next one, None if all are whole.
+        records: The records before the first damaged one.
+        num_bytes: The bytes that these records take in the block.
+        damage: The error of the next record; None if no record is damaged.
     """
 
     def __init__(self, records: list[bytes], stored: list[int], num_bytes: Sequence[int]) -> None:
@@ -49,8 +49,8 @@ def next_run(block: bytes, start: int, stride: int, max_record_bytes: int) -> Re
 
     Args:
         block: Bytes of a file.
-        start: Where a whole record is, whose header was verified.
-        stride: What it takes in the block.
+        start: Place of a whole record, whose header was verified.
+        stride: Bytes that this record takes in the block.
         max_record_bytes: A longer record ends the run.
     """
     num_equal = _num_equal_headers(block, start, stride)
@@ -63,13 +63,14 @@ def _equal_run(block: bytes, start: int, stride: int, num_records: int) -> Recor
     first, last = start + HEADER_BYTES, start + num_records * stride
     length = stride - HEADER_BYTES - CHECKSUM.size
     records = [block[i : i + length] for i in range(first, last, stride)]
+    # One row per record; the last four columns are the checksums of the data.
     rows = np.frombuffer(block, np.uint8, num_records * stride, start)
     stored = np.ascontiguousarray(rows.reshape(num_records, stride)[:, -CHECKSUM.size :])
     return RecordRun(records, stored.view("<u4").ravel().tolist(), [stride] * num_records)
 
 
 def _mixed_run(block: bytes, start: int, max_record_bytes: int) -> RecordRun:
-    """Follow the lengths first and verify their checksums then; what is wrong ends the run."""
+    """Follow the lengths first, then verify their checksums; a wrong one ends the run."""
     starts, ends = _bounds(block, start, max_record_bytes)
     headers = [block[i : i + LENGTH.size] for i in starts]
     stored = [CHECKSUM.unpack_from(block, i + LENGTH.size)[0] for i in starts]
@@ -86,7 +87,7 @@ def _mixed_run(block: bytes, start: int, max_record_bytes: int) -> RecordRun:
 
 
 def _bounds(block: bytes, start: int, max_record_bytes: int) -> tuple[list[int], list[int]]:
-    """Return where records start and end as their lengths say, of those within the block."""
+    """Return starts and ends of the records in the block, by their unverified lengths."""
     starts, ends, unpack = [], [], LENGTH.unpack_from
     last_start, num_bytes = len(block) - HEADER_BYTES - CHECKSUM.size, len(block)
     while start <= last_start:
@@ -106,7 +107,7 @@ def _checksums(pieces: list[bytes]) -> list[int]:
 
 
 def _num_equal_headers(block: bytes, start: int, stride: int) -> int:
-    """Return how many whole records from ``start`` on have the header of the first."""
+    """Return how many whole records from ``start`` on have the same header as the first."""
     header, second = block[start : start + HEADER_BYTES], start + stride
     num_whole = (len(block) - start) // stride
     if num_whole < 2 or block[second : second + HEADER_BYTES] != header:
@@ -114,4 +115,5 @@ def _num_equal_headers(block: bytes, start: int, stride: int) -> int:
     rows: NDArray[np.uint8] = np.frombuffer(block, np.uint8, num_whole * stride, start)
     expected = np.frombuffer(header, np.uint8)
     differs = (rows.reshape(num_whole, stride)[:, :HEADER_BYTES] != expected).any(axis=1)
+    # argmax is the first row that differs; 0 if none does, because row 0 equals itself.
     return int(differs.argmax()) or num_whole

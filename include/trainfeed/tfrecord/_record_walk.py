@@ -1,4 +1,4 @@
-"""Runs of records through a file, under a policy for what is damaged."""
+"""Reads a file in runs of records, under a policy for damage."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class ReadOptions:
     """How a file is read.
 
     Attributes:
-        compression: As the file has it; None finds out.
-        max_record_bytes: Refuse a longer record.
-        on_damage: What to do about damage.
+        compression: Compression of the file; None recognises it.
+        max_record_bytes: Limit for the length of a record; a longer one is refused.
+        on_damage: Policy for damaged records.
     """
 
     compression: Compression | None = None
@@ -41,19 +41,19 @@ class ReadOptions:
 def iter_runs(
     file: BinaryIO, path: str | None, options: ReadOptions, report: DamageReport
 ) -> Iterator[list[bytes]]:
-    """Yield the records of a file, as many at once as lie in one block.
+    """Yield the records of a file in lists: the records of one block at a time.
 
     Args:
-        file: A binary file, read from its position on; seekable unless damage is an error.
-        path: What to call it in messages.
-        options: How to read it.
-        report: Gets what is dropped. What is in it already counts for the most that may be.
+        file: A binary file, read from its position on; seekable unless the policy is strict.
+        path: Name for messages.
+        options: How the file is read.
+        report: Account of dropped records. Earlier entries count towards the limits of the policy.
 
     Raises:
         TruncatedError: The file ends inside a record.
         ChecksumError: A length or a record is damaged.
-        FormatError: A record is longer than allowed, or the file does not inflate. All three name
-            the file and where the record starts, counted in what the file holds inflated.
+        FormatError: A record is longer than allowed, or the file cannot be decompressed. All three
+            errors have the file and the offset of the record, in decompressed bytes.
     """
     walk = _Walk(file, path, options, report)
     while (records := walk.next_records()) is not None:
@@ -61,7 +61,7 @@ def iter_runs(
 
 
 class _Walk:
-    """A place in a file: somewhere in a block of what it holds."""
+    """The position of a reader: a block of the decompressed content, and a place in it."""
 
     def __init__(
         self, file: BinaryIO, path: str | None, options: ReadOptions, report: DamageReport
@@ -74,16 +74,17 @@ class _Walk:
         if options.on_damage != DamagePolicy.strict():
             with os_errors(path):
                 self._origin_bytes = file.tell()
-        # None behind the last record that can be had.
+        # None behind the last record that can be read.
         self._stream: Stream | None = open_stream(file, options.compression)
         self._resync: RecordResync | None = None
-        # The block, where it starts in the file, and in it the record with a number.
+        # The current block and its offset in the content; in the block the start of the next
+        # record, and the number of that record in the file.
         self._block, self._block_bytes, self._start, self._number = b"", 0, 0, 0
         self._known_header, self._num_bytes = b"", 0
         self._damage: ChecksumError | None = None
 
     def next_records(self) -> list[bytes] | None:
-        """Return the next records, perhaps none; None at the end."""
+        """Return the next records, possibly none; None at the end."""
         try:
             return self._next_run()
         except FormatError as error:
@@ -111,21 +112,21 @@ class _Walk:
         return len(self._block) - self._start
 
     def _stride(self) -> int:
-        """Return how many bytes the record takes whose header is in the block."""
+        """Return the bytes that the next record takes; its header is in the block."""
         header = self._block[self._start : self._start + HEADER_BYTES]
-        # Records of one length have one header, so most need no second look.
+        # Records of equal length have equal headers, so most headers were verified before.
         if header != self._known_header:
             self._num_bytes = unpack_header(header, self._options.max_record_bytes)
             self._known_header = header
         return HEADER_BYTES + self._num_bytes + CHECKSUM.size
 
     def _refill(self, need_bytes: int) -> bool:
-        """Go on in the file until ``need_bytes`` are in the block; return False at its end.
+        """Read on until ``need_bytes`` are in the block; return False at the end of the file.
 
-        Memory is taken for bytes that are there, not for bytes that a length speaks of.
+        Memory is allocated for bytes that were read, not for bytes that a length announces.
         """
         pieces = [self._block[self._start :]]
-        # The old block goes first, so that its memory serves for the new one.
+        # The old block is dropped first, so that its memory can be used for the new one.
         self._block, self._block_bytes, self._start = b"", self._block_bytes + self._start, 0
         have_bytes = len(pieces[0])
         try:
@@ -145,7 +146,7 @@ class _Walk:
         return b"" if self._stream is None else self._stream.read(BLOCK_BYTES)
 
     def _drop(self, error: FormatError) -> None:
-        """Go on behind the damaged record, or raise what is no case for the policy."""
+        """Continue behind the damaged record, or raise the error if the policy does not apply."""
         policy = self._options.on_damage
         policy.require_drop(error, self._report)
         offset_bytes = self._block_bytes + self._start
@@ -153,7 +154,7 @@ class _Walk:
             gap = self._plain_gap(offset_bytes, error)
             self._go_to(gap.end_bytes)
         else:
-            # What is behind a damaged place of compressed data cannot be told from other bytes.
+            # Behind damage, compressed data cannot be decompressed: the rest of the file is lost.
             gap = DamageGap(self._block_bytes + len(self._block))
             self._stream, self._start = None, len(self._block)
         self._report.drop(self._path, offset_bytes, gap, error)
@@ -172,13 +173,13 @@ class _Walk:
         except FormatError as hostile:
             hostile.path, hostile.offset_bytes = self._path, offset_bytes
             raise
-        # A whole record behind it shows that the file was not torn there.
+        # A whole record behind the damage shows that the file is not merely truncated.
         if not self._options.on_damage.skips and gap.end_bytes < self._resync.end_bytes:
             raise error
         return gap
 
     def _go_to(self, offset_bytes: int) -> None:
-        """Go on at a place of a file without compression, in this block or behind it."""
+        """Continue at an offset of a file without compression, in this block or behind it."""
         self._start = offset_bytes - self._block_bytes
         if self._left_bytes() < 0:
             self._block, self._block_bytes, self._start = b"", offset_bytes, 0

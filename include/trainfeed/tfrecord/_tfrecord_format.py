@@ -5,8 +5,9 @@ A file is a sequence of records and nothing else, so an empty file is valid::
     file   := record*                                     (all of it compressed as one, or not)
     record := length checksum data checksum               (16 bytes + length bytes)
 
-``length`` is a uint64. Each checksum is a masked CRC-32C, of the 8 bytes of the length and of the
-data: the length is proven before memory is taken for it, but a writer may lie, hence a limit.
+``length`` is a uint64. The checksums are masked CRC-32C: the first of the 8 bytes of the length,
+the second of the data. So a length is verified before memory is allocated for it; a limit protects
+against a hostile writer.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ LENGTH: Final = Struct("<Q")
 HEADER: Final = Struct("<QI")
 HEADER_BYTES: Final = HEADER.size
 
-# What a reader takes memory for unless told otherwise, the same as for RecordIO.
+# Default limit of readers for the length of a record, the same as for a chunk of RecordIO.
 MAX_RECORD_BYTES: Final = 64 << 20
 
 
 class Compression(StrEnum):
-    """How a file is compressed as a whole; the values are TensorFlow's names."""
+    """Compression of a whole file; the values are TensorFlow's names."""
 
     NONE = ""
     GZIP = "GZIP"
@@ -59,7 +60,7 @@ def compression_named(name: Compression | str) -> Compression:
     """Return the compression of a name.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: The name is unknown.
     """
     try:
         return Compression(name)
@@ -69,18 +70,18 @@ def compression_named(name: Compression | str) -> Compression:
 
 
 def masked(checksum: int) -> int:
-    """Return a CRC-32C as files hold it: rotated by 15 bits, plus a constant."""
+    """Return a CRC-32C in its stored form: rotated right by 15 bits, plus a constant."""
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def unmasked(stored: int) -> int:
-    """Return the CRC-32C that files hold as ``stored``."""
+    """Return the CRC-32C of the stored form: the inverse of ``masked``."""
     rotated = (stored - 0xA282EAD8) & 0xFFFFFFFF
     return (rotated >> 17 | rotated << 15) & 0xFFFFFFFF
 
 
 def masked_array(checksums: Sequence[int] | NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return many checksums, shape ``(n,)``, as files hold them."""
+    """Return many checksums, shape ``(n,)``, in their stored form; see ``masked``."""
     values: NDArray[np.uint32] = np.asarray(checksums, np.uint32)
     rotated: NDArray[np.uint32] = np.bitwise_or(values >> 15, values << 17)
     return rotated + np.uint32(0xA282EAD8)
@@ -97,7 +98,7 @@ def unpack_header(header: bytes, max_record_bytes: int) -> int:
 
     Args:
         header: ``HEADER_BYTES`` bytes.
-        max_record_bytes: Refuse a longer record.
+        max_record_bytes: Limit for the length of a record; a longer one is refused.
 
     Raises:
         ChecksumError: The header is damaged, or no record starts here.

@@ -18,29 +18,28 @@ _STRICT: Final = DamagePolicy.strict()
 
 
 class TFRecordReader:
-    """The records of files, one after another; can be iterated again.
+    """The records of files, in order; can be iterated again.
 
-    Strict unless told otherwise: the first thing that is wrong with a file ends the iteration with
-    an error. Under another policy a compressed file is still lost from its first damage on, and
-    counted as one range.
+    Without ``on_damage`` the first damage of a file ends the iteration with an error. With another
+    policy, a compressed file is still lost from its first damage on, which counts as one range.
 
     Args:
-        paths: Files, or several separated by commas, or a list of such. Each part of a text may be
-            a glob, whose matches are sorted by name; path objects are taken as they are.
-        compression: ``""``, ``"GZIP"`` or ``"ZLIB"``; None finds out for each file.
-        max_record_bytes: Refuse a longer record.
-        on_damage: What to do about damage, None for strict. What it lets pass is counted over all
-            files.
+        paths: A path, several paths separated by commas, or a list of these. Each part of a text
+            may be a glob, whose matches are sorted by name; path objects are taken literally.
+        compression: ``""``, ``"GZIP"`` or ``"ZLIB"``; None recognises it for each file.
+        max_record_bytes: Limit for the length of a record; a longer one is refused.
+        on_damage: Policy for damaged records; None is strict. Its limits count over all files.
 
     Attributes:
         paths: The files.
-        report: What the iteration that was started last has dropped so far.
+        report: Account of the records that the latest iteration has dropped so far.
 
     Raises:
-        NotFoundError: A part matches no file; names the part. Or a shard of a glob is missing.
+        NotFoundError: A part matches no file (the message names the part), or a shard of a glob is
+            missing.
         ConflictError: The files are of several sets of shards.
-        FileReplacedError: Their set is being replaced; also raised by a pass, when it was converted
-            again since the files were looked up.
+        FileReplacedError: The set of shards is being replaced. Also raised by a pass, if the set
+            was converted again after this object was made.
         ConfigError: The compression is unknown.
     """
 
@@ -67,7 +66,7 @@ class TFRecordReader:
         Raises:
             TruncatedError: A file ends inside a record.
             ChecksumError: A length or a record is damaged.
-            FormatError: A record is longer than allowed, or a file does not inflate.
+            FormatError: A record is longer than allowed, or a file cannot be decompressed.
         """
         for records in self._iter_runs():
             yield from records
@@ -75,13 +74,13 @@ class TFRecordReader:
     def iter_batches(self, num_records: int) -> Iterator[list[bytes]]:
         """Read all files in lists of ``num_records``, the last one shorter.
 
-        Faster than record by record. A batch goes across files.
+        This is faster than record by record. Batches continue across files.
 
         Raises:
             TruncatedError: A file ends inside a record.
             ChecksumError: A length or a record is damaged.
-            FormatError: A record is longer than allowed, or a file does not inflate. All three
-                only after every whole batch of the records before.
+            FormatError: A record is longer than allowed, or a file cannot be decompressed. All
+                three errors come after every whole batch of the records before.
         """
         if num_records < 1:
             raise ValueError(f"expected batches of at least 1 record, got {num_records}")
@@ -112,26 +111,26 @@ def iter_records(
     on_damage: DamagePolicy = _STRICT,
     report: DamageReport | None = None,
 ) -> Iterator[bytes]:
-    """Read a file record by record, in memory for the longest of them.
+    """Read a file record by record; memory is needed for the longest record.
 
     Args:
         file: A path, or a binary file, which is read from its position on and stays open; it must
             be seekable unless ``on_damage`` is strict.
-        compression: ``""``, ``"GZIP"`` or ``"ZLIB"``; None finds out.
-        max_record_bytes: Refuse a longer record.
-        on_damage: What to do about damage; see ``TFRecordReader``.
-        report: Gets what is dropped; needed unless ``on_damage`` is strict. What is in it already
-            counts for the most that may be dropped.
+        compression: ``""``, ``"GZIP"`` or ``"ZLIB"``; None recognises it.
+        max_record_bytes: Limit for the length of a record; a longer one is refused.
+        on_damage: Policy for damaged records; see ``TFRecordReader``.
+        report: Account of dropped records; needed unless ``on_damage`` is strict. Earlier entries
+            count towards the limits of the policy.
 
     Yields:
-        Each record, its checksum verified.
+        Each record, with verified checksum.
 
     Raises:
         TruncatedError: The file ends inside a record.
         ChecksumError: A length or a record is damaged.
-        FormatError: A record is longer than allowed, or the file does not inflate. All three name
-            the file and where the record starts; in a compressed file inflated bytes are counted.
-        ConfigError: There is no ``report`` for what ``on_damage`` lets pass.
+        FormatError: A record is longer than allowed, or the file cannot be decompressed. All three
+            errors have the file and the offset of the record, in decompressed bytes.
+        ConfigError: ``on_damage`` is not strict, and there is no ``report``.
     """
     if report is None:
         if on_damage.mode is not DamageMode.STRICT:

@@ -20,7 +20,7 @@ from trainfeed.tfrecord._tfrecord_format import (
 
 __all__ = ["TFRecordWriter"]
 
-# Records collected before the file is asked to take them.
+# Bytes of records that are collected before they are written to the file.
 _BUFFER_BYTES: Final = 1 << 20
 _WINDOW_BITS: Final = {Compression.GZIP: 31, Compression.ZLIB: 15}
 
@@ -28,25 +28,25 @@ _WINDOW_BITS: Final = {Compression.GZIP: 31, Compression.ZLIB: 15}
 class TFRecordWriter(TargetWriter):
     """Writes records to a file.
 
-    As a context manager it closes the file, or drops it after an exception. After an error of the
-    file the writer is closed and what it wrote is not to be used. Not for two threads.
+    The end of the context closes the file; after an exception it drops the file. After an error of
+    the file the writer is closed, and its output must not be used. Threads must not share it.
 
-    A writer without records leaves a file of 0 bytes, or one whose compressed content has 0.
+    A writer without records leaves an empty file, or a compressed file with empty content.
 
     Args:
-        target: A path, where the file appears when it is closed and not before; or a binary file,
-            which gets records from its position on and stays open.
+        target: A path, where the file appears when the writer is closed; or a binary file, which
+            receives records from its position on and stays open.
         compression: ``""``, ``"GZIP"`` or ``"ZLIB"``.
-        level: 1 to 9; None for the default, and without compression.
-        max_record_bytes: Refuse a longer record. Readers refuse more than the default unless they
-            are told.
+        level: 1 to 9; None for the default level, or without compression.
+        max_record_bytes: Limit for the length of a record. Readers refuse longer records than the
+            default unless they get the same limit.
 
     Attributes:
-        num_records: How many records were given.
+        num_records: Number of records so far.
 
     Raises:
-        ConflictError: A file is at the path.
-        ConfigError: The compression is unknown, or has no such level.
+        ConflictError: A file exists at the path.
+        ConfigError: The compression is unknown, or does not have the level.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class TFRecordWriter(TargetWriter):
         """Add a record.
 
         Raises:
-            FormatError: It is longer than ``max_record_bytes``.
+            FormatError: The record is longer than ``max_record_bytes``.
             QuotaExceededError: The disk is full.
             StorageError: The file refused the bytes.
         """
@@ -84,7 +84,7 @@ class TFRecordWriter(TargetWriter):
         self._pending += self._header, record, CHECKSUM.pack(masked(crc32c(record)))
         self._pending_bytes += num_bytes
         self.num_records += 1
-        # Short records count by what surrounds them.
+        # Headers and checksums count too: many short records must not collect without end.
         if self._pending_bytes + 16 * len(self._pending) >= _BUFFER_BYTES:
             self._flush()
 
@@ -114,6 +114,6 @@ def _deflater(compression: Compression | str, level: int | None) -> zlib._Compre
         return None
     if level is not None and not 1 <= level <= 9:
         raise ConfigError(f"expected a level from 1 to 9 for {kind}, got {level}")
-    # The default level leaves the same header as TensorFlow does: no time, no name.
+    # With the default level the header equals TensorFlow's: no time, no name.
     chosen = zlib.Z_DEFAULT_COMPRESSION if level is None else level
     return zlib.compressobj(chosen, zlib.DEFLATED, _WINDOW_BITS[kind])

@@ -33,6 +33,9 @@ def claim_attempt(
     newest = record.newest_attempt()
     if newest is not None and not _may_follow(newest, record, again):
         return newest, False
+    if newest is None:
+        # What the attempt will read is kept from retention from here on.
+        record.write(job)
     number = 1 if newest is None else newest.number + 1
     is_new = record.claim(job.model_copy(update={"attempt": number}), again)
     faults.point("launch.after_record")

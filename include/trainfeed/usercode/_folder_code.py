@@ -1,8 +1,8 @@
 """The code of a data set: its digest, its libraries, and its preprocessing function.
 
-A data set's folder is loaded as a package of its own, so its modules import each other with
-``from . import name`` and cannot clash with those of another data set. Code outside the folder is
-not covered by the digest, so importing such code is refused.
+Each data set's folder is loaded as a separate package. Its modules import each other with
+``from . import name`` and cannot clash with those of another data set. The digest does not cover
+code outside the folder, so imports of such code are refused.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ __all__ = [
 ]
 
 _PACKAGE: Final = "trainfeed_datasets"
-# By package, the files that its digest covers: nothing else may run under that name.
+# Package → files that its digest covers; no other file may be loaded into the package.
 _DIGESTED: dict[str, frozenset[str]] = {}
-# Everything that decides about bytes on disk, besides the code of the data set.
+# The libraries that determine bytes on disk, besides the code of the data set.
 _LIBRARIES: Final = ("cramjam", "isal", "numpy", "pyarrow", "trainfeed", "xxhash")
 
 
 def code_digest(spec: DatasetSpec) -> tuple[str, list[str]]:
-    """Digest every ``.py`` of the data set's folder that preprocessing can import.
+    """Compute the digest of every ``.py`` of the data set's folder that preprocessing can import.
 
-    The module of ``train.entry`` is left out: it does not decide what is in the data.
+    The module of ``train.entry`` is left out, because it does not determine the data.
 
     Returns:
         SHA-256 in hex over the names and contents in path order, and the names.
@@ -60,7 +60,7 @@ def code_digest(spec: DatasetSpec) -> tuple[str, list[str]]:
 
 
 def code_texts(spec: DatasetSpec) -> dict[str, bytes]:
-    """Return what the digest is made of: name → content, in path order.
+    """Return the files of the digest: name → content, in path order.
 
     Raises:
         StorageError: A module cannot be read.
@@ -76,6 +76,7 @@ def digest_of_texts(texts: Mapping[str, bytes]) -> str:
     digest = hashlib.sha256()
     for name, content in texts.items():
         for part in (name.encode(), content):
+            # Lengths first, so that no bytes can move between a name and its content.
             digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()
 
@@ -84,7 +85,7 @@ def load_function(spec: DatasetSpec, entry: str) -> Callable[..., Any]:
     """Import ``module:name`` from the data set's folder.
 
     Raises:
-        ConfigError: There is no such module or function, or importing it fails.
+        ConfigError: The module or function is not there, or the import fails.
     """
     module_name, _, name = entry.partition(":")
     module = _load_module(spec, module_name)
@@ -99,7 +100,7 @@ def load_function(spec: DatasetSpec, entry: str) -> Callable[..., Any]:
 
 @cache
 def running_libraries() -> dict[str, str]:
-    """Return name → version of the libraries that decide about bytes, Python included."""
+    """Return name → version of the libraries that determine bytes, and of Python."""
     versions = {name: _version(name) for name in _LIBRARIES}
     return versions | {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
 
@@ -108,7 +109,7 @@ def _version(name: str) -> str:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        # Run from a checkout, trainfeed itself is not installed.
+        # trainfeed itself is not installed when it runs from a checkout.
         from trainfeed import __version__
 
         return __version__
@@ -119,7 +120,7 @@ def _modules(spec: DatasetSpec) -> list[Path]:
     training = spec.folder / f"{module}.py" if module else None
     return sorted(
         path
-        # Nothing can import what is hidden: editors and notebooks keep it beside the code.
+        # Hidden files cannot be imported; editors and notebooks keep them beside the code.
         for path in walk(spec.folder, hidden=False)
         if path.suffix == ".py" and path != training
     )
@@ -138,8 +139,8 @@ def _load_module(spec: DatasetSpec, module_name: str) -> ModuleType:
 
 
 def _load_package(spec: DatasetSpec) -> str:
-    # The digest is part of the name: what runs is what was digested, also in a process that has
-    # run an earlier state of the folder, or the same data set of another folder.
+    # The digest is part of the package's name. A process that has loaded an earlier state of the
+    # folder, or the same data set from another folder, therefore loads the digested code again.
     digest, _ = code_digest(spec)
     place = hashlib.sha256(str(spec.folder).encode()).hexdigest()
     name = f"{_PACKAGE}_{spec.name}_{digest[:16]}_{place[:8]}"
@@ -154,14 +155,14 @@ def _load_package(spec: DatasetSpec) -> str:
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles the source each time: a cached compilation is trusted by size and second."""
+    """Compiles the source each time: a cached compilation is only compared by size and second."""
 
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - signature of the import system
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds digested modules of data sets' folders, and lets no other finder look for more."""
+    """Finds the digested modules of data sets' folders, and stops other finders for them."""
 
     def find_spec(
         self,
@@ -200,7 +201,7 @@ def _refuse_outside_imports(path: Path, content: bytes, folder: Path) -> None:
 
 @lru_cache(maxsize=256)
 def _absolute_imports(path: Path, content: bytes) -> frozenset[str]:
-    # Every stage asks, and parsing takes longer than all else that a stage does first.
+    # Cached, because every stage needs the result, and parsing is the slowest part of its start.
     tree = parse_source(path, content)
     refuse_moved_names(path, tree)
     return frozenset(_imported(tree))
@@ -221,7 +222,7 @@ def _is_installed(name: str) -> bool:
     found = importlib.util.find_spec(name)
     if found is None:
         return False
-    # A package without an __init__.py has no origin, and may lie in several places.
+    # A namespace package (without __init__.py) has no origin, and may be in several places.
     places = [found.origin] if found.origin else list(found.submodule_search_locations or ())
     homes = [sysconfig.get_path(key) for key in ("purelib", "platlib")]
     return bool(places) and all(

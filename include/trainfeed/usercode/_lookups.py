@@ -1,7 +1,8 @@
-"""The lookup files beside a spec: their digests, and their content as Arrow tables.
+"""The lookup files of a data set: their digests, and their content as Arrow tables.
 
-They are read whole, by every worker. What is larger than a worker may be is refused before it is
-read; a file that grows when it is decompressed is met by the limit of the worker.
+Every worker reads the files as a whole. Files that are together larger than the memory limit of a
+worker are refused before they are read; for files that grow by decompression, the limit applies to
+the worker itself.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def lookup_digests(spec: DatasetSpec) -> dict[str, str]:
 
     Raises:
         ConfigError: A file is missing.
-        FormatError: Something else than a plain file has the name; nothing waits for a pipe.
-        MemoryLimitError: All files together are larger than a worker may be.
+        FormatError: The name is that of something else than a plain file, such as a pipe.
+        MemoryLimitError: All files together are larger than a worker's memory limit.
         StorageError: A file cannot be read.
     """
     _require_room(spec)
@@ -46,8 +47,8 @@ def load_lookups(spec: DatasetSpec, planned: Mapping[str, str]) -> dict[str, pa.
         planned: The digests of the plan.
 
     Raises:
-        CodeChangedError: A file is not the one that was planned with.
-        ConfigError: A file is missing or of a kind that cannot be read.
+        CodeChangedError: A file is not the one of the plan.
+        ConfigError: A file is missing or of an unknown kind.
     """
     for name, digest in lookup_digests(spec).items():
         if planned.get(name) != digest:

@@ -1,4 +1,4 @@
-"""The code of a training: what its name covers, and what its ranks compare before they run it."""
+"""The code of a training: the digest in its job's name, which ranks compare before they run it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["require_current_names", "training_digest"]
 
 
 def training_digest(folder: Path) -> str:
-    """Digest every Python file of a data set's folder, since a training may import any of them.
+    """Compute the digest of all Python files of a data set's folder: a training may import any.
 
     Returns:
         SHA-256 in hex over relative names and contents, in the order of the names. Hidden files
-        and folders are left out: nothing can import them.
+        and folders are left out, because they cannot be imported.
 
     Raises:
         StorageError: A file cannot be read.
@@ -36,10 +36,10 @@ def training_digest(folder: Path) -> str:
 
 
 def require_current_names(folder: Path) -> None:
-    """Look at the imports of every Python file that a training may import, before it starts.
+    """Check the imports of every Python file that a training may import, before it starts.
 
     Raises:
-        ConfigError: A file imports a name of trainfeed that has moved; says the new one.
+        ConfigError: A file imports a name of trainfeed that has moved; the message has the new one.
         StorageError: A file cannot be read.
     """
     with map_errors(folder):
@@ -51,7 +51,7 @@ def _parsed(path: Path) -> ast.Module:
     try:
         return parse_source(path, read_module(path))
     except ConfigError:
-        # A file that is no Python is an error of what imports it.
+        # A file that is no Python becomes an error when the training imports it.
         return ast.Module(body=[], type_ignores=[])
 
 

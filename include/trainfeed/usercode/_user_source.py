@@ -1,8 +1,8 @@
-"""Looks at the code of users without running it, so that a plan fails and no later task.
+"""Checks the code of users without running it, so that the plan fails, not a later task.
 
 Code is read as text. An import of a name that has moved is refused with the new name. The
-preprocessing function must take what it will be called with; a function that is defined elsewhere,
-or made by an assignment, is believed here and found out when it is called.
+preprocessing function must accept the arguments of its mode. The parameters of a function that is
+imported, or made by an assignment, are not checked here, and fail when it is called.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["parse_source", "refuse_moved_names", "require_function"]
 _PARAMETERS: Final = {"record": ("record", "lookups"), "batch": ("batch", "lookups")}
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _PADDLE: Final = "trainfeed.compat.paddle.loading"
-# Old module, or name in a module → where it is now. The longest match counts.
+# Old name of a module, or of a name in it → new name. The longest match counts.
 _MOVED: Final = {
     "trainfeed.build": "trainfeed.preprocessing",
     "trainfeed.build.PlanRef": "trainfeed.pipeline.PlanRef",
@@ -37,11 +37,11 @@ _MOVED: Final = {
 
 
 def require_function(spec: DatasetSpec) -> None:
-    """Look for the preprocessing function and at its parameters.
+    """Check that the preprocessing function exists and accepts its arguments.
 
     Raises:
-        ConfigError: The module has no such function, or one that cannot be called as stages do;
-            names the nearest function, or the line.
+        ConfigError: The module has no such function, or one with other parameters; the message
+            has the nearest function, or the line.
         StorageError: The module cannot be read.
     """
     path = spec.folder / f"{spec.preprocess.module}.py"
@@ -58,7 +58,7 @@ def require_function(spec: DatasetSpec) -> None:
 
 
 def _other_names(body: list[ast.stmt]) -> Iterator[str]:
-    """Yield what else gets a name at the top of a module, also within ``if`` and ``try``."""
+    """Yield all other names at the top of a module, also those within ``if`` and ``try``."""
     for statement in body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -77,7 +77,7 @@ def _require_parameters(function: _Function, path: Path, wanted: tuple[str, ...]
     least = len(positional) - len(parameters.defaults)
     most = len(wanted) if parameters.vararg else len(positional)
     is_callable = least <= len(wanted) <= most and None not in parameters.kw_defaults
-    # A decorator may change the parameters.
+    # A decorator may change the parameters, so decorated functions are not checked.
     if (is_callable and isinstance(function, ast.FunctionDef)) or function.decorator_list:
         return
     kind = "async def" if isinstance(function, ast.AsyncFunctionDef) else "def"
@@ -91,31 +91,31 @@ def parse_source(path: Path, source: bytes) -> ast.Module:
     """Parse a module.
 
     Args:
-        path: Where it comes from, for messages.
-        source: Its content.
+        path: Path of the module, for messages.
+        source: Content of the module.
 
     Raises:
-        ConfigError: It is no Python; names the line.
+        ConfigError: The content is no Python; the message has the line.
     """
     try:
         return ast.parse(source, filename=str(path))
     except SyntaxError as error:
         line, what = error.lineno or 1, error.msg
     except ValueError as error:
-        # What Python before 3.11.4 says of a NUL.
+        # Python before 3.11.4 raises this for a NUL byte.
         line, what = 1, str(error)
     raise ConfigError(f"{path}:{line}: expected Python, got {what!r}; correct the module")
 
 
 def refuse_moved_names(path: Path, tree: ast.Module) -> None:
-    """Refuse a module that imports from where something was in an earlier release.
+    """Refuse a module that imports a name from its place in an earlier release.
 
     Args:
-        path: The module, for the message.
-        tree: Its source, parsed.
+        path: Path of the module, for the message.
+        tree: The parsed source.
 
     Raises:
-        ConfigError: Names the first such import, its line, and what to write instead.
+        ConfigError: There is such an import; the message has its line and the new name.
     """
     for line, name in _imported_names(tree):
         if new := _new_name(name):
@@ -134,7 +134,7 @@ def _imported_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _new_name(name: str) -> str | None:
-    """Return the new name; a name in a module that moved keeps its last part."""
+    """Return the new name, or None; a name in a moved module keeps its last part."""
     parts = name.split(".")
     for end in range(len(parts), 1, -1):
         if new := _MOVED.get(".".join(parts[:end])):

@@ -1,7 +1,7 @@
-"""Publication roots that refuse, fill up or cannot hold versions: message, outcome, what is left.
+"""Publication roots that refuse, fill up or cannot hold versions: message, outcome, leftovers.
 
-On CephFS where it is CephFS that refuses; on small and read-only file systems of this machine for
-the rest. Every case ends with the same build, made once the trouble is over.
+If CephFS itself refuses, the case runs on CephFS; all others run on small and read-only file
+systems of this machine. Every case ends with the same build after the fault is removed.
 """
 
 from __future__ import annotations

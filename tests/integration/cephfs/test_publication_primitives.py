@@ -1,4 +1,4 @@
-"""What publication relies on, tried on a real CephFS.
+"""The operations that publication relies on, tried on a real CephFS.
 
 ``TEST_CEPHFS_SECOND_PATH`` may name the folder of ``TEST_CEPHFS_PATH`` on a second mount; half of
 the racers then use that one. Without it all of them share the first.

@@ -1,4 +1,4 @@
-"""What the tests of HDFS share."""
+"""Fixtures that the tests of HDFS share."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Builds whose landing and work files HDFS refuses: message, outcome, and what is left behind.
+"""Builds whose landing and work files HDFS refuses: message, outcome, and files that are left.
 
-Every case ends with the same build, made once the trouble is over: nothing was lost.
+Every case ends with the same build after the fault is removed: nothing was lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What docker-compose.yaml gives its NameNode and DataNode: settings and questions they know."""
+"""The settings that docker-compose.yaml gives its NameNode and DataNode are settings of HDFS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens when HDFS, the network or another process does not do its part."""
+"""Faults of HDFS, of the network and of other processes."""
 
 from __future__ import annotations
 

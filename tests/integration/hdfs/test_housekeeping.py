@@ -1,4 +1,4 @@
-"""Leftovers of builds on a real HDFS, over both protocols: the NameNode's clock says how old."""
+"""Leftovers of builds on a real HDFS, over both protocols: the NameNode's clock gives their age."""
 
 from __future__ import annotations
 

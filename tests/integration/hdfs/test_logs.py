@@ -223,7 +223,7 @@ def test_a_file_that_is_still_written_is_waited_for(store: Store, variable: str,
     """Case HD-04: also when its length and time do not move."""
     project = store.by(variable)
     if rule.startswith("stable"):
-        # The native client cannot tell of an empty file whether somebody writes it.
+        # The native client cannot tell whether a writer has an empty file open.
         store.file(f"/logs/clicks/dt={DAY}/part-3.txt").delete()
     path = f"/logs/clicks/dt={DAY}/part-9.txt"
     with open_for_writing(f"{store.path}{path}") as writer:
@@ -252,7 +252,7 @@ def test_an_empty_file_is_settled_by_a_marker_but_not_by_time_over_native_rpc(
     project = store.by("TEST_HDFS_URI")
     project.edit("split_bytes: 64MiB", "stable: 1s")
     age_folder(store)
-    with pytest.raises(WindowOpenError, match=r"nobody can tell .*part-3\.txt.*webhdfs://"):
+    with pytest.raises(WindowOpenError, match=r"does not show whether .*part-3\.txt.*webhdfs://"):
         project.build()
     assert store.by("TEST_WEBHDFS_URI", "web").build()["verdict"] == "built"
 

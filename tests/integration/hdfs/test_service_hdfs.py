@@ -1,4 +1,4 @@
-"""HDFS as a service: usable when both nodes say so, and back after SIGKILL with its files."""
+"""HDFS as a service: usable when both nodes answer, and back after SIGKILL with its files."""
 
 import hdfs as webhdfs
 import pytest

@@ -1,4 +1,4 @@
-"""Questions to a NameNode about one path: what is sent, and what the answers mean."""
+"""Requests to a NameNode about one path: their form, and the meaning of the answers."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ DEADLINE_S = 30
 
 
 class Broker:
-    """What tests do to topics, as a producer and an administrator."""
+    """A producer and an admin client for the topics of tests."""
 
     def __init__(self, servers):
         self.servers = servers

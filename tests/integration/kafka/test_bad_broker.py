@@ -1,4 +1,4 @@
-"""Builds whose brokers are away or let nobody in: message, outcome, and what is left behind.
+"""Builds whose brokers are away or refuse the user: message, outcome, and files that are left.
 
 Every case ends with the same build, made from a broker that answers.
 """

@@ -134,7 +134,7 @@ def test_a_partition_that_is_added_to_the_next_topic_is_played_from_its_own_log(
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one log: broken promises, where, and how many records the cleaner took."""
+    """The result of one log: broken promises, where, and how many records the cleaner took."""
 
     seed: int
     broken: list[str]

@@ -1,7 +1,7 @@
-"""A wrong password is told at once, as what it is, and without being shown.
+"""A wrong password is reported at once, as a wrong password, and the message does not show it.
 
-The broker here is a few lines that know SASL and nothing else: it says of every password that it
-is wrong, in the bytes in which Kafka's own does.
+The broker here is a few lines that know SASL and nothing else: it refuses every password with the
+bytes of a real broker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The broker as a service: usable when it says so, and back after SIGKILL with its records."""
+"""The broker as a service: usable when it answers, and back after SIGKILL with its records."""
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition

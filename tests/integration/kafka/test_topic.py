@@ -1,4 +1,4 @@
-"""A topic of a real broker: what is read, and what is noticed when it is not all there."""
+"""A topic of a real broker: the records that are read, and missing records that are noticed."""
 
 from __future__ import annotations
 

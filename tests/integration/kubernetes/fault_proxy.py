@@ -15,6 +15,7 @@ import re
 import socket
 import ssl
 import struct
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -110,10 +111,7 @@ class FaultProxy:
         self.closing = threading.Event()
         self._rules: list[_Rule] = []
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(
-            ("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": self})
-        )
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": self}))
         own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         own.load_cert_chain(self._files.certificate, self._files.key)
         self._server.socket = own.wrap_socket(
@@ -154,6 +152,15 @@ class FaultProxy:
         self.closing.set()
         self._server.shutdown()
         self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """Say nothing of clients that have gone, as those do whose calls hang."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

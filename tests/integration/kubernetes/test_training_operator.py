@@ -8,6 +8,7 @@ import pytest
 
 from services.kubernetes import IMAGE, NAMESPACE
 from tests.integration.kubernetes.cluster import until
+from trainfeed.errors import JobFailedError
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
@@ -81,3 +82,22 @@ def test_a_rank_that_fails_fails_its_pytorchjob(operator):
     replicas = {"Master": _replicas("pytorch", "exit 3", 1)}
     _, ended = _run(operator, "PyTorchJob", {"pytorchReplicaSpecs": replicas})
     assert ended == "Failed"
+
+
+@pytest.mark.parametrize("launcher", ["pytorch-job", "paddle-job"])
+def test_a_training_on_an_operator_has_two_ranks_and_a_result_that_verifies(
+    operator, training, launcher
+):
+    own = training(launcher=launcher)
+    report = own.train()
+    assert (report["verdict"], report["metrics"]["ranks"]) == ("ran", 2)
+    assert own.train()["verdict"] == "adopted"
+    assert len(own.jobs()) == 1
+
+
+@pytest.mark.parametrize("launcher", ["pytorch-job", "paddle-job"])
+def test_a_failed_rank_of_an_operator_is_told_with_its_status(operator, training, launcher):
+    own = training(launcher=launcher, code="def main(job):\n    raise SystemExit(3 * job.rank)\n")
+    with pytest.raises(JobFailedError, match="rank 1: it ended with status 3"):
+        own.train()
+    assert len(own.jobs()) == 1

@@ -1,6 +1,6 @@
 """Files by the original library are read here, and files from here are read by it.
 
-Everything is made anew for each run. The original is the package ``recordio`` 0.1.7, which writes
+All files are made in each run. The original is the package ``recordio`` 0.1.7, which writes
 snappy and reads none, snappy and gzip; ``TEST_RECORDIO_ORIGINAL`` is the folder it lies in.
 """
 

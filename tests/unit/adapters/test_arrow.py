@@ -1,4 +1,4 @@
-"""Batches as Arrow record batches, and what adapters say when they cannot work."""
+"""Batches as Arrow record batches, and the errors of adapters that cannot work."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""``trainfeed boundaries check``: what frozen boundaries are held against, and what it prints."""
+"""``trainfeed boundaries check``: the comparison of boundary files, and the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees of the command line first: help with examples, and completion."""
+"""Help with examples, and completion."""
 
 import shlex
 import subprocess

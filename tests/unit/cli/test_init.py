@@ -1,4 +1,4 @@
-"""``trainfeed init``, and what the other commands say of a root that nobody has made."""
+"""``trainfeed init``, and the error of other commands for a folder that is not a root."""
 
 import json
 from pathlib import Path

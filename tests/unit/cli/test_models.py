@@ -18,7 +18,10 @@ def models(cli, clicks):
     """Two versions of a model; none of them is promoted."""
     for score in (1, 2):
         make(clicks, score)
-        assert cli("models", "evaluate", TARGET)[0] == 0
+        status, output, message = cli("models", "evaluate", TARGET)
+        assert status == 0
+        assert "not compared: there is no promoted model" in output
+        assert "models promote click_model@candidate" in message
     return cli
 
 

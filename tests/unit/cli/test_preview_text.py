@@ -1,4 +1,4 @@
-"""What a preview prints: whatever is in the records, it stays text in a table."""
+"""The output of a preview: the content of records, whatever it is, stays text in a table."""
 
 from __future__ import annotations
 

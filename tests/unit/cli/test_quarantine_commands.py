@@ -1,4 +1,4 @@
-"""``trainfeed quarantine``: what was turned down, of versions and of builds that failed."""
+"""``trainfeed quarantine``: the records that versions and failed builds rejected."""
 
 from __future__ import annotations
 

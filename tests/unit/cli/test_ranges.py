@@ -1,4 +1,4 @@
-"""Ranges on the command line: what is built, listed and verified, and what is missing in them."""
+"""Ranges on the command line: intervals that are built, listed, verified, or missing."""
 
 import json
 import logging

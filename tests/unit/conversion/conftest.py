@@ -1,4 +1,4 @@
-"""Samples whose numbers say which one they are."""
+"""Samples that contain their own number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``repair_file``: what is whole of a damaged file, wherever the damage is, and what is dropped."""
+"""``repair_file`` keeps the whole parts of a damaged file and reports the dropped ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Small files of every format, damaged: an error with its place, or what the whole file says.
+"""Small files of every format, damaged: an error with its place, or the data of the whole file.
 
-Of the bits, lengths and zeros that ``tests/fuzz/damage.py`` goes through, a share.
+These tests try a part of the bits, lengths and zeros of ``tests/fuzz/damage.py``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ``make nightly-fuzz`` does for hours, for a moment: each target, some hundred changed files.
+"""A short form of ``make nightly-fuzz``: each target with some hundred changed files.
 
 An exception that is none of ours fails, and so does what a target asserts.
 """

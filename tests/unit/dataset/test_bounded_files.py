@@ -33,6 +33,8 @@ READERS = {
     "the account of records": ("x.records.json", "load_schema(path)"),
     "a recorded topic": ("TOPIC.json", "RecordedTopic(Location.parse(str(path.parent))).identity"),
     "connections": ("connections.json", "read_connections(path)"),
+    "clusters": ("clusters.yaml", "read_clusters(path)"),
+    "an attempt at a job": ("attempts/0001.json", "JobRecord(path.parents[1]).attempt(1)"),
     "a landing file": ("a.arrow", "LandingFile.open(Location.parse(str(path)))"),
     "a work file": ("a.arrow", "ArrowWithTrailer(Location.parse(str(path)))"),
     "the list of base64 files": ("list", "process_base64(path.parent, 'list', 1)"),
@@ -40,6 +42,7 @@ READERS = {
 PROGRAM = """
 import json, os, resource, sys
 from pathlib import Path
+from trainfeed._clusters_file import read_clusters
 from trainfeed._connections_file import read_connections
 from trainfeed.pipeline.boundaries._boundary_file import read_boundary
 from trainfeed.pipeline.plans._plan_file import load_plan
@@ -48,7 +51,7 @@ from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.conversion import ShardManifest, load_schema, process_base64
 from trainfeed.dataset import DatasetFolder, read_schedule, read_skip, require_root
 from trainfeed.errors import TrainFeedError
-from trainfeed.jobs import JobResult, JobSpec
+from trainfeed.jobs import JobRecord, JobResult, JobSpec
 from trainfeed.sources import LandingFile, RecordedTopic
 from trainfeed.specification import load_spec, read_module
 from trainfeed.storage import Location

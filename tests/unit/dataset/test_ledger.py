@@ -1,4 +1,4 @@
-"""The ledger: vectors, and what it must notice."""
+"""The ledger: vectors, and the faults that it must notice."""
 
 import numpy as np
 import pytest

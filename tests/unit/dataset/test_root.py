@@ -1,4 +1,4 @@
-"""A publication root is made on purpose; what nobody made is neither built in nor read as empty."""
+"""A publication root is made on purpose; any other folder is neither built in nor read as empty."""
 
 import json
 import threading

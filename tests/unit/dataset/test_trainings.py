@@ -1,4 +1,4 @@
-"""Which published versions a training has seen, as files tell."""
+"""The marks of published versions that a training has seen."""
 
 from __future__ import annotations
 

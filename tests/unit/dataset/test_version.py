@@ -1,4 +1,4 @@
-"""A damaged version: every error says what is wrong with which file, and is one of ours."""
+"""A damaged version: every error is one of trainfeed's and names the file and its fault."""
 
 import errno
 import hashlib

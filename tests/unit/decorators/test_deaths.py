@@ -1,4 +1,4 @@
-"""Processes that are killed, stopped or left alone: nobody hangs, nothing stays."""
+"""Processes that are killed, stopped or orphaned: no pass hangs, no process stays."""
 
 import itertools
 import multiprocessing

@@ -1,4 +1,4 @@
-"""The code of docs/guides/readers.md runs, and gives what stands behind it."""
+"""The code of docs/guides/readers.md runs, and gives the values in its comments."""
 
 import ast
 import re

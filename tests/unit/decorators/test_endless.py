@@ -1,4 +1,4 @@
-"""Readers without an end, through every decorator but ``cache``: what is asked for comes."""
+"""Readers without an end, through every decorator but ``cache``: requested samples arrive."""
 
 import itertools
 

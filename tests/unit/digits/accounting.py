@@ -1,6 +1,6 @@
-"""Holds published versions of digits against the ledger of whoever wrote the logs.
+"""Compares published versions of digits with the ledger of the writer of the logs.
 
-Every written line must be there once, as what it is: a sample with its pixels and label, or a
+Every written line must be there once, in its own form: a sample with its pixels and label, or a
 quarantined line with its bytes. Imports nothing of trainfeed.
 
     python -m tests.unit.digits.accounting LEDGER.sqlite VERSION_FOLDER…

@@ -1,4 +1,4 @@
-"""Lines of digits: what becomes a sample, and why others do not."""
+"""Lines of digits: those that become samples, and the reasons of the others."""
 
 from base64 import b64encode
 

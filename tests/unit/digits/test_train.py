@@ -1,4 +1,4 @@
-"""The classifier: what it learns, and what it is compared with."""
+"""The classifier: training and comparison."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The weather as arrays says what the weather by hour says."""
+"""The weather as arrays equals the weather by hour."""
 
 import pyarrow as pa
 

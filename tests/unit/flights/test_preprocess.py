@@ -1,4 +1,4 @@
-"""What a record becomes: a sample, filtered, or a reason for quarantine."""
+"""A record becomes a sample, is filtered, or gets a reason for quarantine."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The real year, where it is installed: what the example promises about it."""
+"""The promises of the example about the real year, if the data are installed."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The model: what it learns from made-up samples, and how it is scored."""
+"""The model: training on made-up samples, and scores."""
 
 import numpy as np
 import pytest

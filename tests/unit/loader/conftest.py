@@ -1,4 +1,4 @@
-"""Small sets for the loader, and a guard: whatever a test starts must be gone when it ends."""
+"""Small sets for the loader, and a guard: every test ends its processes and threads."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""Record files made to harm, read by number: sizes that lie, and what they would cost."""
+"""Record files made to harm, read by number: wrong sizes, and the memory that they would take."""
 
 import struct
 import tracemalloc

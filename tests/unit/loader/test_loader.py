@@ -1,4 +1,4 @@
-"""Batches: what is in them, how they are cut, what ranks get, whatever is read."""
+"""Batches: content, sizes and shares of ranks, for all kinds of data sets."""
 
 import gc
 import pickle

@@ -1,4 +1,4 @@
-"""``trainfeed bench read``: what is printed, for people and for scripts."""
+"""``trainfeed bench read``: its output as a table and as JSON."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What is wrong in a chunk whose checksum is right: the loader and SampleReader agree."""
+"""Faults in a chunk whose checksum is right: the loader and SampleReader agree."""
 
 import struct
 import zlib

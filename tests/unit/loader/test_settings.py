@@ -1,4 +1,4 @@
-"""What people try first: other types of numbers, names from other libraries, paths."""
+"""Common first mistakes: other types of numbers, names of other libraries, paths."""
 
 import copy
 import json

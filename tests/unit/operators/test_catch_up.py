@@ -1,4 +1,4 @@
-"""What publishing announces: its own interval, and those whose event Airflow has dropped."""
+"""Publishing announces its own interval, and those whose event Airflow has dropped."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from operators.catch_up import Trainings
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, TrainingMarks, trainings
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, trainings
 from trainfeed.specification import load_spec
 
 SPEC = """\
@@ -58,6 +58,7 @@ class Scheduler(RuleBasedStateMachine):
         self.events = []
         self.caught_up = Counter()
         self.trained = set()
+        self.declined = set()
         self.runs = 0
 
     def get_dag(self, _):
@@ -76,19 +77,34 @@ class Scheduler(RuleBasedStateMachine):
 
     def build(self, interval, *, again, dies=False, races=False):
         self.runs += 1
-        self.marks.begin(interval)
-        newest = self.folder.last_generation(interval)
-        if again or not newest:
-            path = self.folder.version(interval, newest + 1)
-            path.mkdir(parents=True)
-            (path / "MANIFEST.json").touch()
+        self.marks.accept(Untrained(interval, self.publish(interval, again=again)))
+        self.declined.discard(interval)
         others = self.announce(interval, f"run {self.runs}")
         if dies:
             others = self.announce(interval, f"run {self.runs}")
+        assert not self.declined.intersection(others)
         sent = {interval, *others}
         if not self.paused and not races:
             self.events += sorted(sent)
             self.caught_up.update((each, self.folder.current_generation(each)) for each in others)
+
+    def publish(self, interval, *, again, wanted=True):
+        """Publish a version, unless there is one and none is wanted; return its number."""
+        self.marks.begin(interval)
+        newest = self.folder.last_generation(interval)
+        number = newest + (again or not newest)
+        if not wanted:
+            self.marks.decline(Untrained(interval, number), "why", f"run {self.runs}")
+        path = self.folder.version(interval, number)
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "MANIFEST.json").touch()
+        return number
+
+    @rule(interval=DAYS, again=st.booleans())
+    def publishes_and_wants_no_training(self, interval, again):
+        self.runs += 1
+        self.publish(interval, again=again, wanted=False)
+        self.declined.add(interval)
 
     @rule(interval=DAYS, again=st.booleans(), dies=st.booleans(), races=st.booleans())
     def publishes(self, interval, again, dies, races):
@@ -106,6 +122,7 @@ class Scheduler(RuleBasedStateMachine):
     def start(self, number):
         interval = self.events.pop(number)
         self.marks.see(interval)
+        self.declined.discard(interval)
         self.trained.add((interval, self.folder.current_generation(interval)))
 
     @invariant()
@@ -121,7 +138,9 @@ class Scheduler(RuleBasedStateMachine):
             while self.events:
                 self.start(0)
             published = {
-                (name, self.folder.current_generation(name)) for name in self.folder.intervals()
+                (name, self.folder.current_generation(name))
+                for name in self.folder.intervals()
+                if name not in self.declined
             }
             assert published <= self.trained
         finally:

@@ -1,4 +1,4 @@
-"""Connections become places and settings; a missing or incomplete one says how to mend it."""
+"""Connections become places and settings; errors say how to correct an incomplete one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for a folder of logs: where the wait takes place, and what ends it."""
+"""Waiting for a folder of logs: the place of the wait, and its end."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_triggerer_waits_for_a_folder_that_is_not_complete(folder, make_cont
         },
     )
     assert deferred.value.method_name == "execute"
-    # The task ends the wait itself: Airflow counts execution_timeout anew in every call of execute.
+    # The task ends the wait itself: Airflow restarts execution_timeout in every call of execute.
     assert deferred.value.timeout is None
 
 
@@ -176,7 +176,7 @@ def test_a_folder_that_can_never_be_read_fails_at_once(folder, make_context):
 
 
 def test_the_task_looks_again_when_the_trigger_fires(folder, make_context):
-    """Somebody may have removed the marker in between."""
+    """The marker may have been removed in between."""
     with pytest.raises(TaskDeferred):
         sensor().execute(make_context(**DAY), event={"folder": f"file://{folder}"})
     (folder / "_SUCCESS").touch()

@@ -1,4 +1,4 @@
-"""Planning: which interval, how long to wait, and what the later tasks get."""
+"""Planning: the interval, the wait, and the result for the later tasks."""
 
 from __future__ import annotations
 

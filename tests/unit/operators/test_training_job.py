@@ -1,4 +1,4 @@
-"""Training: which interval, how long a missing version is awaited, what comes of it."""
+"""Training: the interval, the wait for missing versions, and the result."""
 
 from __future__ import annotations
 

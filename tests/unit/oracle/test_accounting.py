@@ -1,4 +1,4 @@
-"""Whatever is lost, doubled, foreign, changed or misjudged is counted."""
+"""Records that are lost, doubled, foreign, changed or misjudged are counted."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What may not be listed is an error, and never taken for empty."""
+"""A folder that may not be listed is an error, and never taken for empty."""
 
 import glob
 

@@ -1,4 +1,4 @@
-"""What a new file is called until it is whole, and when it has its name."""
+"""The temporary name of a new file, and the moment when it gets its own."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Which files are meant, what refuses them, and when a new one is there."""
+"""Paths, lists and globs: the files that they name, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plain file is opened, and nothing else in its place is waited for or believed."""
+"""Only plain files are opened; pipes, devices and links in their place are errors at once."""
 
 import errno
 import os

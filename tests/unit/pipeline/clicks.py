@@ -1,4 +1,4 @@
-"""A small data set over a recorded topic: what every stage test starts from."""
+"""A small data set over a recorded topic, from which every stage test starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commit and what follows it: confirmed, compared, and readable for other accounts."""
+"""The commit and the steps after it: confirmed, compared, and readable for other accounts."""
 
 import os
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a plan, a gap and a version are identified by: nothing may slip in under an old name."""
+"""The identity of a plan, a gap and a version: other content never gets an old name."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""SIGKILL at every point of every stage, then a retry: equal bytes, and nobody saw half a version.
+"""SIGKILL at every point of every stage, then a retry: equal bytes, and never half a version.
 
 Cases OR-02, CE-17 (without power loss) and P1, P5 of the promises.
 """

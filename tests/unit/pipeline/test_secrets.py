@@ -1,4 +1,4 @@
-"""What a preprocessing function can see of the credentials of whoever runs it: nothing."""
+"""A preprocessing function sees no credentials of the process that runs it."""
 
 from dataclasses import replace
 

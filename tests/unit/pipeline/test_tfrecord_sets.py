@@ -128,7 +128,7 @@ def test_shards_are_plain_tfrecord_files(kinds):
 
 
 def test_the_records_digest_is_over_typed_records(kinds):
-    """Whoever encodes what the shards hold gets the digest of the RecordIO set."""
+    """The samples of the shards, encoded as typed records, give the digest of the RecordIO set."""
     recordio, version = both(kinds)
     typed = TypedCodec(Schema.from_json(version.manifest.fields))
     encoded = [typed.encode(sample) for sample in samples(version)]

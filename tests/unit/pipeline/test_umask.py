@@ -1,4 +1,4 @@
-"""A build, a training and a conversion under any umask: others may write nothing of it."""
+"""A build, a training and a conversion under any umask: other accounts cannot write their files."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""A folder that may not be listed is an error wherever a build looks what is there already."""
+"""A folder that may not be listed is an error wherever a build looks for existing files."""
 
 from datetime import UTC, datetime
 

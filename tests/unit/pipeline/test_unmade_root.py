@@ -1,4 +1,4 @@
-"""A root that is misspelt or not mounted stops whatever writes, and stays as it is."""
+"""A root that is misspelt or not mounted stops every operation that writes, and is not changed."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a table of lines
-"""Fast JSON: whatever it takes, the standard library takes, with the same values."""
+"""Fast JSON: it accepts only texts that the standard library accepts, with the same values."""
 
 import json
 import math

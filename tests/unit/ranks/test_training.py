@@ -1,4 +1,4 @@
-"""The curve of a training: the same for any number of ranks, whoever is killed when."""
+"""The curve of a training: the same for any number of ranks, and after any kill."""
 
 import json
 from dataclasses import replace

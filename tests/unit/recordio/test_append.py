@@ -1,4 +1,4 @@
-"""Appending: to whole files, and to what a crash has left."""
+"""Appending: to whole files, and to files that a crash has cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged files: every flipped bit, every length, and what lands on disks by accident."""
+"""Damaged files: every flipped bit, every length, and typical damage of disks."""
 
 from __future__ import annotations
 

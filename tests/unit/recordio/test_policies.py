@@ -1,4 +1,4 @@
-"""Damage policies: what comes out is verified, and the report accounts for the rest."""
+"""Damage policies: returned records are verified, and the report accounts for all others."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_whatever_is_overwritten_only_true_chunks_come_out_and_the_rest_is_accou
     for info, framing in iter_chunks(io.BytesIO(damaged), on_damage=policy, report=report):
         place = (info.offset_bytes, info.end_bytes)
         given_out.append(place)
-        # A magic before zeros is a chunk without records, whoever wrote the zeros.
+        # A magic before zeros is a chunk without records, also if damage made the zeros.
         if info.num_records:
             assert list(map(bytes, split_records(framing, info.num_records))) == intact[place]
     assert_accounts_for(report, len(damaged), given_out)

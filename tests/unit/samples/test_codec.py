@@ -1,4 +1,4 @@
-"""Records byte by byte, and what is refused on the way in and on the way out."""
+"""Records byte by byte, and refusals when they are encoded or decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record that is none of its schema is refused with one message, whichever way it is read."""
+"""A record that does not fit its schema is refused with one message in every way of reading."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Properties of any schema and any samples: what is encoded comes back, in every way there is."""
+"""Properties of any schema and any samples: encoded samples come back, for every way of reading."""
 
 from __future__ import annotations
 

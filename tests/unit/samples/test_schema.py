@@ -1,4 +1,4 @@
-"""Schemas: what they allow and what they say about records."""
+"""Schemas: allowed fields, and the sizes of records."""
 
 from __future__ import annotations
 

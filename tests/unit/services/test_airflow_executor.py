@@ -1,4 +1,4 @@
-"""What the scheduler hears of workers that are killed, at every moment of a task."""
+"""Workers that are killed at every moment of a task: the scheduler is told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service ``init`` is told; that it does it is in tests/e2e/test_topology.py."""
+"""The settings of the service ``init``; tests/e2e/test_topology.py tests its work."""
 
 from __future__ import annotations
 

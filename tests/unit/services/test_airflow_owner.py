@@ -1,4 +1,4 @@
-"""Who runs an Airflow, and who may end it; no Airflow is started."""
+"""The process that runs an Airflow, and the processes that may end it; no Airflow is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``python -m services`` says of what runs, where it listens, and what it has ended."""
+"""The output of ``python -m services``: processes that run, their ports, and those it has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded topics: what is written, and that it reads like a topic of a broker."""
+"""Recorded topics: the files, and that they read like a topic of a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only a little of YAML is taken, and what is refused is refused quickly."""
+"""Only a small part of YAML is accepted; everything else is refused quickly."""
 
 from __future__ import annotations
 

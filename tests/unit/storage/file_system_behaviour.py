@@ -1,4 +1,4 @@
-"""What every file system must do; a back end's test class inherits these and says where."""
+"""The behaviour of every file system; a back end's test class inherits it and names the place."""
 
 from __future__ import annotations
 

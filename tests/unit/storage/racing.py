@@ -1,4 +1,4 @@
-"""Processes that want the same name at the same moment, again and again."""
+"""Processes that create the same name at the same moment, again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged and hostile files: every flipped bit, every length, lies with right checksums, bombs."""
+"""Damaged and hostile files: every flipped bit, every length, wrong sizes, bombs."""
 
 from __future__ import annotations
 

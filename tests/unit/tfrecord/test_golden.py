@@ -1,4 +1,4 @@
-"""Bytes of TensorFlow, and what a decoder has to accept."""
+"""Bytes of TensorFlow, and further encodings that a decoder has to accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records by number: one, lists, ranges, and what the headers alone tell."""
+"""Records by number: one, lists, ranges, and the facts that headers alone give."""
 
 from __future__ import annotations
 

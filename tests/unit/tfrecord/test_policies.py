@@ -1,4 +1,4 @@
-"""Damage policies: what comes out is verified, and the report accounts for the rest."""
+"""Damage policies: returned records are verified, and the report accounts for all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lookup files: whatever is in their place, a plan says so and does not wait."""
+"""Lookup files: a plan refuses pipes, devices and folders in their place, and does not wait."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Code of users that imports a name from its old place is told the new one, before it runs."""
+"""User code that imports a name from its old module is refused with the new name."""
 
 import ast
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""``trainfeed process-base64``: base64 image files, shuffled and dealt out to ranks."""
+"""``trainfeed process-base64``: shuffles base64 image files and divides them among ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``trainfeed file``: record files and the formats that they are converted from and to."""
+"""``trainfeed file``: commands on record files, and on other formats of samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``trainfeed file inspect``, ``head``, ``cat``, ``verify`` and ``index``: what files hold."""
+"""``trainfeed file inspect``, ``head``, ``cat``, ``verify`` and ``index``: the content of files."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def cat(
             value = as_json(sample)
             if opened.schema is not None and opened.container is not None:
                 value = JsonSamples(opened.schema).to_json(sample)
-            # Everything that is not printable ASCII is escaped.
+            # ``dumps`` escapes everything except printable ASCII, so a terminal acts on nothing.
             sys.stdout.write(json.dumps(value) + "\n")
 
 
@@ -218,7 +218,7 @@ def _verify_sets(
     """Compare folders with their manifests.
 
     Returns:
-        The shards that agree with them; None unless every name is a folder of sets.
+        The shards that agree with their manifests; None unless every name is a folder of sets.
     """
     from trainfeed.dataset.shards import ShardManifest, prefixes_in
 
@@ -238,7 +238,7 @@ def _verify_sets(
 
 
 def _can_be_repaired(path: str) -> bool:
-    """Return whether ``repair`` may know the format of a damaged file, or of those of a set."""
+    """Return whether ``repair`` may be able to read the format of a damaged file or set."""
     from trainfeed.conversion import Format, format_of
 
     try:

@@ -1,4 +1,4 @@
-"""``trainfeed file repair``, ``convert``, ``merge`` and ``reshard``: new files out of old ones."""
+"""``trainfeed file repair``, ``convert``, ``merge`` and ``reshard``: new files from old ones."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def convert(  # noqa: PLR0913 (options of a command)
 
 
 def _telling(source: SampleFile, tell: Callable[[int, int], None]) -> SampleFile:
-    """Return a file that says how many of its samples were read, whichever way."""
+    """Return a file that reports how many of its samples or records were read."""
 
     def counted(read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         for number, sample in enumerate(read()):

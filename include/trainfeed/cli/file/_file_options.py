@@ -99,13 +99,13 @@ def source_options(  # noqa: PLR0913 (options of a command)
     flatten: str | None = None,
     json_columns: str | None = None,
 ) -> SourceOptions:
-    """Return what the options say about the files to read.
+    """Return the options for reading files.
 
     Raises:
-        ConfigError: There is no such format, the file holds no schema, the delimiter is no
-            character or the encoding none of text; or it was said how many features lines of libsvm
-            have, but not where they start.
-        FormatError: A line of libsvm cannot be counted.
+        ConfigError: The format is unknown, the file of the schema has none, the delimiter is no
+            single character, or the encoding is none of text; or the number of libsvm features is
+            given without the number of the first.
+        FormatError: The features of a libsvm line cannot be counted.
     """
     from trainfeed.conversion import ColumnOptions, CsvOptions, Format, SourceOptions, load_schema
 
@@ -130,7 +130,7 @@ def _between_commas(names: str | None) -> tuple[str, ...]:
 def _sparse_options(
     index_base: int | None, num_features: int | None, paths: list[Path]
 ) -> SparseOptions | None:
-    """Return how to read lines of libsvm; None where nothing was said about them."""
+    """Return the options for lines of libsvm, or None without any."""
     from trainfeed.conversion import SparseOptions, count_features
 
     if index_base is None:
@@ -153,7 +153,7 @@ def open_file(
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on a terminal; gives a function of what is known to be there and what is done."""
+    """Show a bar on a terminal; yield a function of the total (0: unknown) and the number done."""
     console = error_console()
     columns = (
         TextColumn("{task.description}"),

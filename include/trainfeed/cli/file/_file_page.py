@@ -1,4 +1,4 @@
-"""A page of plots that needs nothing but itself: no script, no style or picture from elsewhere."""
+"""A self-contained page of plots: no script, and no style or picture from another place."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class FieldPlot(NamedTuple):
     """A histogram of a field.
 
     Attributes:
-        name: Of the field.
-        what: What is counted: values, or lengths in bytes.
-        edges: Shape ``(n + 1,)``.
-        counts: Shape ``(n,)``.
-        num_values: How many there are; more than the histogram has where it was thinned.
-        figures: Name and text of what else is known.
+        name: Name of the field.
+        what: Text about the counted values: the type, or lengths in bytes.
+        edges: Edges of the bins, float64 of shape ``(n + 1,)``.
+        counts: Values per bin, int64 of shape ``(n,)``.
+        num_values: Number of values; the histogram may have only some of them.
+        figures: Further statistics as pairs of name and text.
     """
 
     name: str

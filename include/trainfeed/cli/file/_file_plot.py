@@ -1,4 +1,4 @@
-"""Plots as a picture, by matplotlib, which is needed for nothing else."""
+"""Plots as a picture: the only module that needs matplotlib."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``trainfeed file stats``: what the samples of files are like, field by field."""
+"""``trainfeed file stats``: statistics of the samples in files, field by field."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def stats(  # noqa: PLR0913 (options of a command)
         for number, file in enumerate(opened):
             tell(len(opened), number)
             for sample in file.samples():
-                # What a text file or a table gives is not yet of its field's type.
+                # Values from text files and tables are not of the field's type yet: encoding and
+                # decoding converts them.
                 decoded = sample if file.container else codec.decode(codec.encode(sample))
                 statistics.update(decoded)
                 values.update(decoded)
@@ -78,7 +79,7 @@ def stats(  # noqa: PLR0913 (options of a command)
 
 
 def print_statistics(result: Mapping[str, Mapping[str, Any]], schema: Schema) -> None:
-    """Print what is known of every field, one a line."""
+    """Print the statistics of every field, one per line."""
     columns = ("field", "type", "count", "nulls", "min", "mean", "max", "std", "not finite")
     rows = []
     for field in schema:
@@ -97,10 +98,10 @@ def _number(value: Any) -> str:
 
 
 class _Values:
-    """Some of the values of every field: all of them, then every second, fourth, … sample.
+    """Some values of every field: of all samples, later of every second, fourth, … one.
 
-    The histogram of the statistics is not drawn: its bins are fixed before the first number, so all
-    seconds of a day are in one of them, and texts have none.
+    The histogram of the statistics is not used: its bins are fixed before the first number, so all
+    seconds of a day are in one bin, and texts have no bins.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -111,7 +112,7 @@ class _Values:
         self._seen = 0
 
     def update(self, sample: dict[str, Any]) -> None:
-        """Take a sample."""
+        """Add the values of a sample."""
         for field in self._schema:
             value = sample[field.name]
             if value is not None:
@@ -137,7 +138,7 @@ class _Values:
         self._num_values[name] += len(numbers)
         if self._seen % self._strides[name]:
             return
-        # Of a large array every k-th value: as many as a plot can show.
+        # Only every k-th value of a large array, as many as a plot can show.
         step = -(-len(numbers) // 256)
         kept = self._kept[name]
         kept.append(numbers[:: max(1, step)].copy())
@@ -158,11 +159,11 @@ def _edges(numbers: NDArray[np.float64], *, whole: bool) -> NDArray[np.float64]:
         return np.array([0.0, 1.0])
     low, high = float(numbers.min()), float(numbers.max())
     if low == high:
-        # Half a unit, or what is more than nothing for a number of that size.
+        # Half a unit, or for large numbers enough to differ after rounding.
         margin = max(0.5, abs(low) / 2**50)
         return np.array([low - margin, high + margin])
     if whole and max(abs(low), abs(high)) < 2**50:
-        # Bins of a whole width: else some would hold one integer more than others.
+        # Bins have a whole width, so that all hold equally many integers.
         width = -(-(high - low + 1) // _NUM_BINS)
         return np.arange(low - 0.5, high + width, width)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""What files hold, as text that is safe to print: a terminal obeys no byte of a file."""
+"""The content of files as text that is safe to print: a terminal acts on no byte of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN_ITEMS: Final = 8
 
 
 def sample_lines(sample: Any) -> list[tuple[str, str]]:
-    """Return what to show of a sample: name and short text of each of its parts."""
+    """Return name and short text of each part of a sample."""
     if isinstance(sample, Mapping):
         return [(printable(str(name)), _short(value)) for name, value in sample.items()]
     if isinstance(sample, tuple):
@@ -43,7 +43,7 @@ def print_samples(samples: Iterable[Any], *, use_json: bool) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """Return a JSON value that says as much of a sample as JSON can; bytes become hex."""
+    """Return a sample as JSON as far as possible; bytes become ``{"hex": …}``."""
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -52,7 +52,7 @@ def as_json(value: Any) -> Any:
         return [as_json(each) for each in value]
     if isinstance(value, bytes | bytearray | memoryview):
         return {"hex": bytes(value).hex()}
-    # NaN and the infinities are no JSON, nor is whatever else a value may be.
+    # NaN, infinities and objects of other types have no JSON: they become text.
     is_finite = isinstance(value, float) and math.isfinite(value)
     return value if is_finite or value is None or isinstance(value, str | int) else str(value)
 

@@ -1,8 +1,8 @@
 """The reading half of PaddlePaddle 1.x, and ``paddle.io`` of 2.x, under their names.
 
-For code that changes its import only. Readers, decorators, batches, loaders, data sets, samplers,
-conversion and the files of MNIST are here, with trainfeed's behaviour: an exception arrives as it
-was raised, after the samples before it, and a worker that dies is noticed. Names that build or
+Existing code needs to change its import only. Readers, decorators, batches, loaders, data sets,
+samplers, conversion and the files of MNIST behave as in trainfeed: the consumer gets an exception
+unchanged, after the samples before it, and the death of a worker is an error. Names that build or
 train a network raise an AttributeError that says so.
 """
 

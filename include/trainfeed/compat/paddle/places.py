@@ -1,4 +1,4 @@
-"""Where batches are wanted."""
+"""Places: the devices for which batches are made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CPUPlace", "CUDAPlace", "count_cpus", "require_cpu"]
 
 @dataclass(frozen=True)
 class CPUPlace:
-    """Main memory; where all batches are."""
+    """Main memory, where all batches are."""
 
     def __str__(self) -> str:
         return "Place(cpu)"
@@ -20,10 +20,10 @@ class CPUPlace:
 
 @dataclass(frozen=True)
 class CUDAPlace:
-    """A GPU. It can be named; loaders refuse it, because they copy nothing to devices.
+    """A GPU. Loaders refuse this place, because they copy nothing to devices.
 
     Attributes:
-        device_id: Which one.
+        device_id: Number of the GPU.
     """
 
     device_id: int = 0
@@ -33,12 +33,12 @@ class CUDAPlace:
 
 
 def require_cpu(place: Any) -> None:
-    """Raise unless a place is the CPU, or none is named.
+    """Raise unless ``place`` is the CPU or None.
 
     Raises:
-        ConfigError: It is another one.
+        ConfigError: The place is another device.
     """
-    # Paddle writes its own Place(cpu).
+    # The text of Paddle's own CPU place is "Place(cpu)".
     if place is not None and "cpu" not in str(place).lower():
         raise ConfigError(
             f"expected the CPU as place, got {place}; batches are made in main memory, copy them"
@@ -47,10 +47,10 @@ def require_cpu(place: Any) -> None:
 
 
 def count_cpus(places: Any) -> int:
-    """Return how many places are wanted; one where nobody says.
+    """Return the number of places; 1 for None.
 
     Raises:
-        ConfigError: One of them is not the CPU, or there is none.
+        ConfigError: A place is not the CPU, or the list is empty.
     """
     found = places if isinstance(places, list | tuple) else [places]
     for place in found:

@@ -32,16 +32,17 @@ _HALF: Final = np.uint64(1 << 63)
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """What to make of images.
+    """How images are checked and converted.
 
     Attributes:
-        shape: Height and width that every image must have, None for any: nothing is resized.
-        num_classes: Labels must be from 0 to below it; None for any.
-        mean: Subtracted from every value of 0 to 255,
-        scale: by which the difference is divided then.
-        flip_seed: Mirror every other image, chosen by this seed and the place in the file: use
-            another one for each epoch. None mirrors none.
-        max_pixels: Refuse a larger image before it is decoded.
+        shape: Height and width that every image must have; None for any size. Images are not
+            resized.
+        num_classes: Labels must be from 0 to ``num_classes - 1``; None for any label.
+        mean: Number that is subtracted from every value of 0 to 255.
+        scale: Number by which the difference is divided.
+        flip_seed: Mirrors half of the images, chosen by this seed and the line of the image; use
+            another seed for each epoch. None mirrors no image.
+        max_pixels: Limit for the pixels of an image, checked before it is decoded.
     """
 
     shape: tuple[int, int] | None = None
@@ -66,19 +67,20 @@ def base64_reader(
     """Make a reader of the images of one rank.
 
     Args:
-        data_dir: The folder that ``process_base64`` has worked on.
-        rank: Whose file.
-        world_size: How many ranks train; there must be as many files.
+        data_dir: The folder with the output of ``process_base64``.
+        rank: Number of the rank.
+        world_size: Number of ranks; there must be as many files.
         file_list: Name of the list in the folder.
-        images: What to make of images.
+        images: How images are checked and converted.
 
     Returns:
         A reader of ``(image, label)``: float32 of shape ``(3, height, width)``, ``(value - mean) /
-        scale``, and an int. It raises FormatError, with file and line, at a row that is damaged.
+        scale``, and an int. The reader raises FormatError with file and line at a damaged row.
 
     Raises:
-        ConfigError: The list is not of ``world_size`` rank files, or Pillow is not installed.
-        NotFoundError: The list is not there.
+        ConfigError: The list does not name ``world_size`` files of ranks, or Pillow is not
+            installed.
+        NotFoundError: The list does not exist.
     """
     require_pillow()
     if images.flip_seed is not None:

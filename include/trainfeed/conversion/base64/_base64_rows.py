@@ -16,11 +16,11 @@ _SHOWN_BYTES: Final = 256
 
 
 class GoodRow(NamedTuple):
-    """A row whose columns are what they must be.
+    """A valid row.
 
     Attributes:
         image: Base64 text.
-        label: Fits an int64.
+        label: A number that fits an int64.
     """
 
     image: bytes
@@ -32,13 +32,13 @@ class GoodRow(NamedTuple):
 
 
 class BadRow(NamedTuple):
-    """A row that goes to the quarantine."""
+    """An invalid row, for the quarantine."""
 
     reason: str
     data: bytes
 
     def dump(self, file: str, number: int) -> bytes:
-        """Return the row of the quarantine: where it is, what is wrong, and how it starts."""
+        """Return a line of the quarantine: place of the row, reason, and its first bytes."""
         raw = self.data[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")
         value = {"file": file, "line": number, "reason": self.reason, "raw": raw}
         return json.dumps(value).encode() + b"\n"
@@ -48,13 +48,13 @@ Row = GoodRow | BadRow
 
 
 def parse_row(data: bytes | None) -> Row:
-    """Read a row.
+    """Parse a row.
 
-    The label is the column that is an integer, and the other one must be base64; where both could
-    be either, the image comes first, as documented.
+    The label is the column that is an integer; the other column must be base64. If both columns
+    could be either, the first one is the image.
 
     Args:
-        data: The line without its end, None where it is too long.
+        data: The line without its end; None for a line that is too long.
     """
     if data is None:
         return BadRow("the line is too long", b"")

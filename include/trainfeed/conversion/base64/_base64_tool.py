@@ -1,10 +1,10 @@
-"""Base64 image files → one file per rank, shuffled over all of them, of equal length.
+"""Distributes the rows of base64 image files to one file per rank, shuffled, of equal length.
 
-Out of ``file_list`` and the files that it names come ``base64_rank_0`` … ``base64_rank_<n - 1>`` in
-the same folder, and a new ``file_list`` of their names. Inputs are never changed or deleted; the
-list as it was is kept as ``<file_list>.source``, from which a later run starts again. While files
-take their names, the list is the one of the sources, so a crash leaves no list of a half set; the
-next run carries out what was decided by then.
+From the files in ``file_list`` the tool makes ``base64_rank_0`` … ``base64_rank_<n - 1>`` in the
+same folder, and a new ``file_list`` of these names. Inputs are never changed or deleted; the
+original list is kept as ``<file_list>.source``, and a later run reads that. While the files are
+moved to their names, ``file_list`` names the sources, so a crash never leaves a list of an
+incomplete set; the next run completes a publication that was committed.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _DEFAULTS: Final = ConvertOptions()
 
 @dataclass(frozen=True)
 class Base64Report:
-    """What a run of the tool did.
+    """The result of a run of the tool.
 
     Attributes:
         files: Names of the rank files.
         num_samples: Good rows of the inputs.
         num_per_rank: Rows of every rank file.
-        num_padded: Rows that stand in the rank files a second time, to make them equal.
-        num_quarantined: Bad rows; they are in ``base64_quarantine.jsonl`` if there are any.
+        num_padded: Repeated rows, which make the rank files equally long.
+        num_quarantined: Bad rows; they are in ``base64_quarantine.jsonl``.
     """
 
     files: tuple[str, ...]
@@ -62,11 +62,11 @@ class Base64Report:
 
 
 def read_file_list(path: Path) -> list[str]:
-    """Return the names in a file list, blank lines left out.
+    """Return the names in a file list, without blank lines.
 
     Raises:
-        NotFoundError: There is no such file.
-        ConfigError: A name leads out of the folder, or stands there twice.
+        NotFoundError: The list does not exist.
+        ConfigError: A name leads out of the folder, or is listed twice.
     """
     names = []
     with open_input(path) as file:
@@ -102,23 +102,24 @@ def process_base64(
     """Distribute the rows of base64 image files to ranks.
 
     All rows are shuffled over all files; then rank ``r`` gets the ``r``-th run of ``ceil(n /
-    nranks)`` rows. Where they do not suffice, the first rows of the shuffled order follow again, as
-    often as it takes: with fewer rows than ranks, too. Equal inputs and seed give equal files.
+    nranks)`` rows. If rows are missing at the end, the first rows of the shuffled order are
+    repeated, as often as needed, also with fewer rows than ranks. Equal inputs and seed give equal
+    files.
 
     Args:
-        data_dir: Folder of the files and of the list; results go there.
+        data_dir: Folder of the files, the list and the results.
         file_list: Name of the list in that folder, or a path.
-        nranks: From 1 to 100,000.
-        seed: Of the shuffle.
-        options: Memory and the folder for temporary files.
+        nranks: Number of ranks, 1 to 100,000.
+        seed: Seed of the shuffle.
+        options: Memory, and the folder for temporary files.
 
     Returns:
-        What was done.
+        The numbers of rows, and the names of the files.
 
     Raises:
         ConfigError: ``nranks`` or the list is wrong.
-        NotFoundError: The list or a file in it is not there.
-        FormatError: There is no good row at all; nothing was changed.
+        NotFoundError: The list, or a file in it, does not exist.
+        FormatError: No row is valid; nothing was changed.
         StorageError: The file system refused.
     """
     nranks, seed = whole("nranks", nranks, 1, MAX_RANKS), whole("seed", seed)
@@ -149,7 +150,7 @@ def process_base64(
 
 
 def _places(data_dir: str | os.PathLike[str], file_list: str) -> tuple[Path, Path]:
-    """Return the folder of the data and the path of the list, in it or from here."""
+    """Return the folder of the data, and the path of the list: in the folder, or as given."""
     folder = Path(data_dir)
     list_path = folder / file_list
     with map_errors(folder):
@@ -161,7 +162,7 @@ def _places(data_dir: str | os.PathLike[str], file_list: str) -> tuple[Path, Pat
 
 
 def _source_of(list_path: Path) -> tuple[bytes, list[str]]:
-    """Return the list of inputs as bytes and as names, also where the list is one of results."""
+    """Return the list of inputs as bytes and as names, also if the present list names results."""
     kept = list_path.with_name(list_path.name + SOURCE)
     names = read_file_list(list_path)
     path = list_path
@@ -200,7 +201,7 @@ def _iter_rows(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, int, G
     for name in names:
         with open_input(folder / name) as file:
             for line in iter_lines(file):
-                # A blank line is no row; editors leave one at the end.
+                # Blank lines are skipped: editors leave one at the end.
                 if line.data is None or line.data.strip():
                     yield name, line.number, parse_row(line.data)
 

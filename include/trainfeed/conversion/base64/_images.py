@@ -1,4 +1,4 @@
-"""Encoded images → arrays, by Pillow, which is needed for nothing else."""
+"""Decodes images to arrays with Pillow, an optional dependency that only this module needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainfeed.errors import ConfigError, FormatError
 
 __all__ = ["decode_image", "require_pillow"]
 
-# Formats of photographs: every further decoder is one more that bytes from elsewhere reach.
+# Only formats of photographs: every further decoder is one more target for hostile files.
 _FORMATS: Final = ("JPEG", "PNG", "BMP", "WEBP")
 
 
@@ -20,7 +20,7 @@ def require_pillow() -> Any:
     """Return the module that opens images.
 
     Raises:
-        ConfigError: It is not installed.
+        ConfigError: Pillow is not installed.
     """
     try:
         from PIL import Image
@@ -35,15 +35,16 @@ def decode_image(data: bytes, *, max_pixels: int) -> NDArray[np.uint8]:
     """Return the pixels of a JPEG, PNG, BMP or WebP image.
 
     Args:
-        data: The file's content.
-        max_pixels: Refuse a larger image before anything is decoded.
+        data: Content of the image file.
+        max_pixels: Limit for the pixels of an image, checked before it is decoded.
 
     Returns:
         Shape ``(3, height, width)``: red, green, blue.
 
     Raises:
         ConfigError: Pillow is not installed.
-        FormatError: It is no such image, is damaged or too large.
+        FormatError: The data are not an image of these formats, or the image is damaged or too
+            large.
     """
     image_module = require_pillow()
     try:

@@ -1,4 +1,4 @@
-"""How the files of all ranks appear together, and the list that names them after that."""
+"""Publication of the files of all ranks together, with the list that names them."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def is_rank_file(name: str) -> bool:
 
 @dataclass(frozen=True)
 class RankFiles:
-    """The files of all ranks, with the list of their names as what readers go by.
+    """The files of all ranks; the list of their names is the announcement for readers.
 
     Attributes:
-        list_path: The list; None where it is another one than that of this run.
-        num_ranks: How many files there are.
+        list_path: The list; None if it is not the list of this run.
+        num_ranks: Number of files of ranks.
         has_bad_rows: Whether there is a quarantine.
-        source: The list of the sources, as bytes; empty for a publication that was found.
+        source: The list of the sources, as bytes; empty for a publication that is only completed.
     """
 
     list_path: Path | None
@@ -72,11 +72,11 @@ class RankFiles:
         return (*self.ranks, *([QUARANTINE_NAME] if self.has_bad_rows else []))
 
     def owns(self, name: str) -> bool:
-        """Whether a file of this name is one of such files."""
+        """Whether a file of this name is one of a rank, or the quarantine."""
         return name == QUARANTINE_NAME or is_rank_file(name)
 
     def save(self, staging: Path) -> None:
-        """Write what a later run needs to go on with this."""
+        """Write the file from which a later run continues the publication."""
         head = {
             "list": None if self.list_path is None else _list_id(self.list_path),
             "ranks": self.num_ranks,
@@ -86,29 +86,30 @@ class RankFiles:
             file.write(canonical.dumps(head))
 
     def prepare(self, output: Path) -> None:  # noqa: ARG002
-        """Let the list be that of the sources, until all files have their names."""
+        """Make the list name the sources until all files have their names."""
         if self.list_path is not None:
             replace_file(self.list_path.with_name(self.list_path.name + SOURCE), self.source)
             replace_file(self.list_path, self.source)
 
     def withdraw(self, output: Path) -> None:
-        """Nothing: the list was prepared before the files were decided."""
+        """Do nothing: ``prepare`` has changed the list before the commit."""
 
     def announce(self, commit: Path, output: Path) -> None:  # noqa: ARG002
-        """Let the list be that of the files; one that this run does not know stays as it is."""
+        """Make the list name the files of the ranks; an unknown list is unchanged."""
         if self.list_path is not None:
             replace_file(self.list_path, "".join(f"{name}\n" for name in self.ranks).encode())
         (commit / _HEAD).unlink()
 
 
 def rank_files_journal(folder: Path, list_path: Path) -> Journal:
-    """Return the publications into a folder, for a run that goes by this list."""
+    """Return the journal of publications in a folder, for a run with this list."""
 
     def load(commit: Path) -> RankFiles | None:
         if not (commit / _HEAD).exists():
             return None
         head = _head_of(commit / _HEAD)
-        # A path that stands in the folder of the data is not written to: only a known one.
+        # The commit folder stores a digest of the list's path, not the path: a path from the
+        # folder of the data must not decide which file is written.
         is_known = head["list"] == _list_id(list_path)
         return RankFiles(list_path if is_known else None, head["ranks"], head["bad_rows"])
 

@@ -1,4 +1,4 @@
-"""The formats that others use, each read and written by a module of its own."""
+"""File formats of other programs; each has a module that reads and writes it."""
 
 from trainfeed.conversion.formats._arrow_files import (
     ArrowTable,

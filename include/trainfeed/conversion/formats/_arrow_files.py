@@ -44,7 +44,7 @@ class ArrowTable:
     """The rows of an open file.
 
     Attributes:
-        schema: Of the samples.
+        schema: Schema of the samples.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ArrowTable:
         self._path = path
 
     def count_rows(self) -> int:
-        """Return how many there are; uses the table up when the file does not say it.
+        """Return the number of rows; if the file does not state it, the rows are read and used up.
 
         Raises:
             FormatError: The file is damaged.
@@ -72,10 +72,10 @@ class ArrowTable:
             return sum(batch.num_rows for batch in self._batches)
 
     def iter_columns(self) -> Iterator[dict[str, Any]]:
-        """Yield blocks, field to array; for schemas of fixed size.
+        """Yield blocks as field → array; for schemas of fixed size.
 
         Raises:
-            FormatError: The file is damaged, or a value is none of the schema.
+            FormatError: The file is damaged, or a value does not match the schema.
         """
         for batch in self._iter_batches():
             yield {
@@ -84,7 +84,7 @@ class ArrowTable:
             }
 
     def iter_samples(self) -> Iterator[dict[str, Any]]:
-        """Yield the samples, as ``TypedCodec.encode`` takes them.
+        """Yield the samples in the form that ``TypedCodec.encode`` takes.
 
         Raises:
             FormatError: The file is damaged.
@@ -110,15 +110,15 @@ class ArrowTable:
 def open_parquet(path: FilePath, *, options: ColumnOptions = _DEFAULTS) -> Iterator[ArrowTable]:
     """Open a Parquet file; a batch of rows is decoded at a time.
 
-    Checksums of pages are verified where the file has them, as those of ``write_parquet`` do.
+    Checksums of pages are verified if the file has them; files of ``write_parquet`` have them.
 
     Args:
         path: The file.
-        options: What to do about structs, and lists of text.
+        options: How columns without a matching field are converted.
 
     Raises:
-        FormatError: It is damaged.
-        ConfigError: A column has a type that samples have not.
+        FormatError: The file is damaged.
+        ConfigError: A column has a type that samples do not have.
     """
     with open_input(path) as file, _arrow_errors(path):
         parquet = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
@@ -131,16 +131,16 @@ def open_parquet(path: FilePath, *, options: ColumnOptions = _DEFAULTS) -> Itera
 def open_arrow(path: FilePath, *, options: ColumnOptions = _DEFAULTS) -> Iterator[ArrowTable]:
     """Open a file of Arrow IPC, in the file format or in the stream format.
 
-    Its content says which of the two it is. A batch of the file is in memory at a time.
+    The first bytes of the file tell the format. One batch of the file is in memory at a time.
 
     Args:
         path: The file.
-        options: What to do about structs, and lists of text.
+        options: How columns without a matching field are converted.
 
     Raises:
-        FormatError: It is damaged.
-        TruncatedError: A stream ends early, or without the mark at its end.
-        ConfigError: A column has a type that samples have not.
+        FormatError: The file is damaged.
+        TruncatedError: A stream ends early, or without its end mark.
+        ConfigError: A column has a type that samples do not have.
     """
     with open_input(path) as file, _arrow_errors(path):
         columns, batches = _columns_and_batches(file)
@@ -150,10 +150,10 @@ def open_arrow(path: FilePath, *, options: ColumnOptions = _DEFAULTS) -> Iterato
 def write_parquet(
     file: BinaryIO, samples: Iterable[Mapping[str, Any]], schema: Schema, *, codec: str = "zstd"
 ) -> int:
-    """Write samples, as ``TypedCodec.decode`` gives them, and return how many.
+    """Write samples in the form that ``TypedCodec.decode`` returns; return their number.
 
     Raises:
-        ConfigError: Parquet has no such codec.
+        ConfigError: Parquet does not have the codec.
     """
     columns = arrow_schema(schema)
     try:
@@ -165,7 +165,7 @@ def write_parquet(
 
 
 def write_arrow(file: BinaryIO, samples: Iterable[Mapping[str, Any]], schema: Schema) -> int:
-    """Write samples, as ``TypedCodec.decode`` gives them, and return how many."""
+    """Write samples in the form that ``TypedCodec.decode`` returns; return their number."""
     columns = arrow_schema(schema)
     with pa.ipc.new_file(file, columns) as writer:
         return _write(writer, samples, schema, columns)
@@ -183,7 +183,7 @@ def _write(
         batch = pa.RecordBatch.from_arrays(arrays, schema=columns)
         writer.write_batch(batch)
         count += len(taken)
-        # As many as make a batch of 8 MiB, by what this one took.
+        # The number of rows that fills _BATCH_BYTES, estimated from this batch.
         rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * len(taken) // max(1, batch.nbytes)))
     return count
 
@@ -207,9 +207,10 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _places_with_nulls(parquet: pq.ParquetFile) -> Set[Place] | None:
-    """Return the columns, or parts of structs, that may hold a null; None where nothing is known.
+    """Return the places of columns, or parts of structs, that may hold a null; None if unknown.
 
-    They are told by their order: a path of "a.b" may be the column "a.b", or the part b of a.
+    Columns of Parquet are matched by their order, not by path: the path "a.b" may be the column
+    "a.b", or the part b of the struct a.
     """
     metadata, columns = parquet.metadata, parquet.schema_arrow
     places = [
@@ -219,13 +220,14 @@ def _places_with_nulls(parquet: pq.ParquetFile) -> Set[Place] | None:
         return None
     with_nulls: set[Place] = set()
     for group in range(metadata.num_row_groups):
-        # Of a damaged footer reading says so, where looking at statistics kills the process.
+        # Read a row first: for a damaged footer this raises an error, while access to the
+        # statistics would crash the process.
         next(parquet.iter_batches(batch_size=1, row_groups=[group], use_threads=False), None)
         for number, place in enumerate(places):
             column = metadata.row_group(group).column(number)
             promised = metadata.schema.column(number).physical_type
             if column.physical_type != promised:
-                # Looking at its statistics ends the process, too.
+                # Access to the statistics of such a column would crash the process too.
                 name = column.path_in_schema
                 raise FormatError(f"expected {promised} in {name!r}, got {column.physical_type}")
             counts = column.statistics
@@ -235,7 +237,7 @@ def _places_with_nulls(parquet: pq.ParquetFile) -> Set[Place] | None:
 
 
 def _leaves(kind: pa.DataType, place: Place) -> Iterator[Place]:
-    """Yield, for each column that Parquet stores for a type, the part of structs that it is of."""
+    """Yield for each column that Parquet stores for a type its place in the structs."""
     if isinstance(kind, pa.BaseExtensionType):
         yield from _leaves(kind.storage_type, place)
     elif pa.types.is_dictionary(kind) or not pa.types.is_nested(kind):

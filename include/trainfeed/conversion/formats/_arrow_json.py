@@ -14,7 +14,7 @@ date, time, duration number, in the unit of the column
 null                 null
 ==================== ======================================================
 
-A value that is absent is no text at all, but absent as a whole.
+An absent value has no text: the field is absent.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_siz
 
 
 def require_json(name: str, kind: pa.DataType) -> None:
-    """Check that a column can be written as JSON.
+    """Check that a column can be converted to JSON.
 
     Raises:
-        ConfigError: Its type, or one within, has no JSON here.
+        ConfigError: The type, or one inside it, has no form in JSON.
     """
     known = (*_SCALARS, *_BINARY, pa.types.is_floating, pa.types.is_decimal)
     if pa.types.is_dictionary(kind):
@@ -70,7 +70,7 @@ def require_json(name: str, kind: pa.DataType) -> None:
 
 
 def json_texts(column: pa.Array) -> list[str | None]:
-    """Return the values of a column as JSON, None where they are null.
+    """Return the values of a column as JSON; None for nulls.
 
     Raises:
         FormatError: An object would have a key twice.
@@ -83,7 +83,7 @@ def json_texts(column: pa.Array) -> list[str | None]:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """Return a column without dictionary, and times as numbers in their own unit."""
+    """Return a column without a dictionary; times become numbers in the unit of the column."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if _is(column.type, _INT32):
@@ -141,7 +141,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _split(column: pa.Array, values: list[Any]) -> list[Any]:
-    """Return the lists of a column, given the values of all of them in a row."""
+    """Return the lists of a column, given the values of all lists in sequence."""
     rest = iter(values)
     if pa.types.is_fixed_size_list(column.type):
         size = column.type.list_size
@@ -158,7 +158,7 @@ def _number(value: float) -> float | str:
 
 
 def _short_number(value: float) -> float | str:
-    # By way of its own shortest digits: 0.1 as float32 is 0.1. A float16 is a float32 as well.
+    # Via the shortest digits of a float32, so that 0.1 stays 0.1. Every float16 is a float32.
     return _number(float(str(np.float32(value))))
 
 

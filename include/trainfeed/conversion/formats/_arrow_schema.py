@@ -11,12 +11,13 @@ shape (None, …)        list of the rest
 optional               nullable
 ====================== ===============================================
 
-Files that are written here carry the schema as JSON in their metadata, ``trainfeed.schema``, so it
-comes back exactly. Other files are read by their columns: further, a dictionary is what its values
-are, a list is (None,), ``large_`` types are as their small ones, a date32 is an int32 of days, and
-a timestamp or time an int64 in its own unit. A column that may hold nulls is optional, unless a
-Parquet file's statistics say that it holds none. Everything else, such as decimals and structs, is
-refused, unless ``ColumnOptions`` say that its parts are fields of their own, or that it is JSON.
+Files that this package writes have the schema as JSON in their metadata, ``trainfeed.schema``, and
+are read with exactly that schema. In other files the types of the columns decide. Besides the
+table: a dictionary counts as the type of its values, a list has the shape (None,), ``large_``
+types count as the small ones, a date32 becomes an int32 of days, and a timestamp or time becomes
+an int64 in its own unit. A nullable column is optional, unless the statistics of a Parquet file
+state that it has no nulls. All other types, such as decimals and structs, are refused, unless
+``ColumnOptions`` turn their parts into fields, or the column into JSON.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _TEXTS: Final = {"bytes": pa.binary(), "str": pa.string()}
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """Return the columns for samples, with the schema itself in the metadata."""
+    """Return the Arrow columns for samples, with the schema in the metadata."""
     columns = [pa.field(each.name, _type_of(each), nullable=each.optional) for each in schema]
     return pa.schema(columns, metadata={_METADATA: json.dumps(schema.to_json()).encode()})
 
@@ -50,7 +51,7 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 def _type_of(field: Field) -> pa.DataType:
     kind = _TEXTS.get(field.dtype) or pa.from_numpy_dtype(np.dtype(field.dtype))
     for length in reversed(field.shape):
-        # A list of them may vary, and its items are never null.
+        # Lists of None length vary in length; items of lists are never null.
         item = pa.field("item", kind, nullable=False)
         kind = pa.list_(item) if length is None else pa.list_(item, length)
     return kind
@@ -58,13 +59,13 @@ def _type_of(field: Field) -> pa.DataType:
 
 @dataclass(frozen=True)
 class ColumnOptions:
-    """What to do about columns that no field is like.
+    """How columns are converted that have no matching field.
 
     Attributes:
-        flatten: Structs whose parts become fields, ``image`` with ``bytes`` and ``path`` those of
-            ``image.bytes`` and ``image.path``; structs within them, too.
-        as_json: Columns of any type, and parts of structs that are flattened, that become fields of
-            JSON text; ``trainfeed.conversion.formats._arrow_json`` has the form.
+        flatten: Names of structs whose parts become fields: ``image`` with ``bytes`` and ``path``
+            becomes ``image.bytes`` and ``image.path``. Structs inside them are flattened too.
+        as_json: Names of columns of any type, and of parts of flattened structs, that become
+            fields of JSON text, in the form of ``trainfeed.conversion.formats._arrow_json``.
     """
 
     flatten: tuple[str, ...] = ()
@@ -73,12 +74,12 @@ class ColumnOptions:
 
 @dataclass(frozen=True)
 class TableColumn:
-    """One field of the samples of a table.
+    """One field of the samples, and its column in the table.
 
     Attributes:
         field: The field.
-        place: Number of the column, and of the part of a struct, and so on.
-        is_json: Whether its values become JSON text.
+        place: Number of the column, then of the part of the struct, and so on inwards.
+        is_json: Whether values become JSON text.
     """
 
     field: Field
@@ -86,7 +87,7 @@ class TableColumn:
     is_json: bool = False
 
     def of(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return its values of a batch; the parts of a struct that is null are null."""
+        """Return the values of the field in a batch; parts of a null struct are null."""
         column, *parts = self.place
         values = batch.column(column)
         for part in parts:
@@ -101,13 +102,13 @@ def columns_of(
 
     Args:
         columns: The columns.
-        nulls: Gives the places of those that may hold a null, parts of structs in place of structs;
-            None where nothing is known. Not called for a file that carries its schema.
-        options: What to do about the others.
+        nulls: Function that returns the places of columns (for structs, of their parts) that may
+            hold a null; None if unknown. Not called for a file that has its schema.
+        options: How columns without a matching field are converted.
 
     Raises:
-        ConfigError: A column has a type that samples have not, or the options name none.
-        FormatError: The metadata hold no schema, or that of other columns.
+        ConfigError: A column has a type that samples do not have, or an option names no column.
+        FormatError: The metadata have no valid schema, or one that does not match the columns.
     """
     stored = (columns.metadata or {}).get(_METADATA)
     if stored is not None:
@@ -142,7 +143,7 @@ def _stored_schema(columns: pa.Schema, stored: bytes) -> Schema:
 
 
 class _Wanted:
-    """Makes fields of columns, and knows which of the options were of use."""
+    """Makes fields from columns, and notes the names in the options that were found."""
 
     def __init__(self, options: ColumnOptions, nulls: Set[Place] | None) -> None:
         self._options = options
@@ -175,7 +176,7 @@ class _Wanted:
                 yield from self.fields(named, (*place, number))
 
     def require_used(self, names: list[str]) -> None:
-        """Check that every option has named something."""
+        """Check that every name in the options was found."""
         unused = {*self._options.flatten, *self._options.as_json} - self._used
         if unused:
             raise ConfigError(

@@ -1,8 +1,8 @@
 """Arrow IPC in its stream format, which ``save_to_disk`` of Hugging Face and Arrow Flight write.
 
-A stream has no footer: it is a schema, batches, and a mark at the end. A file of it that was cut
-between two batches still reads like a whole one, so the mark is required here, and nothing may
-follow it.
+A stream has no footer: it consists of a schema, batches, and an end mark. Readers accept a file
+that was truncated between two batches. So the end mark is required here, and no bytes may follow
+it.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from trainfeed.errors import FormatError, TruncatedError
 __all__ = ["ArrowStream", "begins_stream"]
 
 _CONTINUES: Final = b"\xff\xff\xff\xff"
-# The description of columns is a few bytes a column.
+# A schema takes a few bytes per column; a larger number is not a length.
 _MAX_SCHEMA_BYTES: Final = 64 << 20
 
 
 def begins_stream(head: bytes) -> bool:
-    """Return whether a file begins as a stream does: a mark, then the length of its schema."""
+    """Return whether a file begins like a stream: a mark, then the length of the schema."""
     num_bytes = int.from_bytes(head[4:8], "little")
     return head[:4] == _CONTINUES and 0 < num_bytes <= _MAX_SCHEMA_BYTES and not num_bytes % 8
 
 
 class ArrowStream:
-    """An open file of a stream.
+    """An open file in the stream format.
 
     Args:
-        file: Read from its start on.
+        file: The file; read from its start.
 
     Attributes:
-        schema: Of the columns.
+        schema: Schema of the columns.
 
     Raises:
-        TruncatedError: The file ends within the schema.
-        FormatError: It begins with no schema.
+        TruncatedError: The file ends inside the schema.
+        FormatError: The file does not begin with a schema.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -48,11 +48,11 @@ class ArrowStream:
         self.schema: pa.Schema = self._reader.schema
 
     def iter_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the batches, once; one is in memory at a time.
+        """Yield the batches, once; one batch is in memory at a time.
 
         Raises:
-            TruncatedError: The file ends within a batch, or before the mark at the end.
-            FormatError: A batch is damaged, or something follows the mark. Both say where.
+            TruncatedError: The file ends inside a batch, or before the end mark; has the offset.
+            FormatError: A batch is damaged, or bytes follow the end mark; has the offset.
         """
         while True:
             start = self._file.tell()
@@ -63,7 +63,7 @@ class ArrowStream:
             yield batch
 
     def _told(self, start: int, read: Any) -> Any:
-        """Return what ``read`` gives; an error of pyarrow says where the message begins."""
+        """Return the result of ``read``; errors of pyarrow get the offset of the message."""
         try:
             return read()
         except (pa.ArrowException, OSError, EOFError) as error:
@@ -75,8 +75,9 @@ class ArrowStream:
 
     def _require_end(self) -> None:
         end = self._file.tell()
-        # The length 0, which stands alone in streams of before 0.15. Told by how it is read: the
-        # data of a dictionary before it may hold the same bytes.
+        # The end mark is the length 0, without a mark before it in streams of Arrow before 0.15.
+        # The last read shows it; the last bytes of the file would not do, because the data of a
+        # dictionary batch may end with the same bytes.
         if self._file.last_read != bytes(4):
             raise TruncatedError(
                 "expected the mark at the end of the Arrow stream, got the end of the file: batches"
@@ -92,7 +93,7 @@ class ArrowStream:
 
 
 class _Rest:
-    """A file of which no more is asked for than is there: lengths in a stream may say anything."""
+    """A file that limits reads to its size: a damaged length must not allocate memory."""
 
     closed = False
 

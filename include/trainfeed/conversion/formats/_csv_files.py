@@ -1,12 +1,12 @@
-r"""CSV ↔ samples: a header of field names, then a row per sample.
+r"""CSV ↔ samples: a header of field names, then one row per sample.
 
-Numbers and text stand as they are, arrays as JSON lists, bytes as base64; ``\N`` is an absent
-field, and a text that begins with a backslash gets another one in front. Without a schema a row is
-a dict of texts.
+Numbers and text are written as they are, arrays as JSON lists, bytes as base64; ``\N`` is an
+absent field, and a text that begins with a backslash gets a second one in front. Without a schema
+a row is a dict of texts.
 
-Nothing in a file says what is between its cells. Where nobody says it either, the header decides:
-it is the one of comma, tab, semicolon and bar that parts it. A header that two of them part is
-refused, since either might be within a name.
+A CSV file does not state its delimiter. If the options do not either, the header decides: the
+delimiter is the one of comma, tab, semicolon and bar that occurs in it. A header with two of them
+is refused, because either may be part of a name.
 """
 
 from __future__ import annotations
@@ -40,17 +40,16 @@ _SPELLED: Final = {"tab": "\t", "\\t": "\t"}
 
 @dataclass(frozen=True)
 class CsvOptions:
-    r"""How the text of a CSV file is to be read.
+    r"""How the text of a CSV file is read.
 
     Attributes:
-        delimiter: One character between cells; ``tab`` and ``\t`` stand for a tab. None for the
+        delimiter: One character between cells; ``tab`` and ``\t`` stand for a tab. None takes the
             one that the header shows.
-        quote: One character around cells that hold a delimiter, a quote or an end of line.
-        encoding: Of the text, as Python names it; a mark of UTF-8 or UTF-16 at the start is no
-            text.
+        quote: One character around cells with a delimiter, a quote or an end of line.
+        encoding: Encoding of the text, by its name in Python; a byte order mark is skipped.
 
     Raises:
-        ConfigError: One of them is something else.
+        ConfigError: An attribute has another value.
     """
 
     delimiter: str | None = None
@@ -75,7 +74,7 @@ class CsvOptions:
 
     @property
     def is_utf8(self) -> bool:
-        """Whether the text is UTF-8, with or without a mark before it."""
+        """Whether the text is UTF-8, with or without a byte order mark."""
         return codecs.lookup(self.encoding).name in {"utf-8", "utf-8-sig"}
 
 
@@ -83,11 +82,11 @@ _DEFAULTS: Final = CsvOptions()
 
 
 def with_delimiter(path: FilePath, options: CsvOptions, schema: Schema | None) -> CsvOptions:
-    """Return the options with the delimiter of a file; logs one that the header alone shows.
+    """Return the options with the delimiter of a file; logs a delimiter taken from the header.
 
     Raises:
-        ConfigError: The header has several, and does not say which one parts it.
-        FormatError: It is no text of the encoding.
+        ConfigError: The header contains several delimiters.
+        FormatError: The header is not text of the encoding.
     """
     if options.delimiter is not None:
         return options
@@ -120,12 +119,12 @@ def read_csv(
 
     Args:
         path: The file.
-        schema: Of the samples; None for dicts of text.
-        options: How to read its text.
+        schema: Schema of the samples; None for dicts of text.
+        options: How the text is read.
 
     Raises:
-        FormatError: There is no header, or a row is none of the schema; says which line.
-        ConfigError: Nothing says what is between its cells.
+        FormatError: There is no header, or a row does not match the schema; has the line.
+        ConfigError: The delimiter is unknown.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL_CHARS))
     options, check = with_delimiter(path, options, schema), sample_checker(schema)
@@ -138,7 +137,7 @@ def read_csv(
                 if cells:
                     yield check(_row(header or [], cells, schema))
         except UnicodeError as error:
-            # The line that is no text was not counted yet.
+            # line_num does not count the line that could not be decoded.
             raise FormatError(f"line {rows.line_num + 1}: {error}", path=str(path)) from error
         except (csv.Error, ValueError, RecursionError, SampleShapeError) as error:
             raise FormatError(f"line {rows.line_num}: {error}", path=str(path)) from error
@@ -152,7 +151,7 @@ def write_csv(
     Args:
         file: Opened with ``newline=""``.
         samples: The samples.
-        schema: Theirs.
+        schema: Schema of the samples.
         delimiter: The character between cells.
     """
     rows = csv.writer(file, lineterminator="\n", delimiter=delimiter)
@@ -165,7 +164,7 @@ def write_csv(
 
 
 def _parted(path: FilePath, options: CsvOptions) -> dict[str, list[str]]:
-    """Return the delimiters that part the header of a file, each with the names between."""
+    """Return the delimiters that occur in the header, each with the names between them."""
     with open_input(path) as file, _as_text(file, options) as text:
         try:
             line = text.readline(MAX_LINE_BYTES)
@@ -187,7 +186,8 @@ def _rows(lines: Iterable[str], options: CsvOptions, *, strict: bool) -> Any:
 def _as_text(file: BinaryIO, options: CsvOptions) -> io.TextIOWrapper:
     if not options.is_utf8:
         return io.TextIOWrapper(file, encoding=options.encoding, newline="")
-    # A wrapper decodes ahead of the lines, so what is no UTF-8 is kept until its line comes.
+    # The wrapper decodes ahead of the lines. With surrogateescape invalid bytes pass, and
+    # ``_require_text`` refuses them at their line.
     return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 

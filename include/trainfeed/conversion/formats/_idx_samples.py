@@ -1,4 +1,4 @@
-"""Samples out of IDX files, the format of MNIST, and into them."""
+"""IDX files, the format of MNIST, ↔ samples."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ __all__ = ["IdxHeader", "idx_schema", "iter_idx", "iter_idx_pairs", "read_idx_he
 
 
 def read_idx_header(path: FilePath) -> IdxHeader:
-    """Read what a file says that it holds.
+    """Read the header of a file.
 
     Raises:
-        FormatError: It is no IDX file.
-        TruncatedError: It ends before; an uncompressed file also when its values do.
+        FormatError: The file is not an IDX file.
+        TruncatedError: The file ends inside the header; an uncompressed file also if values are
+            missing.
     """
     with open_idx(path) as file:
         return file.header
 
 
 def idx_schema(images: FilePath, labels: FilePath | None = None) -> Schema:
-    """Return the schema of the samples of a file: ``image`` and, if there are any, ``label``."""
+    """Return the schema of the samples: ``image`` and, with a file of labels, ``label``."""
     fields = []
     for name, path in (("image", images), ("label", labels)):
         if path is not None:
@@ -41,21 +42,23 @@ def iter_idx(path: FilePath, *, block_items: int | None = None) -> Iterator[NDAr
 
     Args:
         path: The file.
-        block_items: Items of a block, the last one excepted; None for about a MiB.
+        block_items: Items per block, fewer in the last one; None for about 1 MiB.
 
     Yields:
-        Shape ``(n, *item_shape)``, in the byte order of this machine, the caller's own.
+        Arrays of shape ``(n, *item_shape)``, in the byte order of this machine, with memory of
+        their own.
 
     Raises:
-        FormatError: It is no IDX file, does not inflate, or goes on after its last item.
-        TruncatedError: It ends before.
+        FormatError: The file is not an IDX file, cannot be decompressed, or continues after its
+            last item.
+        TruncatedError: The file ends before its last item.
     """
     with open_idx(path) as file:
         yield from file.iter_blocks(block_items or file.header.block_items)
 
 
 def iter_idx_pairs(images: FilePath, labels: FilePath) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield blocks of ``image`` and ``label``, as ``convert_arrays`` takes them.
+    """Yield blocks of ``image`` and ``label``, in the form that ``convert_arrays`` takes.
 
     Raises:
         FormatError: A file is damaged, or they hold different numbers of items.
@@ -70,10 +73,10 @@ def write_idx(file: BinaryIO, blocks: Iterable[NDArray[Any]], header: IdxHeader)
     Args:
         file: A binary file.
         blocks: Arrays of shape ``(n, *header.item_shape)``.
-        header: What they are together.
+        header: Number, type and shape of all items together.
 
     Raises:
-        ConfigError: IDX has no such type or shape, or the blocks are something else.
+        ConfigError: IDX does not have the type or shape, or the blocks do not match the header.
     """
     file.write(header.dump())
     count = 0

@@ -1,6 +1,7 @@
-"""JSON lines ↔ samples: one JSON value a line, UTF-8.
+"""JSON lines ↔ samples: one JSON value per line, UTF-8.
 
-With a schema it is the object of ``JsonSamples``; without, the value is the sample itself.
+With a schema the value is an object in the form of ``JsonSamples``; without one it is the sample
+itself.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ __all__ = ["parse_json", "read_json_lines", "sample_checker", "write_json_lines"
 
 
 def read_json_lines(path: FilePath, schema: Schema | None = None) -> Iterator[Any]:
-    """Yield the samples of a file; blank lines are left out.
+    """Yield the samples of a file; blank lines are skipped.
 
     Raises:
-        FormatError: A line is no JSON, or none of the schema; says which.
+        FormatError: A line is not JSON, or does not match the schema; has the line.
     """
     check = sample_checker(schema)
     with open_input(path) as file:
@@ -40,10 +41,10 @@ def read_json_lines(path: FilePath, schema: Schema | None = None) -> Iterator[An
 
 
 def write_json_lines(file: BinaryIO, samples: Iterable[Any], schema: Schema | None = None) -> int:
-    """Write samples and return how many; with a schema they are what ``TypedCodec.decode`` gives.
+    """Write samples, with a schema in the form of ``TypedCodec.decode``; return their number.
 
     Raises:
-        SampleShapeError: Without a schema, a sample is nothing that JSON can say exactly.
+        SampleShapeError: Without a schema: JSON cannot represent a sample exactly.
     """
     count = 0
     to_json = _plain_json if schema is None else JsonSamples(schema).to_json
@@ -54,10 +55,11 @@ def write_json_lines(file: BinaryIO, samples: Iterable[Any], schema: Schema | No
 
 
 def parse_json(data: bytes | None) -> Any:
-    """Return a JSON value; None stands for a line that is too long.
+    """Return the JSON value of a line; None stands for a line that is too long.
 
     Raises:
-        ValueError: It is none, or holds what comes back as something else.
+        ValueError: The line is too long, is not JSON, repeats a key, or has a number beyond
+            float64.
     """
     if data is None:
         raise ValueError(f"expected at most {MAX_LINE_BYTES} bytes")
@@ -85,7 +87,7 @@ def _finite(digits: str) -> float:
 
 
 def sample_checker(schema: Schema | None) -> Callable[[Any], Any]:
-    """Return what makes a sample of a JSON value, as the codec of the schema would give it back."""
+    """Return the function from a JSON value to a sample in the form of ``TypedCodec.decode``."""
     if schema is None:
         return lambda value: value
     codec, samples = TypedCodec(schema), JsonSamples(schema)
@@ -95,6 +97,7 @@ def sample_checker(schema: Schema | None) -> Callable[[Any], Any]:
 def _plain_json(sample: Any) -> Any:
     if sample is None or isinstance(sample, str | bool | int):
         return sample
+    # Finite: the difference is NaN for NaN and the infinities.
     if isinstance(sample, float) and sample - sample == 0:
         return sample
     if type(sample) is list:

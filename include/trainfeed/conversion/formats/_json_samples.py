@@ -1,8 +1,8 @@
-"""Typed samples ↔ JSON values: what JSON lines, CSV cells and ``head`` show.
+"""Typed samples ↔ JSON values, for JSON lines, CSV cells and the command ``head``.
 
-Numbers are JSON numbers, with as many digits as bring them back exactly; NaN and the infinities,
-for which JSON has nothing, are the texts ``NaN``, ``Infinity`` and ``-Infinity``. Arrays are nested
-lists, bytes are base64, an absent field is null.
+Numbers are JSON numbers, with enough digits to read them back exactly. JSON has no NaN and no
+infinities; they are the texts ``NaN``, ``Infinity`` and ``-Infinity``. Arrays are nested lists,
+bytes are base64, an absent field is null.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class JsonSamples:
         self._schema = schema
 
     def to_json(self, sample: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the JSON object of a sample that ``TypedCodec.decode`` gave."""
+        """Return the JSON object of a sample in the form of ``TypedCodec.decode``."""
         return {field.name: value_to_json(field, sample[field.name]) for field in self._schema}
 
     def from_json(self, value: Any) -> dict[str, Any]:
-        """Return the sample of a JSON object, as ``TypedCodec.encode`` takes it.
+        """Return the sample of a JSON object, in the form that ``TypedCodec.encode`` takes.
 
         Raises:
-            SampleShapeError: It is no object, or text is no base64 or no number.
+            SampleShapeError: ``value`` is not an object, or a text is not base64 or not a number.
         """
         if not isinstance(value, dict):
             raise SampleShapeError(f"expected an object, got a {type(value).__name__}")
@@ -68,7 +68,7 @@ def value_from_json(field: Field, value: Any) -> Any:
     """Return the value of a field, given its JSON value.
 
     Raises:
-        SampleShapeError: Text is no base64, or no name of a number.
+        SampleShapeError: A text is not base64, or not the name of a number.
     """
     if value is None or field.dtype == "str":
         return value
@@ -83,7 +83,7 @@ def value_from_json(field: Field, value: Any) -> Any:
 
 
 def _floats(array: Any) -> Any:
-    # By way of their own shortest digits: 0.1 as float32 is 0.1, not 0.10000000149011612.
+    # Via the shortest digits of the dtype: 0.1 as float32 gives 0.1, not 0.10000000149011612.
     if array.dtype.kind != "f" or array.dtype == np.float64:
         return array
     return array.astype(np.str_).astype(np.float64)

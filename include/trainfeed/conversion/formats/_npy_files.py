@@ -4,14 +4,14 @@
 array                                  fields
 ====================================== =================================================
 bool, integers, float16 to float64     ``value``, or the one name of a schema
-text and bytes of fixed width          the same, without the NULs at their end, as numpy
-structure, one-dimensional             one per name, which may have a shape of its own
-anything else, Python objects first    refused
+text and bytes of fixed width          the same, without NULs at the end, as in numpy
+structure, one-dimensional             one per name; each may have its own shape
+any other type, Python objects too     refused
 ====================================== =================================================
 
-Big-endian values come in the byte order of this machine. Of an array whose first dimension varies
-fastest the values of a block of rows are read one column after another. Nothing is mapped: memory
-is that of a block, and a file that is cut meanwhile is an error.
+Big-endian values are converted to the byte order of this machine. If the first dimension of an
+array varies fastest (Fortran order), a block of rows is read column by column. Files are not
+mapped: memory is needed for one block, and a file that is truncated meanwhile causes an error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 VALUE: Final = "value"
 _BLOCK_BYTES: Final = 1 << 20
-# Of these, rows lie far apart: the more of them at once, the fewer reads.
+# Blocks of arrays in Fortran order, whose rows are far apart: larger blocks need fewer reads.
 _FORTRAN_BLOCK_BYTES: Final = 32 << 20
 _LAST_POINT: Final = 0x10FFFF
 _SURROGATES: Final = (0xD800, 0xDFFF)
@@ -48,11 +48,11 @@ _TEXTS: Final = {"S": "bytes", "U": "str"}
 
 
 def read_npy_header(path: FilePath) -> NpyHeader:
-    """Read what a file says that it holds, and compare it with its size.
+    """Read the header of a file, and compare the announced size with the size of the file.
 
     Raises:
         TruncatedError: The file is shorter.
-        FormatError: It is longer, or no array that could be samples.
+        FormatError: The file is longer, or its array cannot be samples.
     """
     with open_input(path) as file:
         header = read_header(file, str(path))
@@ -67,10 +67,10 @@ def read_npy_header(path: FilePath) -> NpyHeader:
 
 
 def fields_of_array(name: str, header: NpyHeader, path: str) -> tuple[Field, ...]:
-    """Return the fields for an array called ``name``; those of a structure have its own names.
+    """Return the fields for an array called ``name``; a structure has its own names.
 
     Raises:
-        ConfigError: Samples have no such values.
+        ConfigError: Samples cannot have values of this type.
     """
     dtype, shape = header.dtype, header.shape[1:]
     if dtype.names is None:
@@ -87,10 +87,10 @@ def fields_of_array(name: str, header: NpyHeader, path: str) -> tuple[Field, ...
 def columns_of_rows(
     fields: tuple[Field, ...], rows: NDArray[Any], path: str
 ) -> dict[str, NDArray[Any]]:
-    """Return the columns of rows as they are stored, in the byte order of this machine.
+    """Return the columns of stored rows, in the byte order of this machine.
 
     Raises:
-        FormatError: A bool is neither 0 nor 1, or a text is no Unicode.
+        FormatError: A bool is neither 0 nor 1, or a text is not valid Unicode.
     """
     parts = [rows] if rows.dtype.names is None else [rows[name] for name in rows.dtype.names]
     columns = {}
@@ -106,7 +106,7 @@ def columns_of_rows(
 
 
 def iter_npy(path: FilePath, fields: tuple[Field, ...]) -> Iterator[Mapping[str, NDArray[Any]]]:
-    """Yield blocks of a file, field to array; raises as ``read_npy_header`` does."""
+    """Yield blocks of a file as field → array; for errors see ``read_npy_header``."""
     header = read_npy_header(path)
     with open_input(path) as file:
         if header.is_fortran and len(header.shape) > 1:
@@ -120,13 +120,13 @@ def iter_npy(path: FilePath, fields: tuple[Field, ...]) -> Iterator[Mapping[str,
 
 
 def iter_rows(file: BinaryIO, header: NpyHeader, step: int, path: str) -> Iterator[NDArray[Any]]:
-    """Yield the rows of an array, ``step`` at a time, from a file that is at its data.
+    """Yield the rows of an array, ``step`` at a time, from a file positioned at the data.
 
     Yields:
-        Shape ``(n, *header.shape[1:])``, as it is stored, read-only.
+        Arrays of shape ``(n, *header.shape[1:])``, in the stored dtype, read-only.
 
     Raises:
-        TruncatedError: The file ends before.
+        TruncatedError: The file ends before the last row.
     """
     for start in range(0, header.num_rows, step):
         count = min(step, header.num_rows - start)
@@ -144,6 +144,8 @@ def _iter_fortran(file: BinaryIO, header: NpyHeader, path: str) -> Iterator[NDAr
         count = min(step, num_rows - start)
         values = np.empty((num_columns, count), header.dtype)
         for column in range(num_columns):
+            # In Fortran order all rows of a column are contiguous: the block's part of each column
+            # is one read.
             place = header.start_bytes + (column * num_rows + start) * item_bytes
             target = memoryview(values[column].view(np.uint8))
             if os.preadv(file.fileno(), [target], place) < len(target):
@@ -164,7 +166,7 @@ def _dtype_of(dtype: np.dtype[Any], shape: tuple[int, ...], path: str) -> str:
 
 
 def _require_text(field: Field, values: NDArray[Any], path: str) -> None:
-    # numpy itself ends in a SystemError when it makes such texts.
+    # Converting such texts, numpy raises SystemError.
     points = np.ascontiguousarray(values).view(np.uint32)
     if ((points > _LAST_POINT) | ((points >= _SURROGATES[0]) & (points <= _SURROGATES[1]))).any():
         raise FormatError(f"field {field.name!r} holds text that is not valid Unicode", path=path)

@@ -1,7 +1,8 @@
-"""What a file of NumPy says that it holds, before anything of that size is allocated.
+"""The header of a NumPy file, checked before memory of the announced size is allocated.
 
-A header is a dict of Python in text. numpy reads it as a literal, which runs nothing; its length is
-looked at here first, and so is every type: what would have to be unpickled is refused.
+A header is the text of a Python dict. numpy parses it as a literal, which runs no code. This
+module checks the length of the header first, and then every type: types that need a pickle are
+refused.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["NPY_MAGIC", "NpyHeader", "read_array", "read_header"]
 NPY_MAGIC: Final = b"\x93NUMPY"
 _MAX_HEADER_BYTES: Final = 10_000
 _MAX_ROW_BYTES: Final = 64 << 20
-# What the literal of a header that is none ends in, in numpy and in the parser of Python.
+# Errors that numpy and the parser of Python raise for an invalid header.
 _UNREADABLE: Final = (
     ValueError,
     TypeError,
@@ -39,13 +40,13 @@ _READERS: Final = {
 
 
 class NpyHeader(NamedTuple):
-    """What an array is.
+    """Shape and type of an array, and the place of its data.
 
     Attributes:
-        shape: Of the array, the rows first.
+        shape: Shape of the array; the first dimension counts the rows.
         is_fortran: Whether the first dimension varies fastest.
-        dtype: As it is stored.
-        start_bytes: Where its data begin.
+        dtype: The stored dtype.
+        start_bytes: Offset of the data.
     """
 
     shape: tuple[int, ...]
@@ -55,27 +56,27 @@ class NpyHeader(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """How many samples it holds."""
+        """Number of samples."""
         return self.shape[0]
 
     @property
     def row_bytes(self) -> int:
-        """What one of them takes."""
+        """Bytes of one sample."""
         return math.prod(self.shape[1:]) * self.dtype.itemsize
 
     @property
     def num_bytes(self) -> int:
-        """What the data take."""
+        """Bytes of the data."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_header(file: BinaryIO, path: str) -> NpyHeader:
-    """Read a header; the file is behind it then.
+    """Read a header; afterwards the file is positioned at the data.
 
     Raises:
-        BadMagicError: It is no array of NumPy, or of a version that is not known.
-        TruncatedError: It ends within the header.
-        FormatError: The header says nothing that could be an array of samples.
+        BadMagicError: The file is not an array of NumPy, or has an unknown version.
+        TruncatedError: The file ends inside the header.
+        FormatError: The header is damaged, or its array cannot be samples.
     """
     magic = file.read(8)
     version = (magic[6], magic[7]) if len(magic) == 8 else (0, 0)
@@ -103,18 +104,18 @@ def read_header(file: BinaryIO, path: str) -> NpyHeader:
 
 
 def read_array(file: BinaryIO, num_bytes: int, path: str = "") -> NDArray[Any]:
-    """Read an array that is all of a file, or of a member of one.
+    """Read an array that fills a file, or a member of an archive.
 
     Args:
-        file: At its start.
-        num_bytes: Its size.
-        path: For messages.
+        file: The file, positioned at its start.
+        num_bytes: Size of the file.
+        path: Name for messages.
 
     Returns:
-        The array, read-only, as it is stored.
+        The array in its stored dtype, read-only.
 
     Raises:
-        FormatError: It is no array, holds objects, or is not as long as it says.
+        FormatError: The file is not an array, holds objects, or has another size than announced.
     """
     header = read_header(file, path)
     if header.start_bytes + header.num_bytes != num_bytes:

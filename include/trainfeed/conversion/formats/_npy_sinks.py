@@ -1,4 +1,4 @@
-"""Samples → arrays of NumPy: ``.npy`` of the only field, ``.npz`` of several."""
+"""Writes samples as arrays of NumPy: ``.npy`` for a single field, ``.npz`` for several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainfeed.samples import Field, Schema
 
 __all__ = ["write_npy", "write_npz"]
 
-# ZIP has no earlier time; equal samples are to give equal files.
+# The earliest time of ZIP, the same in every file, so that equal samples give equal files.
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 ColumnsOf = Callable[[], Iterator[Mapping[str, Any]]]
@@ -24,12 +24,12 @@ def write_npy(file: BinaryIO, samples: ColumnsOf, schema: Schema, num_samples: i
 
     Args:
         file: The new file.
-        samples: Called once; yields the samples, as ``TypedCodec.decode`` gives them.
-        schema: Of one field of fixed size that is always there.
-        num_samples: How many there are.
+        samples: Called once; yields the samples in the form of ``TypedCodec.decode``.
+        schema: A schema of one required field of fixed size.
+        num_samples: Number of samples.
 
     Raises:
-        ConfigError: The schema is something else.
+        ConfigError: The schema is not of this kind.
     """
     fields = _fixed(schema)
     if len(fields) > 1:
@@ -42,12 +42,12 @@ def write_npz(file: BinaryIO, samples: ColumnsOf, schema: Schema, num_samples: i
 
     Args:
         file: The new file.
-        samples: Called once per field; yields the samples, as ``TypedCodec.decode`` gives them.
-        schema: Of fields of fixed size that are always there.
-        num_samples: How many there are.
+        samples: Called once per field; yields the samples in the form of ``TypedCodec.decode``.
+        schema: A schema of required fields of fixed size.
+        num_samples: Number of samples.
 
     Raises:
-        ConfigError: The schema is something else.
+        ConfigError: The schema is not of this kind.
     """
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for field in _fixed(schema):

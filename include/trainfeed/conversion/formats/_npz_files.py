@@ -1,7 +1,8 @@
 """Archives of NumPy, ``.npz``: one array per column, all of one length.
 
-An archive is a ZIP file, compressed or not. Its arrays are read side by side, a block of rows at a
-time, so that memory does not grow with them; their checksums are verified at their end.
+An archive is a ZIP file, compressed or not. All its arrays are read in parallel, a block of rows
+at a time, so memory does not grow with their length. The checksum of an array is verified at its
+end.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ __all__ = ["NpzColumns", "iter_npz", "open_npz"]
 
 _SUFFIX: Final = ".npy"
 _BLOCK_BYTES: Final = 1 << 20
-# A list of members is read at once; one of this size has some ten thousand.
+# Limit for the list of members, which is read at once; enough for about ten thousand members.
 _MAX_LIST_BYTES: Final = 1 << 20
 _ENCRYPTED: Final = 1
 
 
 class NpzColumns:
-    """The arrays of an archive, looked at and found to be samples.
+    """The arrays of an archive, whose headers were checked.
 
     Attributes:
-        schema: Of the samples; a structure ``a`` gives fields ``a.x``.
-        num_rows: How many samples there are.
+        schema: Schema of the samples; a structure ``a`` gives fields ``a.x``.
+        num_rows: Number of samples.
         arrays: Member, header and fields of each array, in the order of the archive.
     """
 
@@ -59,8 +60,9 @@ def open_npz(path: FilePath) -> Iterator[tuple[zipfile.ZipFile, NpzColumns]]:
     """Open an archive.
 
     Raises:
-        FormatError: It is damaged, holds something else than arrays, or arrays of several lengths.
-        ConfigError: Samples have no such values.
+        FormatError: The archive is damaged, or has members that are not arrays, or arrays of
+            different lengths.
+        ConfigError: Samples cannot have values of such a type.
     """
     with open_input(path) as file, _damage_told(path):
         bounded = _Bounded(file)
@@ -70,10 +72,10 @@ def open_npz(path: FilePath) -> Iterator[tuple[zipfile.ZipFile, NpzColumns]]:
 
 
 def iter_npz(path: FilePath) -> Iterator[Mapping[str, NDArray[Any]]]:
-    """Yield blocks of an archive, field to array.
+    """Yield blocks of an archive as field → array.
 
     Raises:
-        FormatError: As ``open_npz``, or an array has another checksum.
+        FormatError: See ``open_npz``; or the checksum of an array differs.
     """
     with open_npz(path) as (archive, columns), ExitStack() as closing:
         row_bytes = sum(header.row_bytes for _, header, _ in columns.arrays)
@@ -93,7 +95,7 @@ def iter_npz(path: FilePath) -> Iterator[Mapping[str, NDArray[Any]]]:
                 block |= columns_of_rows(fields, rows, _called(path, info))
             yield block
         for file in files:
-            # The checksum is looked at when the end was seen.
+            # zipfile compares the checksum when a read reaches the end.
             file.read(1)
 
 
@@ -152,7 +154,7 @@ def _damage_told(path: FilePath) -> Iterator[None]:
 
 
 class _Bounded:
-    """A file of which ``zipfile`` reads no more at once than a list of members may take."""
+    """A file that limits single reads of ``zipfile``, while it reads the list of members."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -167,5 +169,6 @@ class _Bounded:
     def seek(self, offset: int, whence: int = 0) -> int:
         if not whence and offset < 0:
             raise zipfile.BadZipFile(f"it leads to the byte {offset}")
-        # From the end zipfile tries places that small files have not, and goes by the error.
+        # zipfile also seeks from the end to places before the start of a small file, and handles
+        # the error.
         return self._file.seek(offset, whence)

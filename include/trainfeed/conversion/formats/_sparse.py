@@ -1,10 +1,9 @@
 """Lines of libSVM and libFM ↔ sparse samples.
 
-A line is ``label index:value index:value …``, blanks between, and ``#`` starts a comment. Nothing
-in a file says whether indices start at 0, as libFM has it, or at 1, as libSVM has it: that is an
-option without default. The order of a line is kept; an index that stands there twice is refused.
-Values are float32 unless asked for otherwise, and one that needs more digits is refused, not
-rounded.
+A line is ``label index:value index:value …``, separated by spaces; ``#`` starts a comment. A file
+does not state whether indices start at 0, as in libFM, or at 1, as in libSVM: that is an option
+without a default. The order of a line is kept; a repeated index is refused. Values are float32 by
+default, and a value that needs more digits is refused, not rounded.
 """
 
 from __future__ import annotations
@@ -39,17 +38,18 @@ _INDEX: Final = re.compile(rb"[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class SparseOptions:
-    """How to read the lines of a file.
+    """How the lines of a file are read.
 
     Attributes:
-        index_base: Number of the first feature, 0 or 1. Samples count from 0 in any case.
-        num_features: Indices are below it; becomes ``shape`` of every sample.
+        index_base: Number of the first feature in the file, 0 or 1. Indices of samples always
+            start at 0.
+        num_features: Number of features; becomes ``shape`` of every sample.
         label_dtype: ``int64`` for classes, ``float32`` or ``float64`` for regression.
         value_dtype: ``float32`` or ``float64``.
-        rounds: Round values to ``value_dtype`` instead of refusing those that it cannot hold.
+        rounds: Whether values that ``value_dtype`` cannot represent are rounded instead of refused.
 
     Raises:
-        ConfigError: One of them is something else.
+        ConfigError: An attribute has another value.
     """
 
     index_base: int
@@ -85,7 +85,7 @@ def parse_sparse(data: bytes, options: SparseOptions) -> dict[str, NDArray[Any]]
     """Return the sample of a line.
 
     Raises:
-        SampleShapeError: It is no such line; says what is wrong with it.
+        SampleShapeError: The line is invalid; the message says why.
     """
     label, *pairs = data.partition(b"#")[0].split() or [b""]
     target = np.array(_label(label, options), options.label_dtype)
@@ -107,10 +107,10 @@ def parse_sparse(data: bytes, options: SparseOptions) -> dict[str, NDArray[Any]]
 
 
 def format_sparse(sample: Mapping[str, Any], options: SparseOptions) -> bytes:
-    """Return the line of a sample, with its end; parsing it gives the sample again.
+    """Return the line of a sample, with the end of line; parsing it gives an equal sample.
 
     Raises:
-        SampleShapeError: Indices and values are not as many, or the shape is another one.
+        SampleShapeError: The numbers of indices and values differ, or the shape is another one.
     """
     indices, values = np.asarray(sample["indices"]), np.asarray(sample["values"])
     shape = np.asarray(sample["shape"]).reshape(-1).tolist()
@@ -129,10 +129,10 @@ def format_sparse(sample: Mapping[str, Any], options: SparseOptions) -> bytes:
 
 
 def read_sparse(path: FilePath, options: SparseOptions) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the samples of a file; lines that are blank or all comment are left out.
+    """Yield the samples of a file; blank lines and comments are skipped.
 
     Raises:
-        FormatError: A line is none; says which, and what is wrong with it.
+        FormatError: A line is invalid; has the line and the reason.
     """
     for number, offset_bytes, data in _iter_data(path):
         try:
@@ -144,10 +144,10 @@ def read_sparse(path: FilePath, options: SparseOptions) -> Iterator[dict[str, ND
 
 
 def count_features(paths: Iterable[FilePath], *, index_base: int) -> int:
-    """Return the least ``num_features`` for the lines of files, by reading them.
+    """Return the smallest ``num_features`` for all lines of files; reads the files.
 
     Raises:
-        FormatError: A line is none.
+        FormatError: A line is invalid.
     """
     highest = index_base
     for path in paths:
@@ -167,10 +167,10 @@ def count_features(paths: Iterable[FilePath], *, index_base: int) -> int:
 def write_sparse(
     file: BinaryIO, samples: Iterable[Mapping[str, Any]], options: SparseOptions
 ) -> int:
-    """Write samples and return how many.
+    """Write samples and return their number.
 
     Raises:
-        SampleShapeError: As for ``format_sparse``.
+        SampleShapeError: See ``format_sparse``.
     """
     count = 0
     for sample in samples:
@@ -225,7 +225,7 @@ def _number(text: bytes, dtype: np.dtype[Any], *, rounds: bool) -> Any:
         value = dtype.type(exact)
     if not math.isfinite(value):
         raise SampleShapeError(f"{_shown(text)} is beyond {dtype}")
-    # What its shortest digits say must be what the text says.
+    # The shortest digits of the float32 must denote the same number as the text.
     if dtype == np.float32 and not rounds and float(str(value)) != exact:
         raise SampleShapeError(
             f"float32 cannot hold {_shown(text)}; set value_dtype='float64', or rounds=True"

@@ -1,12 +1,12 @@
-"""What a tar of WebDataset is made of: members whose names have a key and an extension.
+"""The members of a tar of WebDataset, whose names consist of a key and an extension.
 
-``a/0001.seg.png`` is the part ``seg.png`` of the sample ``a/0001``: a key is all up to the first
-dot of the last word. The members of a sample stand side by side. Nothing is ever unpacked to disk,
-so a name can do no harm here; one that could elsewhere is refused all the same, since a key is what
-other programs make a path of.
+``a/0001.seg.png`` is the part ``seg.png`` of the sample ``a/0001``: the key ends before the first
+dot of the last component. The members of a sample follow each other. Members are never unpacked to
+disk, so a name cannot do harm here; names that are unsafe as paths are refused all the same,
+because other programs make paths from keys.
 
-Python's ``tarfile`` ends in silence at a header that is damaged, and at the end of a file that was
-cut, and reads an extended header of any length at once. Both are looked after here.
+Python's ``tarfile`` stops without an error at a damaged header and at the end of a truncated file,
+and reads an extended header of any length at once. This module checks both.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = ["MAX_SAMPLE_BYTES", "Keys", "Member", "Tar", "open_tar", "parse_name"
 MAX_SAMPLE_BYTES: Final = 64 << 20
 _MAX_PARTS: Final = 1000
 _BLOCK_BYTES: Final = 512
-# Extended headers hold a long name or two.
+# Limit for an extended header, which holds a long name or two.
 _MAX_HEADER_BYTES: Final = 1 << 20
-# Programs fill up the last record behind the end, 10 KiB unless they are told more.
+# Limit for zeros behind the end: programs fill the last record, which is 10 KiB by default.
 _MAX_PADDING_BYTES: Final = 16 << 20
 _COMPRESSED: Final = {
     b"\x1f\x8b": "gzip",
@@ -46,12 +46,12 @@ class Member(NamedTuple):
     """A file in a tar.
 
     Attributes:
-        name: As it is written.
-        key: Of its sample.
-        part: Its extension, in lower case.
-        header_bytes: Where its header begins.
-        start_bytes: Where its content begins.
-        num_bytes: How long that is.
+        name: Name in the tar.
+        key: Key of the sample.
+        part: Extension, in lower case.
+        header_bytes: Offset of the header.
+        start_bytes: Offset of the content.
+        num_bytes: Size of the content.
     """
 
     name: str
@@ -63,10 +63,10 @@ class Member(NamedTuple):
 
 
 def parse_name(name: str) -> tuple[str, str]:
-    """Return key and extension, in lower case, of the name of a member.
+    """Return key and extension (in lower case) of the name of a member.
 
     Raises:
-        ValueError: It has none, or is no name for a file; says why.
+        ValueError: The name has no key or extension, or is not a safe path; the message says why.
     """
     folder, slash, last = name.rpartition("/")
     words = folder.split("/") if slash else []
@@ -85,20 +85,20 @@ def parse_name(name: str) -> tuple[str, str]:
 
 
 class Keys:
-    """The keys that were seen: 16 bytes for each."""
+    """The keys so far, as digests of 16 bytes."""
 
     def __init__(self) -> None:
         self._digests = bytearray()
 
     def add(self, key: str) -> None:
-        """Take a key."""
+        """Add a key."""
         self._digests += xxhash.xxh3_128_digest(key.encode())
 
     def require_different(self) -> None:
-        """Check them all.
+        """Check that all keys differ.
 
         Raises:
-            ValueError: One was there twice; says how many.
+            ValueError: Keys were added twice; the message has their number.
         """
         digests = np.frombuffer(self._digests, [("low", "<u8"), ("high", "<u8")])
         doubled = len(digests) - len(np.unique(digests))
@@ -114,7 +114,7 @@ class Tar:
 
     Args:
         file: The file.
-        path: What to call it.
+        path: Name for messages.
     """
 
     def __init__(self, file: BinaryIO, path: FilePath) -> None:
@@ -123,12 +123,12 @@ class Tar:
         self._num_bytes = os.fstat(file.fileno()).st_size
 
     def iter_samples(self) -> Iterator[list[Member]]:
-        """Yield the members of each sample; reads nothing but headers.
+        """Yield the members of each sample; reads only headers.
 
         Raises:
             TruncatedError: The file ends early.
-            FormatError: A header is damaged, or a member is something else than a file of a sample,
-                or larger than a sample may be.
+            FormatError: A header is damaged, or a member is not a file of a sample, or a sample is
+                too large.
         """
         keys, found = Keys(), list[Member]()
         for member in self._iter_members():
@@ -150,7 +150,7 @@ class Tar:
         """Return the content of a member.
 
         Raises:
-            TruncatedError: The file ends within.
+            TruncatedError: The file ends inside the member.
         """
         self._file.seek(member.start_bytes)
         data = self._file.read(member.num_bytes)
@@ -159,7 +159,7 @@ class Tar:
         return data
 
     def refused(self, member: Member, why: str) -> FormatError:
-        """Return the error of a member that is read and not taken."""
+        """Return the error for a member that is not accepted."""
         return self._refused(member.name, member.header_bytes, why)
 
     def _iter_members(self) -> Iterator[Member]:
@@ -169,7 +169,7 @@ class Tar:
         try:
             with tarfile.open(fileobj=bounded, mode="r:", encoding="utf-8", errors="strict") as tar:
                 while (info := tar.next()) is not None:
-                    # What is kept of each would grow with the file.
+                    # tarfile keeps every member, which would grow with the file.
                     tar.members = []  # type: ignore[attr-defined]
                     end = _require_forward(end, info)
                     if not info.isdir():
@@ -218,7 +218,7 @@ class Tar:
                 )
 
     def _require_end(self, end: int) -> None:
-        """Check that the tar ends where ``tarfile`` has stopped: a block of zeros and no more."""
+        """Check that the tar ends where ``tarfile`` has stopped: with blocks of zeros only."""
         self._file.seek(end)
         block = self._file.read(_BLOCK_BYTES)
         if len(block) < _BLOCK_BYTES:
@@ -256,8 +256,8 @@ def open_tar(path: FilePath) -> Iterator[Tar]:
     """Open a tar.
 
     Raises:
-        NotFoundError: Nothing has the name.
-        FormatError: Something else than a file has it.
+        NotFoundError: There is no file at the path.
+        FormatError: The path is not a plain file.
     """
     with open_input(path) as file:
         yield Tar(file, Path(path))
@@ -277,7 +277,7 @@ def _require_readable(info: tarfile.TarInfo) -> None:
 
 
 class _Headers:
-    """A file of which ``tarfile`` reads headers only, none of them of any length it likes."""
+    """A file that limits single reads of ``tarfile``, which reads only headers."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

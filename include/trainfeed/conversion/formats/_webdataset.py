@@ -1,9 +1,10 @@
-"""Tars of WebDataset ↔ typed samples: a field per extension.
+"""Tars of WebDataset ↔ typed samples: one field per extension.
 
-Without a schema ``key`` is a str, ``.cls`` an int64, ``.txt`` and ``.json`` are str (of JSON the
-text as it is, which is checked to be JSON), and all else bytes; an extension that some samples lack
-is optional. With a schema a field is the member whose extension is its name: bytes as they are, str
-in UTF-8, a single number or bool as JSON writes it, and an array as ``<field>.npy``.
+Without a schema ``key`` is a str, ``.cls`` is an int64, ``.txt`` and ``.json`` are str (the text
+of JSON is checked and kept unchanged), and all other extensions are bytes; an extension that some
+samples lack becomes an optional field. With a schema, the member whose extension is the name of a
+field holds its value: bytes unchanged, str in UTF-8, a single number or bool as JSON, and an array
+as ``<field>.npy``.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _ARRAY: Final = ".npy"
 
 
 def webdataset_schema(path: FilePath) -> Schema:
-    """Return the fields of the samples of a tar, by the names of all its members.
+    """Return the fields of the samples of a tar, from the names of all its members.
 
     Raises:
-        ConfigError: An extension is no name of a field, or there is no sample.
-        FormatError: It is damaged, or a member is no file of a sample.
+        ConfigError: An extension cannot be the name of a field, or there is no sample.
+        FormatError: The tar is damaged, or a member is not a file of a sample.
     """
     counts: dict[str, int] = {}
     num_samples = 0
@@ -63,21 +64,24 @@ def webdataset_schema(path: FilePath) -> Schema:
 
 
 def count_webdataset(path: FilePath) -> int:
-    """Return how many samples there are, from headers alone; raises as the reader does."""
+    """Return the number of samples, from headers alone; for errors see ``read_webdataset``."""
     with open_tar(path) as tar:
         return sum(1 for _ in tar.iter_samples())
 
 
 def read_webdataset(path: FilePath, schema: Schema | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the samples of a tar, as ``TypedCodec.encode`` takes them; one is in memory at a time.
+    """Yield the samples of a tar, in the form that ``TypedCodec.encode`` takes.
+
+    One sample is in memory at a time.
 
     Args:
         path: The tar, without compression.
-        schema: Of the samples; None for the one of ``webdataset_schema``. Keys are left out where
-            it has no field ``key``.
+        schema: Schema of the samples; None takes the one of ``webdataset_schema``. Keys are left
+            out if the schema has no field ``key``.
 
     Raises:
-        FormatError: The tar is damaged, or a member is none of the schema; says which, and where.
+        FormatError: The tar is damaged, or a member does not match the schema; has the member and
+            its offset.
     """
     found = webdataset_schema(path) if schema is None else schema
     fields = {_part_of(field).lower(): field for field in found if field.name != _KEY}
@@ -97,14 +101,14 @@ def read_webdataset(path: FilePath, schema: Schema | None = None) -> Iterator[di
 
 
 def write_webdataset(file: BinaryIO, samples: Iterable[Mapping[str, Any]], schema: Schema) -> int:
-    """Write samples, as ``TypedCodec.decode`` gives them, and return how many.
+    """Write samples in the form of ``TypedCodec.decode``; return their number.
 
-    Members carry no time and no owner, so equal samples give equal files. Keys are those of the
-    field ``key``, else the number of the sample in nine digits.
+    Members have no time and no owner, so equal samples give equal files. The key is the field
+    ``key``, or without such a field the number of the sample in nine digits.
 
     Raises:
-        ConfigError: A field has no name for a member, or two have the same.
-        SampleShapeError: A key is none, comes twice, or a sample has no member at all.
+        ConfigError: The name of a field cannot be an extension, or two fields have the same one.
+        SampleShapeError: A key is invalid or repeated, or a sample has no member.
     """
     fields = _writable(schema)
     keys, count, num_bytes = Keys(), 0, 0

@@ -1,4 +1,4 @@
-"""Files of any format as samples: recognised, opened, written."""
+"""Files of any format as samples: recognises, opens and writes them."""
 
 from trainfeed.conversion.samplefiles._record_samples import ArrayEncoder, record_encoder
 from trainfeed.conversion.samplefiles._sample_file import SampleFile, SourceOptions

@@ -29,7 +29,7 @@ __all__ = ["npy_file", "npz_file", "webdataset_file"]
 
 
 def webdataset_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
-    """Return the samples of a tar of WebDataset; raises as ``webdataset_schema`` does."""
+    """Return the samples of a tar of WebDataset; for errors see ``webdataset_schema``."""
     schema = webdataset_schema(path) if options.schema is None else options.schema
     return SampleFile(
         path,
@@ -43,7 +43,7 @@ def webdataset_file(path: Path, file_format: Format, options: SourceOptions) -> 
 
 
 def npy_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
-    """Return the rows of an array of NumPy; raises as ``read_npy_header`` does."""
+    """Return the rows of an array of NumPy; for errors see ``read_npy_header``."""
     header = read_npy_header(path)
     found = Schema(fields_of_array(VALUE, header, str(path)))
     schema = _schema_of_arrays(
@@ -54,7 +54,7 @@ def npy_file(path: Path, file_format: Format, options: SourceOptions) -> SampleF
 
 
 def npz_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
-    """Return the rows of an archive of NumPy; raises as ``open_npz`` does."""
+    """Return the rows of an archive of NumPy; for errors see ``open_npz``."""
     with open_npz(path) as (_, columns):
         schema, num_rows = columns.schema, columns.num_rows
     _schema_of_arrays(path, schema, options.schema, has_names=True)
@@ -64,7 +64,7 @@ def npz_file(path: Path, file_format: Format, options: SourceOptions) -> SampleF
 def _schema_of_arrays(
     path: Path, found: Schema, wanted: Schema | None, *, has_names: bool
 ) -> Schema:
-    """Return the schema of arrays: a lone array has no name, and takes the one of the schema."""
+    """Return the schema of arrays; a single array without a name takes the name in ``wanted``."""
     if wanted is not None and not has_names and len(wanted.fields) == 1:
         found = Schema((replace(found.fields[0], name=wanted.fields[0].name),))
     if wanted is not None and wanted != found:
@@ -84,7 +84,7 @@ def _array_file(
 ) -> SampleFile:
     def samples() -> Iterator[Any]:
         for block in blocks():
-            # Text as Python's: numpy's own is of fixed width.
+            # As Python str and bytes: those of numpy have a fixed width.
             columns = [
                 block[field.name].tolist() if field.is_text else block[field.name]
                 for field in schema

@@ -35,7 +35,7 @@ _BLOCK_BYTES: Final = 1 << 20
 
 
 def records_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
-    """Return the records of a RecordIO or TFRecord file, as what is known of them."""
+    """Return the records of a RecordIO or TFRecord file, in their encoding if that is known."""
     schema, encoding = options.schema, Encoding.TYPED
     if schema is None:
         encoding, schema = known_encoding(path)
@@ -92,7 +92,7 @@ def table_file(
     *,
     opener: Callable[..., AbstractContextManager[ArrowTable]],
 ) -> SampleFile:
-    """Return the rows of a Parquet or Arrow file; ``opener`` gives its table."""
+    """Return the rows of a Parquet or Arrow file; ``opener`` opens its table."""
     opener = partial(opener, options=options.columns)
     with opener(path) as table:
         schema = table.schema
@@ -130,7 +130,7 @@ def _require_schema(path: Path, found: Schema, wanted: Schema | None) -> None:
 
 
 def idx_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
-    """Return the items of an IDX file, with those of its labels where there are some."""
+    """Return the items of an IDX file, together with the labels if there is a file of them."""
     labels = options.labels
 
     def blocks() -> Iterator[Mapping[str, Any]]:
@@ -163,7 +163,7 @@ def json_lines_file(path: Path, file_format: Format, options: SourceOptions) -> 
 
 
 def csv_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
-    """Return the rows of a CSV file; raises as ``with_delimiter`` does."""
+    """Return the rows of a CSV file; for errors see ``with_delimiter``."""
     csv = with_delimiter(path, options.csv, options.schema)
     read = partial(read_csv, path, options.schema, options=csv)
     return _text_file(path, file_format, options, read)
@@ -184,7 +184,7 @@ def _text_file(
 
 
 def sparse_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
-    """Return the lines of a libSVM file, of which the options must say how to read them."""
+    """Return the samples of a libSVM file; the options must describe its lines."""
     sparse = options.sparse
     if sparse is None:
         raise ConfigError(

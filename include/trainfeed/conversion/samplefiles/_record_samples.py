@@ -1,7 +1,7 @@
-"""Samples ↔ the bytes of a record, in both containers.
+"""Samples ↔ the bytes of a record, in RecordIO and in TFRecord.
 
-In RecordIO a typed sample is a record of ``TypedCodec``, in TFRecord an Example; a value sample is
-the same record in both, and so are bytes.
+A typed sample is a record of ``TypedCodec`` in RecordIO, and an Example in TFRecord. The record of
+a value sample, and a record of bytes, is the same in both.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = [
 Encode: TypeAlias = Callable[[Iterable[Any]], Iterator[bytes]]
 Decode: TypeAlias = Callable[[bytes], Any]
 
-# Typed records that become Examples together: fewer cost more calls.
+# Bytes of typed records that are converted to Examples together; smaller groups cost more calls.
 _BATCH_BYTES: Final = 1 << 18
 
 
 def record_encoder(encoding: Encoding, schema: Schema | None, file_format: FileFormat) -> Encode:
-    """Return what makes records of samples, in their order; it may be some samples ahead.
+    """Return the function from samples to records, in order; it may read some samples ahead.
 
     Typed samples are mappings from field to value, or tuples in the order of the fields.
 
     Raises:
-        ConfigError: The samples are typed and there is no schema.
+        ConfigError: The samples are typed, and there is no schema.
     """
     if encoding is Encoding.BYTES:
         return partial(_encode_each, _as_bytes)
@@ -52,15 +52,15 @@ def record_encoder(encoding: Encoding, schema: Schema | None, file_format: FileF
     encode: Encode = partial(_encode_each, lambda sample: typed.encode(_mapping(names, sample)))
     if file_format is FileFormat.RECORDIO:
         return encode
-    # By way of typed records, which give every value the dtype and shape of its field.
+    # Via typed records, which give every value the dtype and shape of its field.
     return lambda samples: _examples(typed, encode(samples))
 
 
 def record_decoder(encoding: Encoding, schema: Schema | None, file_format: FileFormat) -> Decode:
-    """Return what makes samples of records: the inverse of ``record_encoder``.
+    """Return the function from a record to a sample: the inverse of ``record_encoder``.
 
     Raises:
-        ConfigError: The samples are typed and there is no schema.
+        ConfigError: The samples are typed, and there is no schema.
     """
     if encoding is Encoding.BYTES:
         return _as_bytes
@@ -75,7 +75,7 @@ def decode_each(records: Iterable[bytes], decode: Decode, path: Path) -> Iterato
     """Yield the samples of a file's records.
 
     Raises:
-        FormatError: A record holds none; says which one, from 0.
+        FormatError: A record is not a sample; has the number of the record, from 0.
     """
     for number, record in enumerate(records):
         try:
@@ -88,7 +88,7 @@ def decode_each(records: Iterable[bytes], decode: Decode, path: Path) -> Iterato
 
 
 def name_file(error: FormatError, path: Path) -> None:
-    """Say in which file a record could not be decoded; its bytes were counted from its start."""
+    """Add the path to the error of a record; its offset counts from the start of the record."""
     if error.offset_bytes is not None:
         error.args = (f"{error.args[0]}, at byte {error.offset_bytes} of it",)
     error.path, error.offset_bytes = str(path), None
@@ -98,8 +98,8 @@ class ArrayEncoder:
     """Encodes blocks of samples of fixed size.
 
     Args:
-        schema: Of the samples.
-        file_format: The container.
+        schema: Schema of the samples.
+        file_format: File format of the records.
 
     Raises:
         ConfigError: The schema is not of fixed size.
@@ -118,10 +118,10 @@ class ArrayEncoder:
     def encode(
         self, block: NDArray[Any] | Mapping[str, NDArray[Any]]
     ) -> NDArray[Any] | list[bytes]:
-        """Return the records of a block, as an array where they have one size.
+        """Return the records of a block: an array for RecordIO, a list for TFRecord.
 
         Raises:
-            SampleShapeError: The block is none of the schema.
+            SampleShapeError: The block does not match the schema.
         """
         rows = self._rows(block)
         if self._examples is None:
@@ -151,7 +151,7 @@ def _encode_each(encode: Callable[[Any], bytes], samples: Iterable[Any]) -> Iter
 
 
 def _examples(typed: TypedCodec, records: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield typed records as Examples."""
+    """Yield typed records as Examples, converted in groups."""
     codec = ExampleCodec(typed.schema)
     batch: list[bytes] = []
     num_bytes = 0

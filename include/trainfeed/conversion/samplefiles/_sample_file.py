@@ -1,4 +1,4 @@
-"""The samples of one file, whatever its format, and what files do not say themselves."""
+"""The samples of one file of any format, and the options that files do not state themselves."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ _COLUMN_DEFAULTS: Final = ColumnOptions()
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What files do not say themselves.
+    """Properties of input files that the files themselves do not state.
 
     Attributes:
-        file_format: Format of all files; None to look at each.
-        schema: Of typed samples; None for the one of the set's manifest, of the file's own
-            metadata, or else for records as they are, and for values of JSON lines and CSV.
-        labels: IDX file of the labels, for one file of images.
-        sparse: How to read lines of libSVM.
-        csv: How to read the text of CSV.
-        columns: What to do about the structs and lists of text of Parquet and Arrow.
+        file_format: Format of all files; None recognises the format of each file.
+        schema: Schema of typed samples; None takes the schema in the manifest of the set, or in
+            the metadata of the file. Without any of these, record files give bytes, and JSON lines
+            and CSV give values.
+        labels: IDX file of the labels, for a single file of images.
+        sparse: How lines of libSVM are read.
+        csv: How the text of CSV is read.
+        columns: How columns of Parquet and Arrow without a matching field are converted.
     """
 
     file_format: Format | None = None
@@ -42,10 +43,10 @@ class SourceOptions:
     columns: ColumnOptions = _COLUMN_DEFAULTS
 
     def require_used(self, path: FilePath, file_format: Format) -> None:
-        """Check that what was asked for means something for the format of a file.
+        """Check that every option that is set applies to the format of a file.
 
         Raises:
-            ConfigError: It does not.
+            ConfigError: An option does not apply.
         """
         tables = {Format.PARQUET, Format.ARROW}
         if self.columns != _COLUMN_DEFAULTS and file_format not in tables:
@@ -63,19 +64,19 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class SampleFile:
-    """The samples of one file; everything can be iterated again.
+    """The samples of one file; they can be iterated again.
 
     Attributes:
         path: The file.
-        file_format: Its format.
-        schema: Of typed samples, else None.
-        encoding: What the samples are.
-        samples: Yields them: mappings, values, or records as bytes.
-        blocks: Yields arrays of many samples, None where the format or the schema has none.
-        num_samples: Counts them, by reading the file where it has no index.
-        records: Yields the records of a RecordIO or TFRecord file as they are; None for another
-            format, and where only decoding shows that they are of the schema.
-        container: Of ``records``.
+        file_format: Format of the file.
+        schema: Schema of typed samples; otherwise None.
+        encoding: Encoding of the samples.
+        samples: Yields the samples: mappings, values, or records as bytes.
+        blocks: Yields arrays of many samples; None if the format or the schema does not allow it.
+        num_samples: Returns the number of samples; reads the file if it has no index.
+        records: Yields the unchanged records of a RecordIO or TFRecord file; None for another
+            format, and where only decoding can show that records match the schema.
+        container: File format of ``records``; None without ``records``.
     """
 
     path: Path

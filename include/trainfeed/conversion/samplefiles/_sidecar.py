@@ -1,7 +1,7 @@
-"""What the records of a single file are: ``<file>.schema.json`` beside it.
+"""Encoding and schema of a single record file, in ``<file>.schema.json`` beside it.
 
-A record file does not say what its records mean. Shards of a set have a manifest; a file that is
-written alone gets this.
+A record file does not state the meaning of its records. Shards of a set have a manifest; a file
+that is written alone gets this sidecar.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _FORMAT: Final = "trainfeed-schema/1"
 
 
 def sidecar_path(path: Path) -> Path:
-    """Return where the account of a file's records is."""
+    """Return the path of the sidecar of a file."""
     return path.with_name(f"{path.name}.schema.json")
 
 
 def write_sidecar(path: Path, encoding: Encoding, schema: Schema | None) -> None:
-    """Say what the records of a file are."""
+    """Write encoding and schema of a file's records to its sidecar."""
     fields = None if schema is None else schema.to_json()
     value = {"format": _FORMAT, "encoding": str(encoding), "schema": fields}
     replace_file(sidecar_path(path), (json.dumps(value, indent=1) + "\n").encode())
 
 
 def known_encoding(path: Path) -> tuple[Encoding, Schema | None]:
-    """Return what the records of a file are, by the manifest of its set or version, or by a file.
+    """Return encoding and schema of a file, from the manifest of its set or version, or a sidecar.
 
     Raises:
-        FormatError: The manifest, or what is beside it, is damaged.
+        FormatError: The manifest or the sidecar is damaged.
     """
     (manifest,) = manifests_of([path])
     if manifest is not None:
@@ -56,11 +56,11 @@ def known_encoding(path: Path) -> tuple[Encoding, Schema | None]:
 
 
 def load_schema(path: FilePath) -> Schema:
-    """Read a schema: a list of fields, or an object that has one as ``schema``.
+    """Read a schema from a file: a list of fields, or an object with such a list as ``schema``.
 
     Raises:
-        FormatError: The file is no JSON.
-        ConfigError: It holds no schema.
+        FormatError: The file is not JSON.
+        ConfigError: The file does not contain a schema.
     """
     value = canonical.loads(read_small(Path(path)), path=str(path))
     if isinstance(value, dict):
@@ -83,7 +83,7 @@ def _parse(data: bytes, path: Path) -> tuple[Encoding, Schema | None]:
 
 
 def _schema_of_version(path: Path) -> Schema | None:
-    """Return the schema of the published version that a file is a shard of, if it is one."""
+    """Return the schema of the published version to which a shard belongs; None for other files."""
     if not (path.parent / MANIFEST).is_file():
         return None
     version = Version.open(path.parent)

@@ -1,4 +1,4 @@
-"""Samples → one file of any format, in their order."""
+"""Writes samples to one file of any format, in order."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ __all__ = ["SinkOptions", "transcode"]
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """What the new file is.
+    """Format of the new file.
 
     Attributes:
-        file_format: Its format; None for the one that its name stands for.
-        codec: Name of the compression, for RecordIO, TFRecord and Parquet; None for none, and for
-            the usual one of Parquet.
-        sparse: How to write lines of libSVM.
+        file_format: Format of the file; None takes the format of its suffix.
+        codec: Name of the compression, for RecordIO, TFRecord and Parquet; None is no compression,
+            for Parquet zstd.
+        sparse: How lines of libSVM are written.
         labels: File for the labels, for IDX.
-        delimiter: Character between the cells of CSV; None for a tab in a file whose name ends in
-            ``.tsv``, and a comma in others.
+        delimiter: Character between the cells of CSV; None is a tab in files ``*.tsv``, and a
+            comma in others.
     """
 
     file_format: Format | None = None
@@ -61,16 +61,16 @@ class SinkOptions:
 def transcode(source: SampleFile, path: FilePath, options: SinkOptions) -> int:
     """Write the samples of a file to another one, in their order.
 
-    Typed samples go through every format and come back as they were. The new file appears when it
-    is whole; for typed and value samples in RecordIO and TFRecord, ``<path>.schema.json`` appears
-    before it.
+    Typed samples that are written in any format are read back equal. The new file appears when it
+    is complete; for typed and value samples in RecordIO and TFRecord, ``<path>.schema.json``
+    appears before it.
 
     Returns:
-        How many samples there are.
+        The number of samples.
 
     Raises:
-        ConfigError: The format is not known, or cannot hold such samples.
-        ConflictError: The name is taken.
+        ConfigError: The format is unknown, or cannot represent these samples.
+        ConflictError: A file exists at the path.
         FormatError: The source is damaged; nothing was written.
     """
     path = Path(path)
@@ -218,7 +218,7 @@ def _write_idx(source: SampleFile, path: Path, options: SinkOptions) -> int:
 
 
 def _as_decoded(source: SampleFile) -> Iterator[Any]:
-    """Yield typed samples as ``TypedCodec.decode`` gives them, others as they are."""
+    """Yield typed samples in the form of ``TypedCodec.decode``, other samples unchanged."""
     if source.schema is None:
         if source.encoding is Encoding.BYTES:
             raise ConfigError(f"{source.path}: nothing says what the records are; give a schema")

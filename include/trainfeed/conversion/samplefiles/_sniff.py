@@ -1,4 +1,4 @@
-"""What format a file is in: by its first bytes, by its name only where those say nothing."""
+"""Recognises the format of a file by its first bytes, and only if these fail by its name."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def format_of(path: FilePath) -> Format:
     """Return the format of a file.
 
     Raises:
-        FormatError: Neither content nor name say what it is.
-        NotFoundError: There is no such file.
+        FormatError: Neither content nor name tell the format.
+        NotFoundError: The file does not exist.
     """
     with open_input(path) as file:
         head = file.read(_HEAD_BYTES)
@@ -79,7 +79,7 @@ def format_of(path: FilePath) -> Format:
     by_name = format_of_name(Path(path))
     if by_name is not None:
         return by_name
-    # Shards have no suffix, and a set may have empty ones.
+    # An empty file: shards have no suffix, and a set may have empty shards.
     if not head:
         return Format.RECORDIO
     raise FormatError(
@@ -103,7 +103,7 @@ def _format_of_content(head: bytes) -> Format | None:
 
 
 def format_of_name(path: Path) -> Format | None:
-    """Return the format that a file name stands for, None when it says nothing."""
+    """Return the format that the suffix of a file name stands for; None if unknown."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if ".tar" in suffixes[-2:]:
         return Format.WEBDATASET
@@ -117,6 +117,8 @@ def _is_tfrecord(head: bytes) -> bool:
     if len(head) < 12 or int.from_bytes(head[:8], "little") > MAX_RECORD_BYTES:
         return False
     crc = crc32c(head[:8])
+    # TFRecord stores CRC-32C rotated right by 15 bits, plus a constant; this is the checksum of
+    # the length, so 12 bytes are enough evidence.
     masked = (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
     return masked == int.from_bytes(head[8:12], "little")
 

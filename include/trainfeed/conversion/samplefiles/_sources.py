@@ -1,4 +1,4 @@
-"""Files of any format as samples: what ``convert_files`` and the commands read."""
+"""Input files of ``convert_files`` and of the commands: paths to samples, for any format."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ __all__ = ["open_sample_file", "paths_of"]
 
 
 def paths_of(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Return the files that paths, comma lists, globs and folders stand for, in order.
+    """Return the files that paths, lists with commas, globs and folders stand for, in order.
 
     Raises:
-        NotFoundError: A part matches no file; names the part.
-        ConfigError: A folder is no published version, and holds no set of shards, or several.
+        NotFoundError: A part matches no file; the message names the part.
+        ConfigError: A folder is not a published version, and does not hold exactly one set of
+            shards.
     """
     found = map(Path, expand_paths(inputs, counts=True))
     return [path for each in found for path in (_shards_of(each) if each.is_dir() else [each])]
@@ -44,16 +45,16 @@ def open_sample_file(path: FilePath, options: SourceOptions) -> SampleFile:
     """Return the samples of a file.
 
     Raises:
-        FormatError: The file is none of its format.
-        ConfigError: Something that the file does not say is missing in ``options``.
-        NotFoundError: There is no such file.
+        FormatError: The file does not have the format that its name or ``options`` state.
+        ConfigError: ``options`` lack a property that the file does not state.
+        NotFoundError: The file does not exist.
     """
     file_format = options.file_format or format_of(path)
     options.require_used(path, file_format)
     try:
         return _OPENERS[file_format](Path(path), file_format, options)
     except ConfigError as error:
-        # What a schema or a field refuses knows no file.
+        # Errors of schemas and fields do not name the file.
         if str(path) not in str(error):
             error.args = (f"{path}: {error.args[0]}",)
         raise

@@ -1,4 +1,4 @@
-"""One conversion: what is to be written where, and the way from spilled samples to a set."""
+"""The target of one conversion, and the steps from spilled samples to a published set."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["ConversionTarget"]
 
 @dataclass(frozen=True)
 class ConversionTarget:
-    """What is to be written where, checked before anything is read.
+    """The files that a conversion writes; checked before anything is read.
 
     Attributes:
         output: Absolute path of the folder.
-        num_shards: How many files.
-        prefix: Of their names.
-        seed: Of the shuffle.
-        encoding: What the records are.
-        schema: Of typed samples.
-        shard_format: How records are stored.
+        num_shards: Number of files.
+        prefix: Prefix of the file names.
+        seed: Seed of the shuffle.
+        encoding: Encoding of the records.
+        schema: Schema of typed samples; otherwise None.
+        shard_format: File format, codec and level.
 
     Raises:
         ConfigError: A number or the prefix is out of range.
@@ -52,7 +52,7 @@ class ConversionTarget:
     def shards(self, num_samples: int) -> list[tuple[str, int]]:
         """Return name and number of samples of every shard.
 
-        The first ones get one sample more where it must be.
+        If the number of samples is not a multiple, the first shards get one sample more.
         """
         each, more = divmod(num_samples, self.num_shards)
         return [
@@ -61,20 +61,20 @@ class ConversionTarget:
         ]
 
     def manifest(self, shards: tuple[ShardInfo, ...]) -> ShardManifest:
-        """Return the manifest of the files that were written."""
+        """Return the manifest of the written files."""
         return ShardManifest(
             self.prefix, self.seed, self.encoding, self.schema, self.shard_format, shards
         )
 
     def fill(self, read: Callable[[RunBuilder], None], options: ConvertOptions) -> ShardManifest:
-        """Do the whole conversion in this process.
+        """Run the whole conversion in this process.
 
         Args:
-            read: Gives all records to the builder.
-            options: Memory, and whom to tell.
+            read: Function that adds all records to the builder.
+            options: Memory, folder and progress function.
 
         Returns:
-            The manifest of what was published.
+            The manifest of the published set.
         """
         with open_staging(self.output, self.prefix) as staging:
             work = staging.folder if options.work_dir is None else Path(options.work_dir)
@@ -82,7 +82,7 @@ class ConversionTarget:
                 runs = RunBuilder(spill, self.seed, 0, options)
                 read(runs)
                 runs.flush()
-                # Its memory is needed again.
+                # The memory of the builder is needed for writing.
                 del runs
                 faults.point("convert.after_read")
                 manifest = self.manifest(tuple(self._write(spill, staging.folder, options)))

@@ -1,4 +1,4 @@
-"""Samples in order → shard files in a folder, each with its size and digest."""
+"""Writes ordered samples to shard files, and computes the size and digest of each."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from trainfeed.recordio import RecordWriter
 
 __all__ = ["DigestingFile", "write_records", "write_shards"]
 
-# Records handed to a writer at once: their copy stays in the processor's cache.
+# Bytes of records handed to a writer at once: their copy stays in the cache of the processor.
 _STEP_BYTES: Final = 1 << 20
-# A set up to this size is likely to be read again at once, and takes no fresh memory to speak of.
+# A set up to this size stays in the page cache: it is probably read soon, and takes little memory.
 _CACHED_BYTES: Final = 256 << 20
 
 
 class DigestingFile(DigestedFile):
-    """A new file, in a folder that gets its name later, that knows the digest of its bytes.
+    """A new file in a staging folder, with the digest of its bytes.
 
     Args:
-        path: Where; the file must not exist.
+        path: Path of the file, which must not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,8 +42,8 @@ class DigestingFile(DigestedFile):
         """Sync and close the file; return the digest.
 
         Args:
-            keep_cached: Leave its pages in the system's cache. Else the next file uses them again,
-                where the kernel would have to look for fresh memory.
+            keep_cached: Whether the pages of the file stay in the page cache. Otherwise they are
+                released, so that the kernel finds free memory for the next file.
         """
         with os_errors(self.name):
             os.fsync(self._raw.fileno())
@@ -70,12 +70,12 @@ def write_shards(
 
     Args:
         samples: All samples of the shards, from ``iter_sorted``.
-        folder: Where the files go; none of their names is taken.
-        shards: Name and number of samples of each.
-        shard_format: How they are stored.
+        folder: Folder for the files; none of the names exists in it.
+        shards: Name and number of samples of each shard.
+        shard_format: File format, codec and level.
 
     Yields:
-        Each shard, when it is on disk.
+        Each shard, after it was synced to disk.
 
     Raises:
         FormatError: A spill file is damaged.
@@ -102,7 +102,7 @@ def write_shards(
 
 
 def write_records(sink: RecordSink, records: NDArray[Any] | Sequence[bytes]) -> None:
-    """Write records of one size as an array, or any as a sequence."""
+    """Write records: an array of records of one size, or a sequence of any records."""
     if isinstance(records, np.ndarray) and isinstance(sink, RecordWriter):
         sink.write_array(records)
         return

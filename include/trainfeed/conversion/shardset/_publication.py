@@ -1,4 +1,4 @@
-"""How a set of shards appears: readers go by its manifest, which is taken away and put there."""
+"""Publication of a set of shards; its manifest is the announcement for readers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Staging:
         self._journal = _journal(output, prefix)
 
     def publish(self, manifest: ShardManifest) -> None:
-        """Make the shards visible; the folder is gone then.
+        """Make the shards visible; the staging folder is then gone.
 
         Raises:
-            ConflictError: Something that is no file has the name of a shard or of the manifest.
-            StorageError: The file system refused. The old set is as it was, or the new one is
-                decided and carried out by the next conversion, or by ``finish_publication``.
+            ConflictError: A folder has the name of a shard or of the manifest.
+            StorageError: The file system refused. Either the old set is unchanged, or the new one
+                is committed, and the next conversion, or ``finish_publication``, completes it.
         """
         self._journal.publish(self.folder, _ShardSet(manifest))
 
@@ -49,12 +49,12 @@ def open_staging(output: Path, prefix: str) -> Iterator[Staging]:
 
 
 def finish_publication(output: str | os.PathLike[str], prefix: str) -> bool:
-    """Carry out what an interrupted conversion has decided, and remove what it has left.
+    """Complete the committed publication of an interrupted conversion; remove dead staging folders.
 
-    Safe to call at any time, also while other conversions run.
+    This is safe at any time, also while other conversions run.
 
     Returns:
-        Whether a publication was carried out.
+        Whether a publication was completed.
 
     Raises:
         StorageError: The file system refused.
@@ -64,7 +64,7 @@ def finish_publication(output: str | os.PathLike[str], prefix: str) -> bool:
 
 @dataclass(frozen=True)
 class _ShardSet:
-    """The shards of a manifest, with the manifest as what readers go by."""
+    """The shards of a manifest; the manifest is the announcement. See ``Publication``."""
 
     manifest: ShardManifest
 

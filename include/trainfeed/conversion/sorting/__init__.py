@@ -1,4 +1,4 @@
-"""The external sort of a conversion: runs on disk in buckets of keys, read back in order."""
+"""The external sort of a conversion: sorted runs on disk, in buckets of keys, read in order."""
 
 from trainfeed.conversion.sorting._builder import RunBuilder, sort_keys
 from trainfeed.conversion.sorting._key_sort import SortedParts, iter_sorted, num_samples_of

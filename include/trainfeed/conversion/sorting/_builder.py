@@ -1,8 +1,8 @@
-"""Records as they come → runs on disk, in the order of a conversion.
+"""Collects records and writes them to disk as sorted runs.
 
-The order is a pure function of the seed and of where a sample stood: every sample has a key, the
-hash of the seed and of its ordinal in the input; shards hold the samples by ascending key. Memory,
-blocks, workers and retries therefore change nothing.
+The order of a conversion is a pure function of the seed and of the place of each sample in the
+input: the key of a sample is a hash of the seed and its ordinal, and shards hold the samples by
+ascending key. So memory limits, block sizes, workers and retries do not change the result.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from trainfeed.dataset.identity import Uint64s, position_hash, source_hash
 
 __all__ = ["RunBuilder", "sort_keys"]
 
-# What a record takes besides its bytes: as an object of a list, or as a row with its key.
+# Memory of a record besides its bytes: as an object in a list, or as a row with its key.
 _OBJECT_BYTES: Final = 64
 _ROW_BYTES: Final = 40
 _SOURCE: Final = source_hash("convert")
 
 
 class RunBuilder:
-    """Collects records and spills them, a run at a time.
+    """Collects records and spills them, one run at a time.
 
     Args:
-        spill: Where runs go.
-        seed: Of the shuffle.
+        spill: File for the runs.
+        seed: Seed of the shuffle.
         start: Ordinal of the first record.
-        options: Memory, and whom to tell.
+        options: Memory and progress function.
     """
 
     def __init__(self, spill: Spill, seed: int, start: int, options: ConvertOptions) -> None:
@@ -73,7 +73,7 @@ class RunBuilder:
                 self.flush()
 
     def add_all(self, records: NDArray[Any] | Iterable[bytes]) -> None:
-        """Add records of one size as an array, or any one by one."""
+        """Add records: an array of records of one size, or any records one by one."""
         if isinstance(records, np.ndarray):
             self.add_array(records)
             return
@@ -81,7 +81,7 @@ class RunBuilder:
             self.add(record)
 
     def flush(self) -> None:
-        """Spill what is here: rows or single records, never both, so that they stay in order."""
+        """Write the collected records as a run: rows or single records, never both at a time."""
         rows = self._rows[: self._num_rows]
         for records in (rows, self._records):
             if len(records):

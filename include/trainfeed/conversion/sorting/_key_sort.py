@@ -1,4 +1,4 @@
-"""Samples of spill files by ascending key, a part that fits the memory at a time."""
+"""Reads the samples of spill files by ascending key, in parts that fit into memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainfeed.dataset.identity import Uint64s
 
 __all__ = ["SortedParts", "SortedSamples", "iter_sorted", "num_samples_of"]
 
-# What a sample takes besides its record: key, length, start, place in the order.
+# Memory of a sample besides its record: key, length, start, place in the order.
 _SAMPLE_BYTES = 32
 
 
@@ -40,7 +40,7 @@ class SortedSamples:
         return max(1, num_bytes * len(self) // (len(self._payload) + _SAMPLE_BYTES * len(self)))
 
     def rows(self, start: int, stop: int) -> NDArray[Any] | list[bytes]:
-        """Return the records ``[start, stop)``: an array of ``V<size>`` where all have one size."""
+        """Return the records ``[start, stop)``: an array of ``V<size>`` if all have one size."""
         chosen = self._order[start:stop]
         if self._record_bytes:
             rows: NDArray[Any] = self._payload.view(f"V{self._record_bytes}").take(chosen)
@@ -53,12 +53,12 @@ class SortedSamples:
         return [bytes(view[at : at + length]) for at, length in zip(starts, lengths, strict=True)]
 
 
-# Samples, and the range of them that is wanted.
+# Samples with the start and stop of the range to use.
 SortedParts: TypeAlias = Iterator[tuple[SortedSamples, int, int]]
 
 
 def num_samples_of(spills: Sequence[Spill]) -> int:
-    """Return how many samples spills hold."""
+    """Return the number of samples in spills."""
     return sum(int(spill.num_samples.sum()) for spill in spills)
 
 
@@ -68,15 +68,16 @@ def iter_sorted(
     """Yield the samples of rank ``[start, stop)``.
 
     Args:
-        spills: All of a conversion; which of them holds a sample makes no difference.
-        start: Rank of the first sample wanted.
-        stop: Rank after the last one.
-        memory_bytes: About how much to hold at a time; one record may take more.
-        consume: Free the disk that samples take as soon as they are in memory; the spills are of no
-            use afterwards.
+        spills: All spills of a conversion; the distribution of samples to them has no influence.
+        start: Rank of the first sample.
+        stop: Rank behind the last sample.
+        memory_bytes: Approximate memory for samples; a single record may take more.
+        consume: Whether the disk space of samples is freed as soon as they are in memory; the
+            spills cannot be used afterwards.
 
     Yields:
-        Samples, and the range of them that is wanted; valid until the next ones are asked for.
+        Samples, and the start and stop of the range to use; valid until the next ones are
+        requested.
 
     Raises:
         FormatError: A spill file is damaged.
@@ -90,6 +91,7 @@ def iter_sorted(
             continue
         for loaded in _load(spills, part, memory, consume=consume):
             samples, low = SortedSamples(loaded), low + len(loaded.keys)
+            # ``before`` is the rank of the first sample in memory.
             before = low - len(samples)
             wanted = max(start - before, 0), min(stop - before, len(samples))
             if wanted[0] < wanted[1]:
@@ -97,7 +99,7 @@ def iter_sorted(
 
 
 class _KeyRange(NamedTuple):
-    """Buckets that are loaded at once, or one bucket that takes several loads."""
+    """Buckets that are loaded together, or a single bucket that needs several loads."""
 
     first: int
     last: int
@@ -105,17 +107,17 @@ class _KeyRange(NamedTuple):
 
 
 class _SortMemory:
-    """Memory that is used again: fresh pages cost about as much as filling them."""
+    """Memory that is used again: new pages cost about as much as filling them."""
 
     def __init__(self) -> None:
         self._whole = _allocate(0, 0)
 
     def take(self, num_samples: int, payload_bytes: int) -> LoadedBuckets:
-        """Return memory for samples; what was taken before is overwritten."""
+        """Return memory for samples; the samples of the call before are overwritten."""
         keys, lengths, payload = self._whole
         if len(keys) < num_samples or len(payload) < payload_bytes:
             most = max(len(keys), num_samples), max(len(payload), payload_bytes)
-            # The old one goes first: there is no room for both.
+            # The old memory is freed first: there is no room for both.
             del keys, lengths, payload
             self._whole = _allocate(0, 0)
             self._whole = _allocate(*most)
@@ -137,7 +139,8 @@ def _parts(spills: Sequence[Spill], memory_bytes: int) -> Iterator[_KeyRange]:
 
 
 def _part(first: int, last: int, weight: int, memory_bytes: int) -> _KeyRange:
-    # Only a single bucket can be too large. Half of the memory: a load of a part of it copies.
+    # Only a single bucket can be larger than the memory. It is loaded in parts of half the memory,
+    # because loading a part copies it.
     num_loads = 1 if weight <= memory_bytes else -(-2 * weight // memory_bytes)
     return _KeyRange(first, last, num_loads)
 
@@ -150,6 +153,8 @@ def _load(
         return
     low = part.first << KEY_SHIFT
     for i in range(part.num_loads):
+        # The keys of a bucket share their upper bits; its range of 2^KEY_SHIFT keys is divided
+        # evenly. Keys are hashes, so the parts have about equal sizes.
         bounds = [low + (i + j) * (1 << KEY_SHIFT) // part.num_loads for j in (0, 1)]
         loaded = _load_between(spills, part, bounds[0], bounds[1] - 1)
         if consume and i == part.num_loads - 1:
@@ -184,7 +189,7 @@ def _load_whole(
 
 
 def _load_between(spills: Sequence[Spill], part: _KeyRange, low: int, high: int) -> LoadedBuckets:
-    """Load the samples of one bucket whose keys lie in ``[low, high]``, run by run."""
+    """Load the samples of one bucket with keys in ``[low, high]``, run by run."""
     pieces = [_allocate(0, 0)]
     for spill in spills:
         for each in spill.slices(part.first, part.last):

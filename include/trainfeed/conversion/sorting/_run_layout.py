@@ -1,4 +1,4 @@
-"""The layout of a run: samples sorted by key, such that any range of keys lies in one piece.
+"""The layout of a sorted run, in which the samples of any range of buckets are contiguous.
 
 All integers are little-endian::
 
@@ -6,9 +6,10 @@ All integers are little-endian::
     head    := magic num_samples record_bytes payload_bytes ends payload_ends digests check
     ends, payload_ends, digests := uint64 for each of the 1024 buckets
 
-A bucket is what the upper 10 bits of a key say. ``record_bytes`` is the length of every record, or
-2^64 - 1 where they differ; only then there are ``lengths`` (uint32). ``digests`` are XXH3-64 of a
-bucket's keys, lengths and payload, ``check`` that of the head before it.
+The bucket of a sample is the upper 10 bits of its key. ``ends`` and ``payload_ends`` count samples
+and bytes of payload up to the end of each bucket. ``record_bytes`` is the length of every record,
+or 2^64 - 1 if lengths differ; only then there are ``lengths`` (uint32). ``digests`` are the
+XXH3-64 of each bucket's keys, lengths and payload; ``check`` is the XXH3-64 of the head before it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ __all__ = [
     "verify_buckets",
 ]
 
-# Records of one length, shape (n,) and any plain dtype; or any records.
+# Records of one length as an array (n,) of any plain dtype, or a sequence of any records.
 Records: TypeAlias = "NDArray[Any] | Sequence[bytes]"
 
 NUM_BUCKETS: Final = 1024
@@ -54,7 +55,7 @@ _VARIABLE: Final = (1 << 64) - 1
 
 
 class BucketRun(NamedTuple):
-    """Where a run is, and how much it holds; without ``record_bytes`` its records differ in it."""
+    """Place and size of a run in a file; ``record_bytes`` is None if the lengths differ."""
 
     offset_bytes: int
     num_samples: int
@@ -63,27 +64,27 @@ class BucketRun(NamedTuple):
 
     @property
     def keys_at(self) -> int:
-        """Where its keys start."""
+        """Offset of the keys in the file."""
         return self.offset_bytes + HEAD_BYTES
 
     @property
     def lengths_at(self) -> int:
-        """Where its lengths start, if it has any."""
+        """Offset of the lengths, if the run has any."""
         return self.keys_at + 8 * self.num_samples
 
     @property
     def payload_at(self) -> int:
-        """Where its payload starts."""
+        """Offset of the payload."""
         return self.lengths_at + (4 * self.num_samples if self.record_bytes is None else 0)
 
     @property
     def end_bytes(self) -> int:
-        """Where the next run starts."""
+        """Offset of the next run."""
         return self.payload_at + self.payload_bytes
 
 
 class Slice(NamedTuple):
-    """The buckets ``[first, last)`` of one run: rows and bytes of payload."""
+    """The buckets ``[first, last)`` of one run: their rows and their bytes of payload."""
 
     run: BucketRun
     first: int
@@ -95,7 +96,7 @@ class Slice(NamedTuple):
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
-        """Where its keys, its lengths if it has any, and its payload start; and their bytes."""
+        """Offset and size of the keys, of the lengths if there are any, and of the payload."""
         run, num_rows = self.run, self.stop - self.start
         pieces = [(run.keys_at + 8 * self.start, 8 * num_rows)]
         if run.record_bytes is None:
@@ -105,12 +106,12 @@ class Slice(NamedTuple):
 
 
 class LoadedBuckets(NamedTuple):
-    """Samples of some buckets, in no order.
+    """Samples of some buckets, not sorted across runs.
 
     Attributes:
-        keys: Shape ``(n,)``.
+        keys: Keys, shape ``(n,)``.
         lengths: Bytes of each record, shape ``(n,)``.
-        payload: The records one after another, uint8.
+        payload: The joined records, uint8.
     """
 
     keys: Uint64s
@@ -119,12 +120,12 @@ class LoadedBuckets(NamedTuple):
 
     @property
     def record_bytes(self) -> int | None:
-        """Bytes of every record; None where they differ or there are none."""
+        """Bytes of every record; None if lengths differ or there are no records."""
         return _common_length(self.lengths)
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Where each record starts in the payload, and where the last one ends, shape (n + 1,)."""
+        """Offset of each record in the payload, and the end of the last one, shape ``(n + 1,)``."""
         return _starts(self.lengths)
 
 
@@ -132,16 +133,16 @@ class SortedRun:
     """The samples of a run in the order of their keys, before they are written.
 
     Args:
-        keys: Of the records.
-        records: As many.
-        offset_bytes: Where the run will be.
+        keys: Keys of the records.
+        records: The records, as many as keys.
+        offset_bytes: Offset of the run in the file.
 
     Attributes:
-        run: How much it is.
-        keys: In order.
-        lengths: In this order; None where all are the same.
-        ends: Rows up to the end of each bucket.
-        payload_ends: Bytes of payload up to there.
+        run: Place and size of the run.
+        keys: Keys, ascending.
+        lengths: Lengths of the records in this order; None if all are equal.
+        ends: Number of rows up to the end of each bucket.
+        payload_ends: Bytes of payload up to the end of each bucket.
     """
 
     def __init__(self, keys: Uint64s, records: Records, offset_bytes: int) -> None:
@@ -161,7 +162,7 @@ class SortedRun:
         self.run = BucketRun(offset_bytes, len(keys), record_bytes, payload_bytes)
 
     def payload(self, first: int, last: int) -> NDArray[np.uint8]:
-        """Return the records of the buckets ``[first, last)``, one after another."""
+        """Return the joined records of the buckets ``[first, last)``, in order."""
         chosen = self._order[_bounds(self.ends, first, last)]
         if isinstance(self._records, np.ndarray):
             return self._records.take(chosen).view(np.uint8)
@@ -203,9 +204,9 @@ def parse_head(head: bytes, offset_bytes: int) -> tuple[BucketRun, NDArray[np.in
     """Return a run, and its ``ends`` and ``payload_ends``, shape ``(2, 1024)``.
 
     Raises:
-        BadMagicError: It is no run.
-        ChecksumError: It is damaged.
-        FormatError: Its numbers contradict each other.
+        BadMagicError: The bytes are not the head of a run.
+        ChecksumError: The head is damaged.
+        FormatError: Numbers of the head contradict each other.
     """
     magic, num_samples, size, payload_bytes = _FIXED.unpack_from(head)
     if magic != _MAGIC:
@@ -223,15 +224,15 @@ def parse_head(head: bytes, offset_bytes: int) -> tuple[BucketRun, NDArray[np.in
 def verify_buckets(
     part: Slice, loaded: LoadedBuckets, tables: Sequence[NDArray[np.uint64]]
 ) -> None:
-    """Compare what was loaded with the digests of its buckets.
+    """Compare loaded samples with the digests of their buckets.
 
     Args:
-        part: What was to be loaded.
-        loaded: What was.
+        part: The buckets.
+        loaded: The loaded samples.
         tables: ``ends``, ``payload_ends`` and ``digests`` of the buckets of ``part``.
 
     Raises:
-        ChecksumError: It is damaged.
+        ChecksumError: A bucket is damaged.
     """
     ends, payload_ends, expected = (table.tolist() for table in tables)
     row, byte = part.start, part.payload_start

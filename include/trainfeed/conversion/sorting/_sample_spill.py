@@ -1,4 +1,4 @@
-"""Samples on disk between reading and writing: a file of runs, each sorted by key."""
+"""The spill file of a conversion: samples between reading and writing, in sorted runs."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from trainfeed.storage.posix import map_errors
 
 __all__ = ["Spill"]
 
-# Written at once: large enough for the disk, small against the memory of a run.
+# Bytes that are written at once: large enough for the disk, small against the memory of a run.
 _WRITE_BYTES: Final = 4 << 20
-# Of fallocate: free a range, and leave the file as long as it is.
+# Flags of fallocate: free a range, and keep the size of the file.
 _KEEP_SIZE: Final = 1
 _PUNCH_HOLE: Final = 2
 
 
 class Spill:
-    """A file of runs; as a context manager it closes the file.
+    """A file of sorted runs; the end of the context closes the file.
 
     Args:
-        file: An unbuffered binary file, empty or as ``runs`` say.
-        path: What to call it in messages.
+        file: An unbuffered binary file, empty.
+        path: Name for messages.
 
     Attributes:
-        runs: What it holds, in the order of the file.
+        runs: The runs, in file order.
         num_samples: Samples per bucket, shape ``(1024,)``.
-        payload_bytes: Bytes of their records per bucket, shape ``(1024,)``.
+        payload_bytes: Bytes of records per bucket, shape ``(1024,)``.
     """
 
     def __init__(self, file: BinaryIO, path: str) -> None:
@@ -63,7 +63,7 @@ class Spill:
 
     @classmethod
     def anonymous(cls, folder: Path) -> Self:
-        """Make an empty one that has no name: it is gone with the process, however that ends."""
+        """Make an empty file without a name: the kernel removes it when the process ends."""
         with map_errors(folder):
             file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 (closed by close)
         return cls(file, f"a nameless file in {folder}")
@@ -73,7 +73,7 @@ class Spill:
         """Open a file for reading; every head is verified.
 
         Raises:
-            FormatError: It is no spill file, is torn or damaged.
+            FormatError: The file is not a spill file, or is truncated or damaged.
         """
         with map_errors(path):
             spill = cls(path.open("rb", buffering=0), str(path))
@@ -92,6 +92,7 @@ class Spill:
         self._write(run.keys_at, block.keys)
         if block.lengths is not None:
             self._write(run.lengths_at, block.lengths)
+        # The head is written last: it needs the digests of the payload.
         place, digests = run.payload_at, []
         step = max(1, NUM_BUCKETS * _WRITE_BYTES // max(1, run.payload_bytes))
         for first in range(0, NUM_BUCKETS, step):
@@ -105,7 +106,7 @@ class Spill:
         self._account(run, block.ends, block.payload_ends)
 
     def slices(self, first: int, last: int) -> list[Slice]:
-        """Return where the buckets ``[first, last)`` are in the runs that have samples of them."""
+        """Return the places of the buckets ``[first, last)`` in all runs with samples of them."""
         found = []
         for run in self.runs:
             start, stop = self._bounds(run, 0, first, last)
@@ -119,7 +120,7 @@ class Spill:
 
         Raises:
             ChecksumError: The file is damaged.
-            TruncatedError: The file ends before.
+            TruncatedError: The file ends inside the slice.
         """
         run = part.run
         self._read(run.keys_at + 8 * part.start, out.keys)
@@ -136,9 +137,9 @@ class Spill:
             raise
 
     def discard(self, part: Slice) -> None:
-        """Free what the samples of a slice take; it must not be loaded again."""
+        """Free the disk space of a slice, which must not be loaded again."""
         for start_bytes, num_bytes in part.pieces:
-            # Records may all be empty, which says nothing about the file system.
+            # An empty range (all records may be empty) tells nothing about the file system.
             if self._can_discard and num_bytes:
                 self._can_discard = _punch_hole(self._fd, start_bytes, num_bytes)
 
@@ -155,10 +156,11 @@ class Spill:
         self.close()
 
     def _release_last_run(self) -> None:
-        """Take the pages of the last run out of the system's cache, for the next one to use.
+        """Sync the last run and release its pages from the page cache, for the next run.
 
-        A kernel that caches all runs looks for fresh memory all the time, and writes them to disk
-        at last, too. The last run of all stays: small conversions never wait for the disk.
+        Otherwise the kernel must search for free memory all the time, and still write all runs to
+        disk in the end. The very last run stays cached, so small conversions never wait for the
+        disk.
         """
         if self.runs:
             run = self.runs[-1]
@@ -222,17 +224,17 @@ class Spill:
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview:
-    # A cast of an empty view is refused.
+    # An empty array cannot be cast to a memoryview of bytes.
     return array.view(np.uint8).data if array.size else memoryview(b"")
 
 
 def _punch_hole(descriptor: int, start_bytes: int, num_bytes: int) -> bool:
-    """Free a range of an open file, which reads as zeros from then on.
+    """Free a range of an open file, which then reads as zeros.
 
-    Memory and disk that it took are free at once, and what was not yet written to disk never is.
+    The range's memory and disk space are free at once; its dirty pages are never written to disk.
 
     Returns:
-        Whether the file system has done it. Where it cannot, nothing has changed.
+        Whether the file system supports it. If not, nothing has changed.
     """
     fallocate = _fallocate()
     if fallocate is None or num_bytes <= 0:
@@ -245,7 +247,7 @@ def _fallocate() -> Any:
     try:
         function = ctypes.CDLL(None).fallocate64
     except (AttributeError, OSError):
-        # A C library without large files has 64-bit offsets anyhow, or no such function at all.
+        # This C library has no such function: disk space is freed at the end only.
         return None
     function.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
     function.restype = ctypes.c_int

@@ -1,4 +1,4 @@
-"""A conversion in tasks: planned, scattered, gathered, published by different processes."""
+"""A conversion in tasks: plan, scatter, gather and publish, in different processes."""
 
 from trainfeed.conversion.steps._conversion_plan import ConversionRequest
 from trainfeed.conversion.steps._roots import Roots

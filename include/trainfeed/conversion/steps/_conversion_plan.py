@@ -1,4 +1,4 @@
-"""What the tasks of one conversion agree on, fixed before any of them starts."""
+"""The plan of a conversion in tasks, fixed in a file before any task starts."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _COLUMN_DEFAULTS: Final = ColumnOptions()
 
 @dataclass(frozen=True)
 class ConversionRequest:
-    """What is asked for.
+    """The request for a conversion.
 
     Attributes:
-        input: Path, comma list or glob of the files.
-        output: Folder of the shards.
-        shards: How many.
-        prefix: Of their names.
-        seed: Of the shuffle.
+        input: A path, a list of paths with commas, or a glob.
+        output: Folder for the shards.
+        shards: Number of shards.
+        prefix: Prefix of the file names.
+        seed: Seed of the shuffle.
         file_format: RecordIO or TFRecord.
         codec: Name of the compression.
-        run: What tells this run from others that ask for the same.
-        delimiter: Of CSV files; None for what their headers show.
-        columns: What to do about the structs and lists of text of Parquet and Arrow.
+        run: Identifies the run, among others with the same request.
+        delimiter: Delimiter of CSV files; None takes the one that their headers show.
+        columns: How columns of Parquet and Arrow without a matching field are converted.
     """
 
     input: str
@@ -58,19 +58,19 @@ class ConversionRequest:
 
     @property
     def source(self) -> SourceOptions:
-        """What the files do not say themselves."""
+        """Properties of the inputs that the files themselves do not state."""
         return SourceOptions(csv=CsvOptions(self.delimiter), columns=self.columns)
 
 
 class ConversionInput(NamedTuple):
-    """A file as it was when the plan was made.
+    """The state of an input file when the plan was made.
 
     Attributes:
-        path: Its real path.
-        num_bytes: Its size.
-        modified_ns: When it was last changed.
-        start: Ordinal of its first sample.
-        num_samples: How many it has.
+        path: Path of the file, without symbolic links.
+        num_bytes: Size of the file.
+        modified_ns: Modification time in ns.
+        start: Ordinal of the first sample of the file.
+        num_samples: Number of samples.
     """
 
     path: str
@@ -80,10 +80,10 @@ class ConversionInput(NamedTuple):
     num_samples: int
 
     def require_unchanged(self) -> Path:
-        """Return the path.
+        """Check that the file has not changed, and return the path.
 
         Raises:
-            FormatError: The file was changed since.
+            FormatError: The file was changed after the plan was made.
         """
         with map_errors(self.path):
             found = Path(self.path).stat()
@@ -97,16 +97,16 @@ class ConversionInput(NamedTuple):
 
 @dataclass(frozen=True)
 class ConversionPlan:
-    """A plan, and the folder that it is in.
+    """A plan, and the folder for its files.
 
     Attributes:
-        folder: Where the tasks leave what they make.
-        target: What is to be written where.
-        files: What is read.
-        num_units: How many parts each of the mapped steps has.
-        source: How they are read.
-        is_beside: Whether shards are staged beside the output folder, which was not there when the
-            plan was made, and not in it.
+        folder: Folder for the plan and the work files of the tasks.
+        target: The files to write.
+        files: The files to read.
+        num_units: Number of tasks of each mapped step.
+        source: How files are read.
+        is_beside: Whether shards are staged beside the output folder, because it did not exist
+            when the plan was made; otherwise in it.
     """
 
     folder: Path
@@ -118,10 +118,10 @@ class ConversionPlan:
 
     @classmethod
     def make(cls, request: ConversionRequest, roots: Roots, *, max_units: int) -> ConversionPlan:
-        """Look at all files and write the plan, or return the one that this run has written.
+        """Open all files and write the plan, or return the plan that this run has written before.
 
         Raises:
-            ConfigError: A path is not below the roots, or the request cannot be carried out.
+            ConfigError: A path is not below the roots, or the request is invalid.
             FormatError: A file is damaged.
         """
         output = roots.output_folder(request.output)
@@ -153,8 +153,8 @@ class ConversionPlan:
         """Read a plan.
 
         Raises:
-            NotFoundError: There is none.
-            FormatError: It is damaged.
+            NotFoundError: The plan does not exist.
+            FormatError: The plan is damaged.
         """
         path = folder / _PLAN_NAME
         value = canonical.loads(read_small(path), path=str(path))
@@ -165,23 +165,23 @@ class ConversionPlan:
 
     @property
     def num_samples(self) -> int:
-        """How many samples all files hold."""
+        """Number of samples in all files."""
         return sum(file.num_samples for file in self.files)
 
     @property
     def staging(self) -> Path:
-        """Where shards are written: a hidden folder in the file system of the output."""
+        """Staging folder of the shards: a hidden folder in the file system of the output."""
         output, prefix = self.target.output, self.target.prefix
         if self.is_beside:
             return output.parent / f".{output.name}.{prefix}.{self.folder.name}.tmp"
         return output / f".{prefix}.{self.folder.name}.tmp"
 
     def files_of(self, unit: int) -> tuple[ConversionInput, ...]:
-        """Return the files that a unit reads; there may be none for it."""
+        """Return the files that a unit reads, possibly none."""
         return self.files[_share(len(self.files), unit, self.num_units)]
 
     def shards_of(self, unit: int) -> range:
-        """Return the numbers of the shards that a unit writes; there may be none for it."""
+        """Return the numbers of the shards that a unit writes, possibly none."""
         part = _share(self.target.num_shards, unit, self.num_units)
         return range(part.start, part.stop)
 

@@ -1,4 +1,4 @@
-"""Where a conversion that comes as a request may read and write."""
+"""The folders in which a conversion that was requested over REST or Airflow may read and write."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["Roots"]
 
 @dataclass(frozen=True)
 class Roots:
-    """Folders that a conversion stays in; symbolic links are followed before they are compared.
+    """Folders that a conversion must not leave; paths are compared without symbolic links.
 
     Attributes:
-        inputs: Files are read below one of these.
-        outputs: Shards are written below one of these.
-        work: Folder for what passes between the tasks of a conversion.
+        inputs: Folders below which files may be read.
+        outputs: Folders below which shards may be written.
+        work: Folder for the files that the tasks of a conversion exchange.
     """
 
     inputs: tuple[Path, ...]
@@ -28,40 +28,41 @@ class Roots:
     work: Path
 
     def __post_init__(self) -> None:
-        # Paths as text are welcome wherever paths are.
+        # Texts are accepted as paths too.
         object.__setattr__(self, "inputs", tuple(map(Path, self.inputs)))
         object.__setattr__(self, "outputs", tuple(map(Path, self.outputs)))
         object.__setattr__(self, "work", Path(self.work))
 
     def input_files(self, pattern: str) -> list[Path]:
-        """Return the real paths of the files that a path, comma list or glob stands for.
+        """Return the real paths of the files that a path, a list with commas, or a glob stands for.
 
-        A relative path is one below the first root.
+        A relative path counts from the first root.
 
         Raises:
-            ConfigError: A file lies outside of the roots.
+            ConfigError: A file is outside of the roots.
             NotFoundError: A part matches no file.
         """
         parts = [self._absolute(part, self.inputs) for part in pattern.split(",")]
         for part in parts:
-            # Before anything is looked up: an answer about other folders is an answer, too.
+            # Checked before the glob is expanded: "no such file" would already tell about other
+            # folders.
             _require_within(Path(part), self.inputs)
         paths = expand_paths(parts, counts=True)
         return [_require_within(Path(path), self.inputs) for path in paths]
 
     def require_input(self, path: FilePath) -> None:
-        """Check a path.
+        """Check the path of an input.
 
         Raises:
-            ConfigError: It lies outside of the roots.
+            ConfigError: The path is outside of the roots.
         """
         _require_within(Path(path), self.inputs)
 
     def output_folder(self, path: str) -> Path:
-        """Return the real path of a folder, which need not exist.
+        """Return the real path of an output folder, which need not exist.
 
         Raises:
-            ConfigError: It lies outside of the roots.
+            ConfigError: The path is outside of the roots.
         """
         return _require_within(Path(self._absolute(path, self.outputs)), self.outputs)
 

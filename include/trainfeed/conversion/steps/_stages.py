@@ -1,9 +1,9 @@
-"""A conversion in steps that different processes take: plan, scatter, gather, publish.
+"""The steps of a conversion in different processes: plan, scatter, gather, publish.
 
-``scatter`` reads the files of a unit and leaves their samples as a spill file, ``gather`` writes
-the shards of a unit from all spill files, ``publish`` makes them visible. Each may be taken again
-at any time: what is complete is left as it is. The result is that of ``convert_files``, byte for
-byte.
+``scatter`` reads the files of a unit and writes their samples to a spill file, ``gather`` writes
+the shards of a unit from all spill files, ``publish`` makes them visible. Every step may be
+repeated at any time: complete results are kept. The shards equal those of ``convert_files``, byte
+for byte.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _REMEDY: Final = "give the machine or container more memory, or run fewer such t
 def plan_conversion(
     request: ConversionRequest, roots: Roots, *, max_units: int = _MAX_UNITS
 ) -> dict[str, Any]:
-    """Look at the files and fix what is to be done.
+    """Open the files and write the plan.
 
     Returns:
-        ``plan``, what the other steps are called with, ``units``, how many there are of each, and
-        the numbers of ``files``, ``samples`` and ``shards``.
+        ``plan``, the name for the calls of the other steps; ``units``, the number of tasks of each
+        mapped step; and the numbers of ``files``, ``samples`` and ``shards``.
 
     Raises:
-        ConfigError: A path is not below the roots, or the request cannot be carried out.
+        ConfigError: A path is not below the roots, or the request is invalid.
         NotFoundError: A part of the input matches no file.
         FormatError: A file is damaged.
     """
@@ -71,10 +71,11 @@ def plan_conversion(
 
 
 def scatter_files(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
-    """Read the files of a unit.
+    """Write the samples of a unit's files to a spill file.
 
     Returns:
-        ``verdict``, which is ``built``, ``adopted`` or ``idle``, and the number of ``samples``.
+        ``verdict`` (``built``; ``adopted`` for a complete file of an earlier attempt; ``idle`` for
+        a unit without files), and the number of ``samples``.
 
     Raises:
         FormatError: A file is damaged or was changed after the plan was made.
@@ -109,7 +110,7 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
     """Write the shards of a unit.
 
     Returns:
-        ``verdict``, as for ``scatter_files``, and the numbers of ``shards`` and ``samples``.
+        ``verdict`` (see ``scatter_files``), and the numbers of ``shards`` and ``samples``.
 
     Raises:
         FormatError: A spill file is damaged.
@@ -151,14 +152,14 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
 
 
 def publish_conversion(roots: Roots, plan_name: str) -> dict[str, Any]:
-    """Make the shards visible and remove what is not needed any more.
+    """Make the shards visible and remove the spill files.
 
     Returns:
-        ``verdict``, which is ``published`` or ``adopted``, ``output``, and the numbers of
-        ``shards``, ``samples`` and ``bytes``.
+        ``verdict`` (``published``, or ``adopted`` if the set was published before), ``output``,
+        and the numbers of ``shards``, ``samples`` and ``bytes``.
 
     Raises:
-        NotFoundError: A unit's shards are not there.
+        NotFoundError: Shards of a unit are missing.
         StorageError: The file system refused.
     """
     plan = _plan(roots, plan_name)
@@ -175,7 +176,7 @@ def publish_conversion(roots: Roots, plan_name: str) -> dict[str, Any]:
     else:
         raise NotFoundError(f"{staging} is not there, and {target.output} holds another set")
     faults.point("convert.after_publish")
-    # Also those that tries have left that were killed.
+    # The pattern includes unfinished spill files of killed attempts.
     for path in listed(plan.folder, "unit-*.spill*"):
         remove_tree(path)
     return {
@@ -189,7 +190,7 @@ def publish_conversion(roots: Roots, plan_name: str) -> dict[str, Any]:
 
 def _plan(roots: Roots, name: str) -> ConversionPlan:
     plan = ConversionPlan.load(roots.work / "convert" / name)
-    # The plan was written by a task, but paths are checked where they are used.
+    # Checked again, although the plan is a file of this program: it may have been changed.
     roots.output_folder(str(plan.target.output))
     for file in plan.files:
         roots.require_input(Path(file.path))
@@ -197,7 +198,7 @@ def _plan(roots: Roots, name: str) -> ConversionPlan:
 
 
 def _attempt(plan: ConversionPlan, work: str) -> AbstractContextManager[None]:
-    """Return what surrounds the work of a unit; the next attempt tells of one that is killed."""
+    """Return the context for the work of a unit; after a kill the next attempt reports it."""
     mark = Location.parse(str(plan.folder)) / f"{work}.attempt.json"
     return attempt(mark, f"{work} of conversion {plan.folder.name}", _REMEDY)
 
@@ -222,7 +223,7 @@ def _account(plan: ConversionPlan, unit: int) -> list[ShardInfo]:
 
 
 def _has_shards(plan: ConversionPlan, unit: int) -> bool:
-    """Return whether what the unit has made is still there for the publication."""
+    """Return whether the shards of the unit still exist in the staging folder."""
     places = (plan.staging / f"unit-{unit:05d}", plan.staging)
     return all(
         any((place / info.name).is_file() for place in places) for info in _account(plan, unit)
@@ -238,7 +239,7 @@ def _is_published(plan: ConversionPlan) -> bool:
 
 
 def _flatten(plan: ConversionPlan, staging: Path) -> None:
-    """Move the shards of all units into one folder; an earlier try may have moved some."""
+    """Move the shards of all units into one folder; an earlier attempt may have moved some."""
     with map_errors(staging):
         for folder in listed(staging, "unit-*"):
             for path in list(folder.iterdir()):
@@ -248,7 +249,7 @@ def _flatten(plan: ConversionPlan, staging: Path) -> None:
         for name, _ in plan.target.shards(plan.num_samples):
             if name not in found:
                 raise NotFoundError(f"{staging / name} is not there; clear the step that writes it")
-        # What a try that was killed has left.
+        # Files that a killed attempt has left.
         for name in found - {name for name, _ in plan.target.shards(plan.num_samples)}:
             (staging / name).unlink()
 

@@ -1,7 +1,7 @@
-"""Chunks of a data set's shards, in either format; the seam that keeps RecordIO off TFRecord.
+"""Chunks of a data set's shards, in either format; keeps TFRecord out of readers of RecordIO.
 
-``examples`` is the half for TFRecord. It alone needs ``trainfeed.tfrecord``, and is imported for
-data sets in that format only.
+Only ``examples``, the half for TFRecord, needs ``trainfeed.tfrecord``. It is imported for data sets
+in that format only.
 """
 
 from trainfeed.dataset.chunks._chunk_decoder import ChunkDecoder, RecordIOChunks, decoder_of

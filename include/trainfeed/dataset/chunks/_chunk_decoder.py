@@ -1,4 +1,4 @@
-"""The one place that asks which format a data set is in: what decodes its chunks is chosen once."""
+"""Chooses the decoder for the chunks of a data set: the only place that asks for its format."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ __all__ = ["ChunkDecoder", "RecordIOChunks", "decoder_of"]
 
 
 class ChunkDecoder(Protocol):
-    """Turns the chunks of a set into the framing of typed records; threads may share it."""
+    """Turns the chunks of a set into the framing of typed records; threads may share a decoder."""
 
     def read(self, file: BinaryIO, chunk: Chunk) -> memoryview:
-        """Read a chunk from a seekable file; return the framing, in memory of its own.
+        """Read a chunk from a seekable file and return the framing, in new memory.
 
         Raises:
             TruncatedError: The file ends before the chunk does.
-            FormatError: It is not the chunk of the index.
+            FormatError: The chunk is not that of the index.
         """
 
     def decode(
         self, chunk: Chunk, head: memoryview, payload: memoryview, out: memoryview, *, verify: bool
     ) -> None:
-        """Decode a chunk that was read already.
+        """Decode a chunk whose bytes were read before.
 
         Args:
-            chunk: The chunk. What was read must agree with it in every number.
-            head: Its first ``chunk.head_bytes``.
-            payload: The ``chunk.stored_bytes`` that follow them.
-            out: Gets the framing, ``chunk.raw_bytes``; of a chunk that is stored as it is, the
-                payload is the framing, and ``out`` is not touched.
+            chunk: The chunk; the bytes must agree with all its numbers.
+            head: The first ``chunk.head_bytes``.
+            payload: The ``chunk.stored_bytes`` that follow.
+            out: Gets the framing, ``chunk.raw_bytes``. For a chunk stored without compression,
+                ``payload`` is the framing, and ``out`` stays unchanged.
             verify: Whether to compare the checksum of the index.
 
         Raises:
             ChecksumError: The bytes are not those that were published.
-            FormatError: What was read and the index differ.
+            FormatError: The bytes and the index differ.
         """
 
 
@@ -47,32 +47,32 @@ class RecordIOChunks:
     """Decodes chunks of RecordIO; see ``ChunkDecoder``."""
 
     def read(self, file: BinaryIO, chunk: Chunk) -> memoryview:
-        """Read a chunk from a seekable file; return the framing, in memory of its own."""
+        """Read a chunk from a seekable file and return the framing, in new memory."""
         return read_chunk(file, _of_recordio(chunk))
 
     def decode(
         self, chunk: Chunk, head: memoryview, payload: memoryview, out: memoryview, *, verify: bool
     ) -> None:
-        """Decode a chunk that was read already."""
+        """Decode a chunk whose bytes were read before."""
         decode_payload(_of_recordio(chunk), head, payload, out, verify=verify)
 
 
 def decoder_of(schema: Schema | None, codecs: Container[int]) -> ChunkDecoder:
-    """Return what decodes the chunks of a set.
+    """Return the decoder for the chunks of a set.
 
     Args:
-        schema: That of the samples; None for records without one.
-        codecs: The numbers in the column ``codec`` of the set's index, each of them. A set of
-            several versions may have both formats.
+        schema: Schema of the samples; None for records without one.
+        codecs: All numbers in the column ``codec`` of the set's index. A set of several versions
+            may have both formats.
 
     Raises:
-        FormatError: There are runs of Examples, and no schema.
+        FormatError: The set has runs of Examples, and there is no schema.
     """
     if EXAMPLES not in codecs:
         return RecordIOChunks()
     if schema is None:
         raise FormatError("expected a schema beside runs of Examples, got none")
-    # The only way from reading a data set to TFRecord.
+    # Among readers of data sets, only this line leads to an import of TFRecord.
     from trainfeed.dataset.chunks.examples import ExampleRunDecoder
 
     return ExampleRunDecoder(schema)

@@ -1,4 +1,4 @@
-"""What a row of a chunk index describes: a chunk of RecordIO, or a run of Examples."""
+"""The two kinds of rows in a chunk index: a chunk of RecordIO, or a run of Examples."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from trainfeed.recordio import ChunkInfo, Codec
 
 __all__ = ["EXAMPLES", "Chunk", "ExampleRun", "chunk_of"]
 
-# Where the index has a codec: outside of the numbers that RecordIO may ever have, so that readers
-# from before refuse it by its number.
+# The number in the column ``codec`` for runs of Examples. RecordIO will never use it as a codec, so
+# older readers refuse it as unknown.
 EXAMPLES: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleRun:
-    """What the index says about one run; the names are those of ``ChunkInfo``.
+    """The row of a run of Examples in the index; the names are those of ``ChunkInfo``.
 
     Attributes:
-        codec: What stands for runs in the index.
-        head_bytes: Bytes before the stored ones: a run has no header.
+        codec: The number for runs in the index.
+        head_bytes: 0, because a run has no header.
         offset_bytes: Where the first record starts in its file.
-        stored_bytes: What all of them take there, lengths and checksums included.
+        stored_bytes: Size of all records in the file, lengths and checksums included.
         raw_bytes: Bytes of the framing of the typed records.
-        num_records: How many there are.
-        crc32: Of the stored bytes.
+        num_records: Number of records.
+        crc32: CRC-32 of the stored bytes.
     """
 
     codec: ClassVar[int] = EXAMPLES
@@ -39,12 +39,12 @@ class ExampleRun:
     crc32: int
 
 
-# What a row of the index describes.
+# A row of the index.
 Chunk: TypeAlias = ChunkInfo | ExampleRun
 
 
 def chunk_of(codec: int, place: Mapping[str, int]) -> Chunk:
-    """Return what a row of a chunk index describes.
+    """Return the chunk or run of a row of a chunk index.
 
     Args:
         codec: The number in its column ``codec``.

@@ -1,9 +1,9 @@
-"""Shards of data sets in TFRecord: runs of Examples, which are to them what chunks are to RecordIO.
+"""Shards of data sets in TFRecord, in runs of Examples, which correspond to chunks of RecordIO.
 
 A run holds the records that a RecordIO chunk of the same set would hold, each as an Example in a
-TFRecord record. Its row in the chunk index has its place and stored bytes in the file, a CRC-32 of
-these, and the bytes of the framing of its *typed* records: order, digests and windows of reading
-are then those of RecordIO.
+TFRecord record. The chunk index has the place of the run in the file, its stored bytes, their
+CRC-32, and the bytes of the framing of the *typed* records. Order, digests and windows of reading
+are therefore the same as with RecordIO.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from trainfeed.tfrecord import ExampleCodec, TFRecordWriter, iter_records
 
 __all__ = ["ExampleRunDecoder", "ExampleRunWriter"]
 
-# As RecordWriter has it, so that runs hold the records of its chunks.
+# The value of ``RecordWriter``, so that runs hold the same records as its chunks.
 _QUANTUM_RECORDS: Final = 256
 
 
 class ExampleRunWriter:
-    """Writes typed records as Examples; equal records give equal bytes. Not for two threads.
+    """Writes typed records as Examples; equal records give equal bytes. For one thread at a time.
 
     Args:
         file: Gets the runs from its position on and stays open.
-        schema: That of the records.
+        schema: Schema of the records.
         max_chunk_bytes: Bytes of typed records at which a run ends; see ``RecordWriter``.
 
     Attributes:
-        chunks: What was written so far, all of it after ``close``.
+        chunks: The runs written so far; all of them after ``close``.
     """
 
     def __init__(self, file: BinaryIO, schema: Schema, *, max_chunk_bytes: int) -> None:
@@ -58,14 +58,14 @@ class ExampleRunWriter:
 
     @property
     def num_records(self) -> int:
-        """How many records were given, also those not yet in a run."""
+        """Number of records given, also of those not yet in a run."""
         return self._num_written + self._pending.num_records
 
     def write(self, record: bytes) -> None:
         """Add a typed record.
 
         Raises:
-            FormatError: It is too long, as it is or as an Example.
+            FormatError: The record is too long, as it is or as an Example.
             StorageError: The file refused the bytes.
         """
         while not self._pending.append(record):
@@ -78,10 +78,11 @@ class ExampleRunWriter:
             records: Shape ``(n,)``; the bytes of an item are a record.
 
         Raises:
-            FormatError: They are too long, as they are or as Examples.
+            FormatError: The records are too long, as they are or as Examples.
             StorageError: The file refused the bytes.
         """
         items = np.ascontiguousarray(records).view(f"V{records.itemsize}")
+        # ``extend`` takes as many records as the run has room for.
         while len(items := items[self._pending.extend(items) :]):
             self._write_run()
 
@@ -122,11 +123,11 @@ class ExampleRunWriter:
 class ExampleRunDecoder:
     """Turns runs into the framing of typed records; threads may share it. See ``ChunkDecoder``.
 
-    A range of intervals may have versions from before its data set changed to TFRecord, so chunks
-    of RecordIO are decoded, too.
+    It decodes chunks of RecordIO, too: a range of intervals may have versions from before its
+    data set changed to TFRecord.
 
     Args:
-        schema: That of the records.
+        schema: Schema of the records.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -134,11 +135,11 @@ class ExampleRunDecoder:
         self._typed, self._examples = TypedCodec(schema), ExampleCodec(schema)
 
     def read(self, file: BinaryIO, chunk: Chunk) -> memoryview:
-        """Read a run from a seekable file; return the framing, in memory of its own.
+        """Read a run from a seekable file and return the framing, in new memory.
 
         Raises:
             TruncatedError: The file ends before the run does.
-            FormatError: It is not the run of the index.
+            FormatError: The run is not that of the index.
         """
         if isinstance(chunk, ChunkInfo):
             return read_chunk(file, chunk)
@@ -158,11 +159,11 @@ class ExampleRunDecoder:
     def decode(
         self, chunk: Chunk, head: memoryview, payload: memoryview, out: memoryview, *, verify: bool
     ) -> None:
-        """Decode a run that was read already; its head is empty.
+        """Decode a run whose bytes were read before; its head is empty.
 
         Raises:
             ChecksumError: The bytes are not those that were published.
-            FormatError: They are no Examples of the schema, or more or fewer than expected.
+            FormatError: The records are no Examples of the schema, or their number is wrong.
         """
         if isinstance(chunk, ChunkInfo):
             decode_payload(chunk, head, payload, out, verify=verify)
@@ -172,17 +173,17 @@ class ExampleRunDecoder:
     def framing(
         self, run: ExampleRun, stored: bytes | memoryview, *, verify: bool = True
     ) -> memoryview:
-        """Return the framing of the typed records of a run, in memory of its own.
+        """Return the framing of the typed records of a run, in new memory.
 
         Args:
-            run: The run. What was read must agree with it in every number.
-            stored: ``run.stored_bytes`` of its file. The records' own checksums are compared in any
-                case.
-            verify: Whether to compare that of the index.
+            run: The run; the bytes must agree with all its numbers.
+            stored: ``run.stored_bytes`` of its file. The checksums in the records are always
+                compared.
+            verify: Whether to compare the checksum of the index.
 
         Raises:
             ChecksumError: The bytes are not those that were published.
-            FormatError: They are no Examples of the schema, or more or fewer than expected.
+            FormatError: The records are no Examples of the schema, or their number is wrong.
         """
         try:
             return self._framing(run, stored, verify=verify)
@@ -215,6 +216,6 @@ class ExampleRunDecoder:
 
 
 def _samples(columns: Mapping[str, NDArray[Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the samples of columns, None where a field is absent."""
+    """Yield the samples of columns, with None for absent fields."""
     for sample in zip(*map(rows_or_none, columns.values()), strict=True):
         yield dict(zip(columns, sample, strict=True))

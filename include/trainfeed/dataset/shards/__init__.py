@@ -1,4 +1,4 @@
-"""Sets of shards that conversions write, and the manifest beside them; see ``dataset.manifest``."""
+"""Sets of shards that conversions write, with their manifest; not those of versions."""
 
 from trainfeed.dataset.shards._shard_format import FileFormat, ShardFormat
 from trainfeed.dataset.shards._shard_info import ShardInfo

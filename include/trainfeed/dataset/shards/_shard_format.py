@@ -1,4 +1,4 @@
-"""How the records of a shard are stored, as the manifest of its set says it."""
+"""How the records of a shard are stored, as recorded in the manifest of its set."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ShardFormat:
     Attributes:
         file_format: The container.
         codec: Name of the compression, in lower case.
-        level: Its level, None for the default.
-        max_chunk_bytes: Of RecordIO; 0 for TFRecord, which has no chunks.
+        level: Level of the compression, None for the default.
+        max_chunk_bytes: Size limit of RecordIO's chunks; 0 for TFRecord, which has none.
     """
 
     file_format: FileFormat
@@ -34,7 +34,7 @@ class ShardFormat:
 
     @classmethod
     def from_json(cls, value: Any) -> ShardFormat:
-        """Read what ``to_json`` gives; KeyError, TypeError or ValueError for anything else."""
+        """Read the JSON of ``to_json``; KeyError, TypeError or ValueError for other values."""
         return cls(
             FileFormat(value["file_format"]),
             str(value["codec"]),

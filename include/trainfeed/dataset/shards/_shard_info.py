@@ -1,4 +1,4 @@
-"""What a manifest says about one shard, and whether the file is that."""
+"""The entry of a shard in a manifest, and the comparison of its file with it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _BLOCK_BYTES: Final = 1 << 20
 
 
 class ShardInfo(NamedTuple):
-    """What a manifest says about a shard.
+    """The entry of a shard in a manifest.
 
     Attributes:
-        name: Its file name.
-        num_records: How many records it has.
+        name: File name.
+        num_records: Number of records.
         num_bytes: Size of the file.
         digest: XXH3-128 of the file, 32 hex digits.
     """
@@ -33,7 +33,7 @@ class ShardInfo(NamedTuple):
     digest: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for a manifest."""
+        """Return the entry as JSON for a manifest."""
         return {
             "name": self.name,
             "records": self.num_records,
@@ -43,10 +43,10 @@ class ShardInfo(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Any) -> ShardInfo:
-        """Read what ``to_json`` gives.
+        """Read the JSON of ``to_json``.
 
         Raises:
-            FormatError: ``value`` is something else.
+            FormatError: ``value`` is no such entry.
         """
         try:
             info = cls(value["name"], value["records"], value["bytes"], value["xxh3_128"])
@@ -60,7 +60,12 @@ class ShardInfo(NamedTuple):
         return info
 
     def problem(self, folder: FilePath, *, deep: bool) -> str | None:
-        """Compare the file in a folder with this, its digest too if ``deep``; say what is wrong."""
+        """Compare the file in a folder with the entry; return the problem, or None.
+
+        Args:
+            folder: Folder of the shard.
+            deep: Whether to read the file and compare its digest, too.
+        """
         path = Path(folder, self.name)
         if not path.is_file():
             return f"{self.name}: missing"

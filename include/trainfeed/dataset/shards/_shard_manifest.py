@@ -1,8 +1,8 @@
 """The manifest of a set of shards: ``<prefix>.shards.json`` beside them, written last.
 
-It says everything that a reader must know and notices what a listing cannot: a shard that is
-missing, cut, of another conversion, or not of the set at all. It names no time and no place, so
-that equal conversions have equal manifests.
+The manifest has everything that a reader must know, and shows problems that a listing cannot: a
+shard that is missing, cut, of another conversion, or not of the set at all. It has no time and no
+path, so that equal conversions have equal manifests.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _KEYS: Final = frozenset(
 
 
 class Encoding(StrEnum):
-    """What the records of a set are.
+    """The content of the records of a set.
 
-    TYPED are samples of a schema, VALUE are samples that carry their types themselves, and BYTES
-    are records of which nothing is known.
+    TYPED are samples of a schema, VALUE are samples that carry their own types, and BYTES are
+    records of unknown content.
     """
 
     TYPED = "typed"
@@ -64,13 +64,13 @@ class Encoding(StrEnum):
 
 @dataclass(frozen=True)
 class ShardManifest:
-    """What a conversion has made.
+    """The result of a conversion.
 
     Attributes:
         prefix: Start of the shards' names.
-        seed: Of the shuffle.
-        encoding: What the records are.
-        schema: Of typed samples, else None.
+        seed: Seed of the shuffle.
+        encoding: Content of the records.
+        schema: Schema of typed samples, else None.
         shard_format: How records are stored.
         shards: The files, in order.
     """
@@ -84,7 +84,7 @@ class ShardManifest:
 
     @property
     def num_samples(self) -> int:
-        """How many samples the shards hold together."""
+        """Number of samples of all shards."""
         return sum(shard.num_records for shard in self.shards)
 
     @property
@@ -93,7 +93,7 @@ class ShardManifest:
         return sum(shard.num_bytes for shard in self.shards)
 
     def dump(self) -> bytes:
-        """Return the file's content: one shard a line, and a digest of all that in the last one."""
+        """Return the content of the file: one line per shard; the last line has the digest."""
         head = {
             "format": _FORMAT,
             "prefix": self.prefix,
@@ -104,6 +104,7 @@ class ShardManifest:
             "schema": None if self.schema is None else self.schema.to_json(),
             "files": self.shard_format.to_json(),
         }
+        # One line per shard. ``[:-2]`` cuts the end of the head's object, where the list goes on.
         lines = [json.dumps(shard.to_json()) for shard in self.shards]
         text = json.dumps(head, indent=1)[:-2] + ',\n "shards": [\n'
         return seal((text + ",\n".join(f"  {line}" for line in lines) + "\n ]\n}\n").encode())
@@ -113,9 +114,9 @@ class ShardManifest:
         """Read the manifest of the set ``prefix`` in a folder.
 
         Raises:
-            NotFoundError: There is none: the set is not complete, or no conversion made it.
-            ChecksumError: It is not the one that was written.
-            FormatError: It is no manifest of shards.
+            NotFoundError: There is no manifest: the set is not complete, or no conversion made it.
+            ChecksumError: The manifest was changed.
+            FormatError: The file is no manifest of shards.
         """
         path = Path(folder) / manifest_name(prefix)
         try:
@@ -169,12 +170,12 @@ class ShardManifest:
         """Compare the files of a folder with the manifest.
 
         Args:
-            folder: Where the set is.
-            deep: Read all files and compare their digests; else names and sizes.
+            folder: Folder of the set.
+            deep: Whether to read all files and compare their digests; else only names and sizes.
 
         Returns:
-            What is wrong, each with the file's name: a shard that is missing, has another size or
-            digest, or is no shard of this set although its name says so.
+            The problems, each with the file's name: a shard that is missing, has another size or
+            digest, or has a name of this set without belonging to it.
         """
         folder = Path(folder)
         with map_errors(folder):
@@ -190,11 +191,11 @@ class ShardManifest:
         return problems
 
     def names(self, file_name: str) -> bool:
-        """Return whether a file name is that of one of the shards."""
+        """Return whether one of the shards has this file name."""
         return file_name in self._by_name
 
     def is_foreign(self, file_name: str) -> bool:
-        """Return whether a file name is that of a shard of another set of the same prefix."""
+        """Return whether a file name belongs to another set with the same prefix."""
         parsed = ShardName.parse(file_name)
         return parsed is not None and parsed.prefix == self.prefix and not self.names(file_name)
 
@@ -204,13 +205,13 @@ class ShardManifest:
 
 
 def manifests_of(paths: Iterable[FilePath]) -> Iterator[ShardManifest | None]:
-    """Yield the manifest that names each file among its shards, None where none does.
+    """Yield, for each file, the manifest that has it as a shard, or None.
 
-    A manifest is read once for files of its set that follow each other.
+    A manifest is read once for consecutive files of its set.
 
     Raises:
-        ChecksumError: A manifest is not the one that was written.
-        FormatError: A manifest is none.
+        ChecksumError: A manifest was changed.
+        FormatError: A file with the name of a manifest is none.
     """
     known: dict[tuple[Path, str], ShardManifest | None] = {}
     for path in map(Path, paths):

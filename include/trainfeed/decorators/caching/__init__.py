@@ -1,4 +1,4 @@
-"""``cache``: one pass over a reader, kept for all that come after it, in memory or in a file."""
+"""``cache``: keeps one pass over a reader for all later passes, in memory or in a file."""
 
 from trainfeed.decorators.caching._cache import cache
 

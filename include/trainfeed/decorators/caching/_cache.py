@@ -1,4 +1,4 @@
-"""``cache``: the first use reads all, everything after it remembers."""
+"""``cache``: the first pass reads all samples, later passes use the kept ones."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def cache(
 ) -> Reader:
     """Return a reader over the same samples that calls ``reader`` once.
 
-    The first sample that is asked for, in whatever pass, thread or fork, reads all of them, and not
-    before; ``multiprocess_reader`` and loaders with a child process read them before they fork. All
-    passes have the order of pass 0, also those that go on in the middle. An error of the reader
-    comes behind the samples before it; then nothing is kept, and the next pass reads again. Samples
-    in memory are the same objects every time, those on disk are new ones. The memory and the file,
-    which has no name, go with the reader.
+    The first request for a sample, in any pass, thread or fork, reads all samples;
+    ``multiprocess_reader`` and loaders with a child process read them before they fork. All passes
+    have the order of pass 0, also passes that skip samples. An error of the reader is raised after
+    the samples before it; then no sample is kept, and the next pass reads again. Samples in memory
+    are the same objects in every pass, samples on disk are new objects. The memory, and the file,
+    which has no name, are freed with the reader.
 
     Args:
         reader: A finite reader.
-        max_bytes: What samples may take in memory, as far as their sizes can be told; the samples
-            after that go to a file. Where a fork reads first, all go to the file, and it may take
-            both limits together.
-        spill_dir: Folder of that file; the system's temporary folder when None.
-        max_spill_bytes: What the file may take; the disk's end when None.
+        max_bytes: Limit for samples in memory, by estimates of their sizes; further samples go to
+            a file. If a fork reads first, all samples go to the file, which may then take both
+            limits together.
+        spill_dir: Folder of the file; None is the temporary folder of the system.
+        max_spill_bytes: Limit for the file; None sets no limit.
 
     Raises:
         ValueError: A limit is negative.
@@ -65,20 +65,20 @@ def cache(
 
 
 class _Keeping(ReaderStage):
-    """A stage whose passes are one pass of what it is made of."""
+    """A stage whose passes all repeat one pass of the reader below."""
 
     _kept: Kept
 
     def set_epoch(self, epoch: int) -> None:
-        """Do nothing: every pass is pass 0 of the readers before."""
+        """Do nothing: every pass repeats pass 0 of the reader below."""
 
     def before_fork(self) -> None:
-        """Read now, so that forks do not have to."""
+        """Read all samples now, so that forks share them."""
         try:
             self._kept.fill()
         except (MemoryLimitError, QuotaExceededError):
             raise
-        except Exception:  # noqa: BLE001 (a fork meets it again, and tells it as any other)
+        except Exception:  # noqa: BLE001 (a fork meets the error again, and reports it)
             return
 
 

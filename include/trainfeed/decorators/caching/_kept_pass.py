@@ -1,4 +1,4 @@
-"""One pass over a reader, kept for all others: in this process, its threads and its forks."""
+"""One kept pass over a reader, for all passes of this process, its threads and its forks."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _unfilled_lock: Final = new_lock()
 
 
 class _Filled(NamedTuple):
-    """What a pass goes over: the items, and what the reader raised behind them."""
+    """The items of a pass, and the error that the reader raised after them."""
 
     store: Store
     error: Exception | None = None
 
 
 class Kept:
-    """What the first use has read.
+    """The items of the first pass.
 
-    The first pass reads all, and the others wait for that. A fork of a process that has not
-    read yet leaves what it reads in a file that the two share, so that neither the parent nor
-    another fork reads again. Only a fork that is made while another thread reads has nothing to
-    share, and reads for itself.
+    The first pass reads all items; other passes wait for it. If a process forks before it has
+    read, parent and forks share a file: the first one that reads writes its items to the file, and
+    the others use them. Only a fork that is made while another thread reads has no shared file,
+    and reads for itself.
 
     Args:
         open_pass: Opens a pass over the reader.
-        limits: What items may take.
+        limits: Limits for memory and file.
     """
 
     def __init__(
@@ -71,16 +71,16 @@ class Kept:
             yield from _and_error(leave_out_rows(blocks, start.position), filled.error)
 
     def fill(self) -> _Filled:
-        """Return what was read; read it if nobody has.
+        """Return the items; read them if no pass has done so.
 
         Raises:
-            MemoryLimitError: The items take more than they may.
+            MemoryLimitError: The items exceed the limits.
             QuotaExceededError: The disk is full.
         """
         return self._fill_first() if self._whole is None else self._whole
 
     def share(self) -> None:
-        """Open what a fork needs to leave here what it reads; called before a fork."""
+        """Open the file in which a fork shares its items; called before a fork."""
         if self._whole is not None or self._shared is not None or self._is_reading:
             return
         try:
@@ -114,14 +114,14 @@ class Kept:
         errors: list[Exception] = []
         self._is_reading = True
         try:
-            # What is kept has one order, which is that of pass 0 whichever pass is asked for first.
+            # The kept order is that of pass 0, whichever pass is requested first.
             with self._open_pass(Start(0)) as items:
                 for item in _until_error(items, errors):
                     store.append(item)
             store.flush()
         finally:
             self._is_reading = False
-        # What was read before an error is the failed pass's alone; the next one reads again.
+        # After an error only this pass uses its items; the next pass reads again.
         return _Filled(store, errors[0]) if errors else self._set_whole(store)
 
     def _set_whole(self, store: Store) -> _Filled:
@@ -134,7 +134,7 @@ class Kept:
 def _until_error(items: Iterator[T], errors: list[Exception]) -> Iterator[T]:
     try:
         yield from items
-    except Exception as error:  # noqa: BLE001 (raised behind the items before it)
+    except Exception as error:  # noqa: BLE001 (raised after the items before it)
         errors.append(error)
 
 

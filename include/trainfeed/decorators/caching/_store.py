@@ -1,4 +1,4 @@
-"""Where ``cache`` keeps samples: in memory, and behind that in a file without a name."""
+"""The storage of ``cache``: memory first, then a file without a name."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from trainfeed.paths import os_errors
 __all__ = ["SpillFile", "Store", "StoreLimits"]
 
 _SPILL_BYTES: Final = 1 << 20
-# Where the frames begin and end; an end of 0 says that the samples are not whole.
+# Start and end of the frames of a complete pass; zeros if there is no complete pass yet.
 _HEADER: Final = struct.Struct("<QQ")
 _LENGTH: Final = struct.Struct("<Q")
 
 
 @dataclass(frozen=True)
 class StoreLimits:
-    """What samples may take.
+    """Limits for kept samples.
 
     Attributes:
-        max_bytes: In memory.
-        max_spill_bytes: In the file; None is the disk's end.
-        folder: Where the file is; the system's temporary folder when None.
+        max_bytes: Limit for memory.
+        max_spill_bytes: Limit for the file; None sets no limit.
+        folder: Folder of the file; None is the temporary folder of the system.
     """
 
     max_bytes: int
@@ -44,12 +44,12 @@ class StoreLimits:
 
     @property
     def max_shared_bytes(self) -> int | None:
-        """What the file may take where it holds all samples: forks have no memory in common."""
+        """Limit for a file that holds all samples, because forks do not share memory."""
         return None if self.max_spill_bytes is None else self.max_bytes + self.max_spill_bytes
 
 
 class SpillFile:
-    """Lists of samples in a file without a name, which forks share with the process that made it.
+    """Lists of samples in a file without a name, shared by the process that made it and its forks.
 
     ::
 
@@ -58,10 +58,10 @@ class SpillFile:
 
     Args:
         folder: See ``StoreLimits``.
-        max_bytes: What the frames may take; None is the disk's end.
+        max_bytes: Limit for the frames; None sets no limit.
 
     Raises:
-        StorageError: The folder takes no file.
+        StorageError: The file cannot be made in the folder.
     """
 
     def __init__(self, folder: str | None, max_bytes: int | None) -> None:
@@ -75,7 +75,7 @@ class SpillFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from filling the file; the kernel lets go of it for the dead."""
+        """Keep other processes from filling the file; the kernel unlocks it if this one dies."""
         with os_errors(self._folder):
             fcntl.lockf(self._fd, fcntl.LOCK_EX)
         try:
@@ -84,15 +84,15 @@ class SpillFile:
             fcntl.lockf(self._fd, fcntl.LOCK_UN)
 
     def begin(self) -> None:
-        """Let the frames begin behind all that are there, which a failed pass may still read."""
+        """Start new frames behind the present ones, which a failed pass may still read."""
         with os_errors(self._folder):
             self._start = self._end = max(_HEADER.size, os.fstat(self._fd).st_size)
 
     def append(self, items: list[Any]) -> None:
-        """Write one more list.
+        """Append a list of items.
 
         Raises:
-            MemoryLimitError: It would take more than the file may.
+            MemoryLimitError: The file would exceed its limit.
             QuotaExceededError: The disk is full.
         """
         data = pickle.dumps(items, protocol=5)
@@ -108,15 +108,15 @@ class SpillFile:
         self._end += _LENGTH.size + len(data)
 
     def drop(self) -> None:
-        """Give back the room of frames that nobody will read."""
+        """Truncate the file before the present frames, which are not needed."""
         os.ftruncate(self._fd, self._start)
 
     def finish(self) -> None:
-        """Say, to forks too, that the samples are whole."""
+        """Mark the frames as a complete pass, also for forks."""
         self._write(_HEADER.pack(self._start, self._end), 0)
 
     def find_whole(self) -> bool:
-        """Say whether a process has written all samples, and read them from now on."""
+        """Return whether a process has written a complete pass; if so, use its frames."""
         header = os.pread(self._fd, _HEADER.size, 0)
         if len(header) < _HEADER.size or not any(header):
             return False
@@ -124,7 +124,7 @@ class SpillFile:
         return True
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the items, at a position of its own, so that several passes can go on at once."""
+        """Yield the items; every iterator has its own position, so passes may overlap."""
         position, end = self._start, self._end
         while position < end:
             (num_bytes,) = _LENGTH.unpack(self._read(_LENGTH.size, position))
@@ -142,18 +142,18 @@ class SpillFile:
         data = bytearray(num_bytes)
         rest = memoryview(data)
         with os_errors(self._folder):
-            # One read takes 2 GiB at most.
+            # A single read returns at most 2 GiB.
             while rest and (num_read := os.preadv(self._fd, [rest], position)):
                 rest, position = rest[num_read:], position + num_read
         return data
 
 
 class Store:
-    """Items in memory, and those that have no room there in a file.
+    """Items in memory, and further items in a file.
 
     Args:
-        limits: What they may take.
-        shared: Takes all items, in place of memory and a file of its own.
+        limits: Limits for memory and file.
+        shared: A shared file for all items, in place of memory and a file of its own.
     """
 
     def __init__(self, limits: StoreLimits, shared: SpillFile | None = None) -> None:
@@ -165,10 +165,10 @@ class Store:
         self._pending_bytes = 0
 
     def append(self, item: Any) -> None:
-        """Keep one more item.
+        """Keep a further item.
 
         Raises:
-            MemoryLimitError: The items take more than they may.
+            MemoryLimitError: The items exceed the limits.
             QuotaExceededError: The disk is full.
         """
         num_bytes = _size_bytes(item)
@@ -184,7 +184,7 @@ class Store:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits to be written."""
+        """Write the waiting items to the file."""
         if self._file is not None and self._pending:
             self._file.append(self._pending)
             self._pending, self._pending_bytes = [], 0
@@ -196,7 +196,7 @@ class Store:
 
 
 def _size_bytes(item: Any) -> int:
-    """Return about how much memory an item takes."""
+    """Return an estimate of the bytes that an item takes."""
     if isinstance(item, np.ndarray):
         return item.nbytes + sys.getsizeof(None)
     if isinstance(item, list | tuple):

@@ -19,6 +19,9 @@ ResultT = TypeVar("ResultT")
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 _LONGEST_PAUSE_S: Final = 30.0
 _MOST_CHARS: Final = 2000
+# What is read of a log to find its end, and how many lines are asked for until they fit.
+_LOG_BYTES: Final = 1 << 20
+_LOG_LINES: Final = (1000, 30, 1)
 _PASSING: Final = frozenset({408, 410, 429, 500, 502, 503, 504})
 
 
@@ -136,12 +139,22 @@ class ApiCalls:
             raise self._refused(what, error) from error
 
     def pod_log(self, pod: str, *, max_bytes: int) -> str:
-        """Return the end of a pod's log, or why there is none: a log is no reason to fail."""
-        query = {"tailLines": "1000", "limitBytes": str(max_bytes)}
+        """Return the end of a pod's log, or why there is none: a log is no reason to fail.
+
+        The server counts ``limitBytes`` from the first of the last lines: of lines that are longer
+        than that, fewer are asked for.
+        """
+        path, text = f"{self._path('/api/v1/pods')}/{pod}/log", ""
+        most = max(max_bytes, _LOG_BYTES)
         try:
-            return self.api.text(f"{self._path('/api/v1/pods')}/{pod}/log", query, max_bytes)
+            for lines in _LOG_LINES:
+                query = {"tailLines": str(lines), "limitBytes": str(most)}
+                text = self.api.text(path, query, most)
+                if len(text.encode()) < most:
+                    break
         except ApiError as error:
             return f"(the log of pod {pod} is not to be had: {_shortened(error)})"
+        return text.encode()[-max_bytes:].decode(errors="replace")
 
     def _path(self, collection: str) -> str:
         group, _, plural = collection.rpartition("/")

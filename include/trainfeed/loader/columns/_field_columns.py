@@ -1,4 +1,4 @@
-"""The fields of many samples, and those of one size: arrays."""
+"""The protocol of a field of many samples, and fields of one size, which are arrays."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ class Column(Protocol):
     def __len__(self) -> int: ...
 
     def array(self, start: int, stop: int) -> Values:
-        """Return what users get of some samples, masked or None where the field is absent."""
+        """Return the values of some samples, masked or None where the field is absent."""
 
     def num_bytes(self, start: int, stop: int) -> int:
         """Return how many bytes the values of some samples have."""
 
     def put_into(self, target: ColumnTarget, where: Rows, rows: Rows) -> None:
-        """Put ``rows`` to the places ``where`` of a target.
+        """Copy ``rows`` of this column to the rows ``where`` of a target.
 
         Raises:
             SampleShapeError: The target is for values of another type or shape.
         """
 
     def target(self, num_samples: int, memory: Memory) -> ColumnTarget:
-        """Return room for ``num_samples`` of such samples."""
+        """Return a target for ``num_samples`` samples of this kind."""
 
     def num_target_bytes(self, num_samples: int) -> int:
-        """Return what ``target`` takes of its memory."""
+        """Return how many bytes ``target`` takes from its memory."""
 
 
 Columns: TypeAlias = dict[str, Column]
@@ -67,7 +67,7 @@ class Dense:
 
     Attributes:
         values: Shape ``(n, *S)``.
-        absent: Which samples lack the field, shape ``(n,)``; None for none.
+        absent: True for samples without the field, shape ``(n,)``; None if no sample lacks it.
     """
 
     __slots__ = ("absent", "values")
@@ -80,7 +80,7 @@ class Dense:
         return len(self.values)
 
     def array(self, start: int, stop: int) -> Values:
-        """Return what users get of some samples: views, masked where the field is absent."""
+        """Return the values of some samples as views, masked where the field is absent."""
         values = self.values[start:stop]
         return values if self.absent is None else masked_rows(values, self.absent[start:stop])
 
@@ -90,7 +90,7 @@ class Dense:
         return values.nbytes if values.dtype.kind != "O" else _object_bytes(values)
 
     def put_into(self, target: ColumnTarget, where: Rows, rows: Rows) -> None:
-        """Copy ``rows`` to the places ``where`` of a target; see ``Column``."""
+        """Copy ``rows`` to the rows ``where`` of a target; see ``Column``."""
         found = self.values
         if not isinstance(target, DenseTarget):
             raise SampleShapeError(
@@ -107,25 +107,25 @@ class Dense:
             target.absent[where] = self.absent[rows]
 
     def target(self, num_samples: int, memory: Memory) -> DenseTarget:
-        """Return room for ``num_samples`` of such samples."""
+        """Return a target for ``num_samples`` samples of this kind."""
         shape, dtype = (num_samples, *self.values.shape[1:]), self.values.dtype
-        # Memory that is used again must not hold references.
+        # Memory that is used again must not hold references to objects: they would never be freed.
         has_objects = dtype.kind == "O"
         values = np.empty(shape, dtype) if has_objects else memory.array(shape, dtype)
         return DenseTarget(values, optional=self.absent is not None)
 
     def num_target_bytes(self, num_samples: int) -> int:
-        """Return what ``target`` takes of its memory."""
+        """Return how many bytes ``target`` takes from its memory."""
         size = self.values.itemsize * math.prod(self.values.shape[1:])
         return 0 if self.values.dtype.kind == "O" else num_samples * size + ALIGNMENT_BYTES
 
 
 class DenseTarget:
-    """Room for one value per sample; see ``ColumnTarget``.
+    """An array for one value per sample; see ``ColumnTarget``.
 
     Attributes:
         values: Shape ``(n, *S)``.
-        absent: Which samples lack the field, shape ``(n,)``; empty when it is not optional.
+        absent: True for samples without the field, shape ``(n,)``; empty for a required field.
     """
 
     def __init__(self, values: Values, *, optional: bool) -> None:

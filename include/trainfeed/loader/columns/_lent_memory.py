@@ -1,9 +1,9 @@
-"""Memory that is lent: it comes back when the last array that looks into it is gone.
+"""Memory lent to arrays, and returned when the last array that views it is gone.
 
 Every lend has a root object of its own. All arrays of the lend, and all views of them, keep the
 root alive; batches, dictionaries and lists do not matter. When the root dies, its memory is used
-again. So keeping a slice and dropping the batch is safe, and fresh memory, whose page faults cost
-more than decoding, is taken only while much is held.
+again. So a caller may keep a slice and drop the batch. New memory, whose page faults cost more
+than decoding, is taken only while many lends are held.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ __all__ = [
     "lend",
 ]
 
-# An array that starts anywhere works, but slower: vector loads want a cache line.
+# An array at any address works, but slower: vector loads are fastest at the start of a cache line.
 ALIGNMENT_BYTES: Final = 64
 _PAGE_BYTES: Final = 4096
-# As many as there are windows open at once, and some that are loaded ahead.
+# One buffer per open window, and some for the windows that are loaded ahead.
 _MAX_FREE: Final = 64
 
 
 class Memory(Protocol):
-    """Where a window's arrays are put.
+    """Memory for the arrays of a window.
 
     Attributes:
-        is_lazy: Whether samples may stay where they are read to, or mapped, and be picked later:
-            what puts batches together is in the same process.
+        is_lazy: Whether samples may stay in the buffer or mapped file that they were read from, to
+            be copied when a batch needs them. True only in the process that assembles batches.
     """
 
     @property
     def is_lazy(self) -> bool: ...
 
     def reserve(self, num_bytes: int) -> None:
-        """Make room for arrays of ``num_bytes`` together; called once, before ``array``."""
+        """Reserve ``num_bytes`` for all arrays together; called once, before ``array``."""
 
     def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Return an array, not initialised, that starts at a multiple of 64 bytes."""
 
 
 class _Root:
-    """What the arrays of one lend have as their base."""
+    """The base object of all arrays of one lend; numpy keeps it alive through ``ndarray.base``."""
 
     __slots__ = ("__array_interface__", "__weakref__")
 
@@ -70,9 +70,12 @@ def lend(buffer: NDArray[np.uint8], give_back: Callable[[], None]) -> NDArray[np
 
     Args:
         buffer: Contiguous bytes. It is kept until the lend ends.
-        give_back: Called when the last array that looks through this view is gone, in whichever
-            thread that happens, so it must not block.
+        give_back: Called when the last array on this view is gone. The call comes in any thread,
+            perhaps during garbage collection, so it must not block or take a lock.
     """
+    # np.asarray(root) keeps root as its base, not buffer: root dies with the last view. The
+    # finalizer's arguments keep buffer until then. Without atexit=False every lend that is still
+    # out would be given back at the end of the process, when pools may be gone.
     root = _Root(buffer.__array_interface__)
     weakref.finalize(root, _end, buffer, give_back).atexit = False
     return np.asarray(root)
@@ -85,10 +88,10 @@ def _end(_buffer: NDArray[np.uint8], give_back: Callable[[], None]) -> None:
 class LentPool:
     """Page-aligned buffers of one process, used again and again; threads may share it.
 
-    All have the size of the largest that was ever asked for, so that each suits every purpose.
+    New buffers have the size of the largest request so far, so that each can serve any later one.
 
     Args:
-        max_free: How many unused buffers are kept.
+        max_free: Number of unused buffers that are kept.
     """
 
     def __init__(self, max_free: int = _MAX_FREE) -> None:
@@ -104,19 +107,21 @@ class LentPool:
         self._largest = max(self._largest, num_bytes)
         while True:
             try:
-                # The one that came back last: it may still be in the cache.
+                # The buffer that came back last may still be in the cache of the CPU. One that is
+                # too small is dropped here, and the loop goes on.
                 buffer = self._free.pop()
             except IndexError:
                 break
             if buffer.nbytes >= num_bytes:
                 return buffer
         room = np.empty(self._largest + _PAGE_BYTES, np.uint8)
+        # Bytes up to the next page boundary: (-address) mod page size.
         skip = -room.__array_interface__["data"][0] % _PAGE_BYTES
         return room[skip:]
 
 
 class ThreadMemory(ReusedMemory, threading.local):
-    """Memory of each thread for what is read and not kept; see ``ReusedMemory``."""
+    """Scratch memory per thread for bytes that are decoded at once; see ``ReusedMemory``."""
 
 
 class LentMemory:
@@ -136,7 +141,7 @@ class LentMemory:
         self._used = 0
 
     def reserve(self, num_bytes: int) -> None:
-        """Make room for arrays of ``num_bytes`` together; called once, before ``array``."""
+        """Reserve ``num_bytes`` for all arrays together; called once, before ``array``."""
         self._buffer = self._pool.lend(num_bytes)
 
     def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
@@ -151,7 +156,7 @@ class FreshMemory:
     is_lazy = False
 
     def reserve(self, num_bytes: int) -> None:
-        """Do nothing: every array gets what it needs."""
+        """Do nothing: every array gets memory of its own."""
 
     def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Return a new array."""
@@ -161,8 +166,9 @@ class FreshMemory:
 def carve(
     buffer: NDArray[np.uint8], used: int, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[NDArray[Any], int]:
-    """Return an array in ``buffer`` behind its first ``used`` bytes, and what is used then."""
+    """Return an array in ``buffer`` behind its first ``used`` bytes, and the new ``used``."""
     num_bytes = math.prod(shape) * dtype.itemsize
+    # -(-a // b) is a / b rounded up.
     start = -(-used // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     piece = buffer[start : start + num_bytes]
     if piece.nbytes < num_bytes:

@@ -1,4 +1,4 @@
-"""Fields whose size varies: where their bytes are, and the values that are made of them."""
+"""Fields whose size varies: the places of their bytes, and the values made from them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["Ragged"]
 
 @dataclass(frozen=True)
 class Ragged:
-    """One run of bytes per sample, which is bytes, a text, or an array of any length.
+    """One run of bytes per sample: a value of bytes, a text, or an array of any length.
 
-    The values are made when users get them, so nothing is copied twice.
+    Values are made when a batch is handed over, so the bytes are copied once.
 
     Attributes:
-        buffers: Where the bytes are.
-        places: Number of the buffer, start and end therein per sample, shape ``(n, 3)``.
+        buffers: The memory that holds the bytes.
+        places: Per sample the number of the buffer, and start and end in it, shape ``(n, 3)``.
         kind: ``"bytes"``, ``"str"``, or the dtype of an array's values.
         item_shape: Shape of one value of an array.
-        absent: Which samples lack the field, shape ``(n,)``; None for none.
+        absent: True for samples without the field, shape ``(n,)``; None if no sample lacks it.
         is_mapped: Whether the buffers are mapped files, which take no memory.
     """
 
@@ -47,7 +47,7 @@ class Ragged:
         return _loaded, (data, self.places, self.kind, self.item_shape, self.absent)
 
     def array(self, start: int, stop: int) -> Values:
-        """Return what users get of some samples: objects of their own, None where absent."""
+        """Return the values of some samples as objects of their own, None where absent."""
         make, buffers = _maker(self.kind, self.item_shape), self.buffers
         numbers, firsts, ends = self.places[start:stop].T.tolist()
         items = [
@@ -57,7 +57,8 @@ class Ragged:
         if self.absent is not None:
             for i in np.flatnonzero(self.absent[start:stop]).tolist():
                 items[i] = None
-        # Not through np.array, which would stack arrays of equal lengths.
+        # np.array(items, object) would stack arrays of equal lengths to one array of more
+        # dimensions.
         return np.fromiter(items, object, len(items))
 
     def num_bytes(self, start: int, stop: int) -> int:
@@ -66,7 +67,7 @@ class Ragged:
         return before[stop] - before[start]
 
     def put_into(self, target: ColumnTarget, where: Rows, rows: Rows) -> None:
-        """Note where the values of ``rows`` are, at the places ``where`` of a target."""
+        """Note the places of the values of ``rows`` in the rows ``where`` of a target."""
         if not isinstance(target, _RaggedTarget) or not target.suits(self):
             raise SampleShapeError(
                 f"runs of {self.kind} in some samples, values of another kind in others"
@@ -74,7 +75,7 @@ class Ragged:
         target.put(self, where, rows)
 
     def target(self, num_samples: int, _memory: Memory) -> ColumnTarget:
-        """Return room for the places of ``num_samples`` of such samples."""
+        """Return a target for the places of ``num_samples`` samples of this kind."""
         return _RaggedTarget(self, num_samples)
 
     def num_target_bytes(self, _num_samples: int) -> int:
@@ -83,7 +84,7 @@ class Ragged:
 
     @cached_property
     def _bytes_before(self) -> list[int]:
-        """How many bytes the samples before each one have; batches ask for theirs in turn."""
+        """Sum of the bytes of the samples before each sample; computed once for all batches."""
         return [0, *np.cumsum(self.sizes()).tolist()]
 
     def sizes(self) -> NDArray[np.int64]:
@@ -96,14 +97,15 @@ def _loaded(data: list[bytes], *rest: Any) -> Ragged:
 
 
 class _RaggedTarget:
-    """Where the values of samples from several columns are; keeps the memory of these."""
+    """Places of values from several columns; keeps the memory of these columns alive."""
 
     def __init__(self, like: Ragged, num_samples: int) -> None:
         self._like = like
         self._places: NDArray[np.int64] = np.zeros((num_samples, 3), np.int64)
         self._absent = None if like.absent is None else np.zeros(num_samples, bool)
         self._buffers: list[memoryview] = []
-        # Where in this list the buffers of every column start that was met.
+        # For each column, by id, the number in this list of its first buffer. _met keeps the
+        # columns alive, so that an id is not used again.
         self._bases: dict[int, int] = {}
         self._met: list[Ragged] = []
         self._is_mapped = True
@@ -138,7 +140,7 @@ class _RaggedTarget:
 
 
 def _maker(kind: str, item_shape: tuple[int, ...]) -> Callable[[memoryview], Any]:
-    """Return what makes a value of a ragged column from its bytes."""
+    """Return the function that makes a value of a ragged column from its bytes."""
     if kind == "bytes":
         return memoryview.tobytes
     if kind == "str":

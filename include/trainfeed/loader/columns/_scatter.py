@@ -1,8 +1,11 @@
-"""Samples of one size that lie anywhere in memory, and are picked when a batch wants them.
+"""Samples of one size at arbitrary addresses, copied when a batch needs them.
 
-A window that is permuted, and lanes that take turns, need not be written down in their order: the
-order of the *addresses* is what counts. All samples of a block are then picked by one step per
-field, from whatever buffers and mapped files they are in, and copied once.
+A shuffled window is not copied into its new order: only the *addresses* of its samples are
+permuted. When a block of batches is assembled, one gather per field copies the samples, once, from
+the buffers and mapped files that hold them.
+
+The addresses are plain integers and keep nothing alive: ``Scattered.owners`` holds the buffers and
+maps for as long as the columns exist.
 """
 
 from __future__ import annotations
@@ -30,12 +33,12 @@ _PIECE_BYTES: Final = 128 << 10
 
 
 class SampleLayout(NamedTuple):
-    """Where the fields of a sample of fixed size are.
+    """The offsets of the fields in a sample of fixed size.
 
     Attributes:
         num_bytes: Size of a sample.
         fields: The fields, in order.
-        presence: Where the presence bits are: offset and bytes.
+        presence: Offset and number of the bytes with the presence bits.
     """
 
     num_bytes: int
@@ -48,8 +51,8 @@ class SampleLayout(NamedTuple):
         The caller holds the memory that the samples are in.
 
         Args:
-            addresses: Where samples start in this process, shape ``(n,)``.
-            memory: Where to put them.
+            addresses: Addresses of the first bytes of the samples in this process, shape ``(n,)``.
+            memory: Memory for the copies.
         """
         picker = _Picker(addresses, self.num_bytes)
         sizes = [field.num_bytes * len(addresses) + ALIGNMENT_BYTES for field in self.fields]
@@ -62,7 +65,7 @@ class SampleLayout(NamedTuple):
         }
 
     def pick_field(self, field: FieldPlace, addresses: NDArray[np.int64]) -> Dense:
-        """Return one field of the samples at addresses in memory of its own; see ``pick``."""
+        """Return one field of the samples at addresses, in memory of its own; see ``pick``."""
         values = np.empty((len(addresses), *field.item_shape), field.dtype)
         return self._field(field, _Picker(addresses, self.num_bytes), values)
 
@@ -73,11 +76,17 @@ class SampleLayout(NamedTuple):
         offset, size = self.presence
         bits = np.empty((len(values), size), np.uint8)
         picker.pick(offset, bits)
+        # Bit k is bit k % 8, counted from the lowest, of byte k // 8; 0 means that the field is
+        # absent.
         return Dense(values, bits[:, field.bit // 8] >> (field.bit % 8) & 1 == 0)
 
 
 class _Range:
-    """Bytes of this process, as an array may look at them."""
+    """A range of addresses of this process that ``np.asarray`` views as read-only bytes.
+
+    The range spans everything between the lowest and the highest sample, also memory that is not
+    mapped. Only the bytes of samples may be read.
+    """
 
     __slots__ = ("__array_interface__",)
 
@@ -91,55 +100,59 @@ class _Range:
 
 
 class _Picker:
-    """Picks bytes of samples that lie anywhere.
+    """Copies the same bytes of samples that lie at arbitrary addresses.
 
     Args:
-        addresses: Where the samples start, shape ``(n,)``.
+        addresses: Addresses of the samples' first bytes, shape ``(n,)``.
         num_bytes: Size of a sample.
 
     Raises:
-        ValueError: There is no such address: it was never set.
+        ValueError: An address is 0, which means that it was never set.
     """
 
     def __init__(self, addresses: NDArray[np.int64], num_bytes: int) -> None:
         low, high = (int(addresses.min()), int(addresses.max())) if len(addresses) else (1, 1)
         if low <= 0:
             raise ValueError("a sample has no address")
+        # One array from the lowest sample to the end of the highest one; the samples are offsets
+        # in it.
         self._memory = np.asarray(_Range(low, high - low + num_bytes))
         self._starts = addresses - low
         self._num_starts = high - low + 1
 
     def pick(self, offset_bytes: int, out: NDArray[Any]) -> None:
-        """Copy what every sample has from an offset on to the rows of ``out``, contiguous."""
+        """Copy the bytes at ``offset_bytes`` of every sample to the rows of ``out``, contiguous."""
         starts = self._starts
         if not len(starts):
             return
         size = out.nbytes // len(starts)
-        # One item per byte at which a sample may start; they overlap.
+        # A view with one item of ``size`` bytes per address (strides of 1 byte): items overlap,
+        # and item k holds the bytes at offset_bytes of a sample that starts at ``low + k``.
+        # Indexing it with the starts touches the chosen items only.
         items: NDArray[Any] = np.ndarray(
             (self._num_starts,), f"V{size}", self._memory, offset_bytes, (1,)
         )
         rows = out.reshape(-1).view(f"V{size}")
-        # numpy picks into an array of its own; pieces of this size are still in the cache when they
-        # are copied to where they belong.
+        # numpy gathers into a temporary array; pieces of this size are still in the cache when
+        # they are copied to ``out``.
         piece = max(64, _PIECE_BYTES // size)
         for start in range(0, len(starts), piece):
             rows[start : start + piece] = items[starts[start : start + piece]]
 
 
 def addresses_in(framing: NDArray[np.uint8], stride_bytes: int) -> NDArray[np.int64]:
-    """Return the addresses of samples that lie one after another, shape ``(n,)``."""
+    """Return the addresses of samples that follow each other in memory, shape ``(n,)``."""
     start = framing.__array_interface__["data"][0]
     return np.arange(start, start + framing.nbytes, stride_bytes, dtype=np.int64)
 
 
 class Scattered(dict[str, Column]):
-    """Columns of samples that lie anywhere.
+    """Columns of samples at arbitrary addresses.
 
     Args:
-        layout: Where their fields are.
-        addresses: Where each sample starts in this process, in their order, shape ``(n,)``.
-        owners: What owns the memory, and is kept as long as these columns are.
+        layout: The offsets of the fields.
+        addresses: Address of each sample in this process, in order, shape ``(n,)``.
+        owners: The objects that own the memory; kept alive as long as these columns.
 
     Attributes:
         layout: As above.
@@ -159,7 +172,7 @@ class Scattered(dict[str, Column]):
 
 
 class _Picked:
-    """A field of samples that lie anywhere; see ``Column``."""
+    """A field of samples at arbitrary addresses; see ``Column``."""
 
     def __init__(
         self,
@@ -177,7 +190,7 @@ class _Picked:
         return len(self._addresses)
 
     def array(self, start: int, stop: int) -> Values:
-        """Return what users get of some samples: arrays of their own."""
+        """Return the values of some samples as arrays of their own."""
         return self._pick(slice(start, stop)).array(0, stop - start)
 
     def num_bytes(self, start: int, stop: int) -> int:
@@ -185,15 +198,15 @@ class _Picked:
         return (stop - start) * self._field.num_bytes
 
     def put_into(self, target: ColumnTarget, where: Rows, rows: Rows) -> None:
-        """Copy ``rows`` to the places ``where`` of a target; see ``Column``."""
+        """Copy ``rows`` to the rows ``where`` of a target; see ``Column``."""
         self._pick(rows).put_into(target, where, slice(None))
 
     def target(self, num_samples: int, memory: Memory) -> DenseTarget:
-        """Return room for ``num_samples`` of such samples."""
+        """Return a target for ``num_samples`` samples of this kind."""
         return self._pick(slice(0, 0)).target(num_samples, memory)
 
     def num_target_bytes(self, num_samples: int) -> int:
-        """Return what ``target`` takes of its memory."""
+        """Return how many bytes ``target`` takes from its memory."""
         return self._pick(slice(0, 0)).num_target_bytes(num_samples)
 
     def _pick(self, rows: Rows) -> Dense:

@@ -17,27 +17,27 @@ __all__ = ["Targets", "joined", "targets_for"]
 
 
 class Targets(Protocol):
-    """Room for all fields of some samples."""
+    """Arrays for all fields of the samples of a batch."""
 
     def put(self, columns: Columns, where: Rows, rows: Rows) -> None:
-        """Put ``rows`` of columns to the places ``where``; the columns may then be dropped.
+        """Copy ``rows`` of columns to the rows ``where``; the caller may then drop the columns.
 
         Raises:
             SampleShapeError: These columns differ from the first ones in fields, types or shapes.
         """
 
     def columns(self, num_samples: int) -> Columns:
-        """Return the finished fields; the first ``num_samples`` samples count."""
+        """Return the finished fields of the first ``num_samples`` samples."""
 
 
 class _FieldTargets:
-    """Room for one field after the other; see ``Targets``."""
+    """One target per field; see ``Targets``."""
 
     def __init__(self, targets: dict[str, ColumnTarget]) -> None:
         self._targets = targets
 
     def put(self, columns: Columns, where: Rows, rows: Rows) -> None:
-        """Put ``rows`` of columns to the places ``where``; see ``Targets``."""
+        """Copy ``rows`` of columns to the rows ``where``; see ``Targets``."""
         if columns.keys() != self._targets.keys():
             raise SampleShapeError(
                 f"some samples have the fields {list(columns)}, others {list(self._targets)}"
@@ -54,12 +54,12 @@ class _FieldTargets:
 
 
 class _ScatteredTargets:
-    """Room for the addresses of samples, which are picked together in the end; see ``Targets``.
+    """The addresses of samples, which are all copied by ``columns``; see ``Targets``.
 
     Args:
-        layout: That of the samples.
-        num_samples: How many.
-        memory: Where to put what is picked.
+        layout: The layout of the samples.
+        num_samples: Number of samples.
+        memory: Memory for the copies.
     """
 
     def __init__(self, layout: SampleLayout, num_samples: int, memory: Memory) -> None:
@@ -69,24 +69,25 @@ class _ScatteredTargets:
         self._owners: dict[int, Sequence[object]] = {}
 
     def put(self, columns: Columns, where: Rows, rows: Rows) -> None:
-        """Note where ``rows`` of columns are; see ``Targets``."""
+        """Note the addresses of ``rows`` of columns; see ``Targets``."""
         if not isinstance(columns, Scattered) or columns.layout is not self._layout:
             raise SampleShapeError("some samples are of another layout than others")
         self._addresses[where] = columns.addresses[rows]
+        # The caller may drop its columns; the memory behind the addresses must stay.
         self._owners[id(columns.owners)] = columns.owners
 
     def columns(self, num_samples: int) -> Columns:
-        """Return the first samples, all of which were put; called once."""
+        """Copy the first samples, whose addresses must all be set, and return them; called once."""
         return dict(self._layout.pick(self._addresses[:num_samples], self._memory))
 
 
 def targets_for(columns: Columns, num_samples: int, memory: Memory) -> Targets:
-    """Return room for ``num_samples`` samples like those of columns.
+    """Return targets for ``num_samples`` samples like those of columns.
 
     Args:
-        columns: Tell fields, types and shapes.
-        num_samples: How many samples.
-        memory: Where to put arrays that are copied to.
+        columns: Samples whose fields, types and shapes the targets get.
+        num_samples: Number of samples.
+        memory: Memory for the arrays of the targets.
     """
     if isinstance(columns, Scattered):
         return _ScatteredTargets(columns.layout, num_samples, memory)
@@ -97,13 +98,14 @@ def targets_for(columns: Columns, num_samples: int, memory: Memory) -> Targets:
 
 
 def joined(pieces: Sequence[tuple[Columns, Rows, int]]) -> Columns:
-    """Return samples of several columns one after another.
+    """Return the samples of several columns as one set of columns.
 
     Args:
-        pieces: Columns, rows of them, and how many these are.
+        pieces: Tuples of columns, the rows to take, and the number of these rows.
     """
     total = sum(count for _, _, count in pieces)
-    # Room for addresses takes nothing else, other room takes samples that have addresses too.
+    # Targets of addresses accept scattered columns only; targets of arrays accept both kinds. So
+    # the first column that is not scattered decides.
     like = next((own for own, _, _ in pieces if not isinstance(own, Scattered)), pieces[0][0])
     targets, end = targets_for(like, total, FreshMemory()), 0
     for columns, rows, count in pieces:

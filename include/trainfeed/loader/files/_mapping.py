@@ -1,9 +1,9 @@
-"""Shards that are mapped: on which file systems, and what the kernel is told about them.
+"""Shards that are mapped: on which file systems, and the advice that the kernel gets.
 
-What is right on a local disk is wrong on a network. The kernel reads megabytes ahead of each read.
-In a shuffled order the bytes behind a chunk belong to another window, and where the set is larger
-than the memory they are gone before that window is due. So the kernel is told that the order is
-random; ``ShardFiles.expect`` tells which parts are wanted.
+Advice that helps on a local disk hurts on a network. The kernel reads megabytes ahead of each
+read. In a shuffled order the bytes behind a chunk belong to another window; if the set is larger
+than the memory, they are evicted before that window needs them. So the kernel is advised that the
+order is random, and ``ShardFiles.expect`` names the parts that are read next.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NETWORK: Final = frozenset(
         "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "virtiofs", "wekafs",
     }
 )  # fmt: skip
-# What CephFS cuts files into unless told otherwise, and how it says for a file.
+# Default size of the objects that CephFS cuts files into, and the attribute with a file's size.
 _CEPH_OBJECT_BYTES: Final = 4 << 20
 _CEPH_OBJECT_SIZE: Final = "ceph.file.layout.object_size"
 _MAX_MAPPED: Final = 64
@@ -38,7 +38,7 @@ def file_system_type(path: str | os.PathLike[str]) -> str:
     """Return the type of the file system that holds ``path``, as ``fuse.ceph-fuse``; "" unknown."""
     real = os.path.realpath(path)
     best, kind = "", ""
-    # Later lines lie over earlier ones.
+    # A later mount on the same mount point hides the earlier one.
     for mount_point, mounted in _mounts():
         if _is_below(real, mount_point) and len(mount_point) >= len(best):
             best, kind = mount_point, mounted
@@ -47,16 +47,16 @@ def file_system_type(path: str | os.PathLike[str]) -> str:
 
 @lru_cache(maxsize=256)
 def is_network(folder: str) -> bool:
-    """Return whether a folder's files may live elsewhere. What FUSE mounts is taken for that."""
+    """Return whether a folder may be on a network; FUSE mounts count as networks."""
     kind = file_system_type(folder)
     return kind in _NETWORK or kind.startswith("fuse")
 
 
 def object_bytes(path: str, fd: int) -> int | None:
-    """Return the size of the objects that a file consists of; None where it is one piece.
+    """Return the size of the CephFS objects of a file; None on other file systems.
 
     Args:
-        path: The file, which tells the file system.
+        path: The path of the file; its folder determines the file system.
         fd: The same file, open.
     """
     if not _is_ceph(str(Path(path).parent)):
@@ -91,7 +91,7 @@ def _mounts() -> Iterator[tuple[str, str]]:
 
 
 def _unescape(text: str) -> str:
-    """Undo the octal escapes of blanks, tabs, line ends and backslashes."""
+    """Undo the octal escapes of spaces, tabs, line ends and backslashes."""
     for octal in ("040", "011", "012", "134"):
         text = text.replace(f"\\{octal}", chr(int(octal, 8)))
     return text
@@ -101,10 +101,10 @@ class MappedShards:
     """The shards of a set that are mapped, by number; threads may share it.
 
     Args:
-        paths: Their paths.
+        paths: The paths of the shards.
         open_plain: Opens a path for reading, and returns the descriptor.
-        in_order: Whether the bytes behind a part are wanted next, so that the kernel should read
-            ahead; else it reads what is asked for, and nothing more.
+        in_order: Whether the bytes behind a part are read next. The kernel then reads ahead;
+            otherwise it is advised to read only the requested pages.
     """
 
     def __init__(
@@ -120,7 +120,8 @@ class MappedShards:
             whole = self._maps.get(shard)
             if whole is None:
                 whole = self._map(shard)
-            # Set again: opening may run the garbage collector, which may have closed all files.
+            # Stored again: opening may run the garbage collector, whose finalizers may call
+            # clear().
             self._maps[shard] = whole
             self._maps.move_to_end(shard)
             if len(self._maps) > _MAX_MAPPED:
@@ -128,7 +129,7 @@ class MappedShards:
         return whole
 
     def clear(self) -> None:
-        """Forget all; what is held stays valid."""
+        """Drop all maps; views that a caller holds stay valid."""
         with self._lock:
             self._maps.clear()
 
@@ -141,6 +142,6 @@ class MappedShards:
         finally:
             os.close(fd)
         if not self._in_order:
-            with suppress(OSError):  # advice that is not taken costs time, nothing else
+            with suppress(OSError):  # without the advice reads are slower, not wrong
                 mapped.madvise(mmap.MADV_RANDOM)
         return memoryview(mapped)

@@ -1,10 +1,10 @@
-"""Reads the shards of a set: few open files, patience with a file system that stumbles.
+"""Reads the shards of a set with few open files, and repeats reads after temporary errors.
 
-On CephFS no request goes over the end of an object: each asks one server, and what is tried again
-is small.
+On CephFS no request crosses the end of an object: each request goes to one server, and a repeated
+request is small.
 
-``pread`` into memory of the caller is the rule. A file that is mapped instead kills the process
-when it is cut or when its server goes away, so only versions, which never change, are mapped, and
+Reads are ``pread`` into memory of the caller. A mapped file kills the process (SIGBUS) when the
+file is truncated or its server goes away, so only versions, which never change, are mapped, and
 only on local disks.
 """
 
@@ -34,7 +34,7 @@ from trainfeed.thread_ties import new_lock
 
 __all__ = ["DEFAULT_READ_DEADLINE_S", "ShardFiles"]
 
-# A metadata server that is replaced is back within it; longer waits are for people.
+# A metadata server of CephFS is replaced within this time; a longer failure needs an operator.
 DEFAULT_READ_DEADLINE_S: Final = 60.0
 
 _PASSING: Final = frozenset(
@@ -58,17 +58,17 @@ class _OpenShard:
 
 
 class ShardFiles:
-    """The files of a set, by number; threads may share them.
+    """The files of a set, by number; threads may share the object.
 
     Args:
-        paths: Their paths.
-        deadline_s: How long a read is tried again while the file system fails in ways that pass.
-        in_order: Whether the bytes behind a read are wanted next; see ``MappedShards``.
-        sets: The sets of shards that the files are of; looked at when one is opened.
+        paths: The paths of the files.
+        deadline_s: Seconds for which a read is repeated after temporary errors.
+        in_order: Whether the bytes behind a read are read next; see ``MappedShards``.
+        sets: The sets of shards that the files belong to; checked when a file is opened.
 
     Attributes:
         paths: As above.
-        num_retries: How often a read was tried again.
+        num_retries: Number of reads that were repeated.
     """
 
     def __init__(
@@ -103,18 +103,18 @@ class ShardFiles:
         """Fill all of ``out`` from ``offset_bytes`` on.
 
         Raises:
-            TruncatedError: The file ends before that.
+            TruncatedError: The file ends before ``out`` is full.
             NotFoundError: The file is gone.
-            AccessDeniedError: This account may not read it.
-            FormatError: Something else than a plain file has its name.
-            StorageError: The file system failed until the deadline.
+            AccessDeniedError: The account may not read the file.
+            FormatError: The path is not a plain file.
+            StorageError: The file system still failed at the deadline.
         """
         end_s, wait_s, tries = time.monotonic() + self._deadline_s, _FIRST_WAIT_S, 1
         while (error := self._try_read(shard, offset_bytes, out)) is not None:
             self._retire(shard)
             if error.errno not in _PASSING or time.monotonic() + wait_s > end_s:
                 raise self._read_error(error, shard, offset_bytes, tries) from error
-            # Nobody sets this event: it is a wait that signals do not cut short.
+            # A wait on an event that is never set; signals do not shorten it.
             threading.Event().wait(wait_s)
             wait_s, tries = min(2 * wait_s, _LAST_WAIT_S), tries + 1
             with self._lock:
@@ -124,7 +124,7 @@ class ShardFiles:
         """Return a part of a file that is mapped; read-only, valid as long as it is held.
 
         Raises:
-            TruncatedError: The file ends before that.
+            TruncatedError: The file ends before the part does.
             NotFoundError: The file is gone.
         """
         with map_errors(self.paths[shard]):
@@ -136,14 +136,14 @@ class ShardFiles:
     def expect(self, shard: int, offset_bytes: int, num_bytes: int) -> None:
         """Let the kernel begin to read a part of a file; does not wait for the disk.
 
-        Nothing is told where the kernel reads ahead by itself, and to networks. What is wrong with
-        the file is for ``read`` and ``view`` to find. Other threads run meanwhile: the advice on a
-        descriptor leaves the interpreter's lock, that on a map would not.
+        No advice is given in natural order, where the kernel reads ahead by itself, and on
+        networks. Errors of the file are left to ``read`` and ``view``. ``posix_fadvise`` on a
+        descriptor releases the interpreter lock; ``madvise`` on a map would hold it.
 
         Args:
             shard: Number of the file.
-            offset_bytes: Where the part starts.
-            num_bytes: Its size.
+            offset_bytes: Offset of the part.
+            num_bytes: Size of the part.
         """
         if self._in_order:
             return
@@ -152,7 +152,7 @@ class ShardFiles:
                 os.posix_fadvise(entry.fd, offset_bytes, num_bytes, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:
-        """Close all files; views stay valid, and reading opens them again."""
+        """Close all files; views stay valid, and a later read opens the files again."""
         with self._lock:
             shards = list(self._open)
         self._mapped.clear()
@@ -175,8 +175,9 @@ class ShardFiles:
                 path = self.paths[shard]
                 entry = _OpenShard(path, self._open_watched(path))
                 if not self._in_order and not entry.is_network:
-                    # Networks are asked as ever: FUSE would cut what is read into small requests.
+                    # Not on networks: after this advice FUSE cuts reads into small requests.
                     os.posix_fadvise(entry.fd, 0, 0, os.POSIX_FADV_RANDOM)
+            # A file in use is never closed: the last user closes a retired one.
             entry.num_users += 1
             self._open[shard] = entry
             self._open.move_to_end(shard)
@@ -216,6 +217,7 @@ class ShardFiles:
             asked = parts
             if entry.object_bytes is not None:
                 asked = _leading(parts, entry.object_bytes - start % entry.object_bytes)
+            # preadv may fill less than it was asked for; the rest is requested again.
             num_bytes = os.preadv(entry.fd, asked, start)
             if not num_bytes:
                 raise self._truncated(shard, offset_bytes, wanted, got)
@@ -248,7 +250,7 @@ class ShardFiles:
 
 
 def _leading(parts: Sequence[memoryview], num_bytes: int) -> list[memoryview]:
-    """Return the first ``num_bytes`` of parts, so that a request stays within one object."""
+    """Return the first ``num_bytes`` bytes of parts, so that a request stays in one object."""
     found = []
     for part in parts:
         if num_bytes <= 0:
@@ -259,7 +261,7 @@ def _leading(parts: Sequence[memoryview], num_bytes: int) -> list[memoryview]:
 
 
 def _close_all(opened: OrderedDict[int, _OpenShard]) -> None:
-    """Close what is open of files that nobody reads any more."""
+    """Close the open files of an object that is gone."""
     for entry in opened.values():
         entry.retired = True
         _close_unused(entry)

@@ -6,7 +6,7 @@
     lane ──cut by bytes──► windows ──permute the samples of each──► what the lane yields
     position p ──► lane p mod L, index p // L
 
-Nothing here depends on ranks, workers, batch sizes or prefetching: those choose positions. In
+The order depends on no rank, worker, batch size or prefetching: these only choose positions. In
 natural order there is one lane, and nothing is permuted.
 """
 
@@ -26,8 +26,8 @@ from trainfeed.loader.order._keyed import permutation
 
 __all__ = ["DEFAULT_WINDOW_BYTES", "EpochOrder", "Order", "Span", "WindowPlan", "lanes_for"]
 
-# Bytes of all open windows together. Twice the largest common L3 cache: samples mix over several
-# chunks of every lane, and a rank that reads alone still needs little memory.
+# Bytes of all open windows together: large enough to mix the samples of several chunks in every
+# lane, small enough for a rank that reads all lanes. Twice the size of a large L3 cache.
 DEFAULT_WINDOW_BYTES: Final = 64 << 20
 
 _MIN_LANES: Final = 16
@@ -40,8 +40,8 @@ _FIRST_SHARE: Final = 8
 def lanes_for(world_size: int) -> int:
     """Return the number of lanes for a set that is first read by ``world_size`` ranks.
 
-    The smallest multiple of it from 16 on: every rank has lanes of its own, and so has every rank
-    after most changes of their number.
+    The number is the smallest multiple of ``world_size`` that is at least 16. Every rank has lanes
+    of its own, and often still has them after the number of ranks was changed.
     """
     return world_size * -(-_MIN_LANES // world_size)
 
@@ -58,11 +58,11 @@ class WindowPlan(NamedTuple):
     """A window of a lane.
 
     Attributes:
-        first: Index in the lane of the first sample that it yields.
-        num_samples: How many it yields.
-        spans: What must be read for it, in order.
-        permutation: Which sample of the spans comes when, shape ``(num_samples,)``; None for as
-            they lie.
+        first: Index in the lane of the window's first sample.
+        num_samples: Number of samples that the window yields.
+        spans: The samples to read, in the order of the chunks in the lane.
+        permutation: For each place in the window the number of its sample in the spans, shape
+            ``(num_samples,)``; None for the order of the spans.
     """
 
     first: int
@@ -78,11 +78,12 @@ class Order:
     Attributes:
         num_samples: Samples per chunk, shape ``(num_chunks,)``, int64.
         num_bytes: Bytes per chunk before compression, shape ``(num_chunks,)``, int64.
-        digest: What identifies the content.
-        seed: Anything but the content that the order depends on.
-        lanes: In how many lanes an epoch is cut. 1, and ``shuffle`` False, is the natural order.
-        window_bytes: Bytes of the windows of all lanes together.
-        shuffle: Whether anything is permuted.
+        digest: Identifies the content.
+        seed: Number that the order depends on, besides content, lanes and window bytes.
+        lanes: Number of lanes that an epoch is cut into. The natural order has 1, and ``shuffle``
+            False.
+        window_bytes: Bytes of one window of every lane together.
+        shuffle: Whether chunks, and samples in windows, are permuted.
     """
 
     num_samples: NDArray[np.int64]
@@ -102,27 +103,27 @@ class Order:
 
     @cached_property
     def total(self) -> int:
-        """How many samples an epoch has."""
+        """Number of samples in an epoch."""
         return int(self.num_samples.sum())
 
     @cached_property
     def max_window_bytes(self) -> int:
-        """The most bytes of chunks that a window of any epoch reads."""
+        """Upper limit for the bytes of chunks that a window of any epoch reads."""
         largest = int(self.num_bytes.max(initial=0))
         most = max(self.window_bytes // self.lanes, largest * (_MIN_CHUNKS if self.shuffle else 1))
         return min(most, int(self.num_bytes.sum()))
 
     def epoch(self, epoch: int) -> EpochOrder:
-        """Return the order of one epoch; the latest ones are remembered."""
+        """Return the order of one epoch; the orders of the last two epochs are kept."""
         return self._epochs(epoch)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out what was computed: every process computes it for itself."""
+        """Return the arguments only: every process computes the rest for itself."""
         return {name: value for name, value in self.__dict__.items() if name in self._own}
 
     @cached_property
     def _epochs(self) -> Callable[[int], EpochOrder]:
-        # Cursors, and what loads ahead of them, ask for the same ones again and again.
+        # Cursors and read-ahead ask for the same epochs again and again; two are open at a time.
         return lru_cache(maxsize=2)(lambda epoch: EpochOrder(self, epoch))
 
     @property
@@ -134,8 +135,8 @@ class EpochOrder:
     """The order of one epoch.
 
     Args:
-        order: That of all epochs.
-        epoch: Its number, from 0.
+        order: The order of all epochs of the set.
+        epoch: Number of the epoch, from 0.
     """
 
     def __init__(self, order: Order, epoch: int) -> None:
@@ -151,13 +152,14 @@ class EpochOrder:
             if order.shuffle
             else np.arange(num_chunks, dtype=np.int64)
         )
-        # Where the samples, and the bytes, of the chunks before end; one more than chunks.
+        # Sums over the chunks before each chunk, in permuted order, of samples and of bytes; the
+        # last entry is the total, so both have one entry more than there are chunks.
         self._samples_before = _before(order.num_samples[self._chunks])
         self._bytes_before = _before(order.num_bytes[self._chunks])
         self._cuts: dict[int, list[int]] = {}
 
     def lane_start(self, lane: int) -> int:
-        """Return where a lane starts in the row of samples; the sizes differ by at most 1."""
+        """Return the first place of a lane in the row of samples; sizes differ by at most 1."""
         return lane * self._lane_size + min(lane, self._num_longer)
 
     def lane_samples(self, lane: int) -> int:
@@ -170,12 +172,12 @@ class EpochOrder:
         return bisect_right(cuts, index + self.lane_start(lane)) - 1
 
     def window_range(self, lane: int, window: int) -> tuple[int, int]:
-        """Return the range of indices in the lane, half-open, that a window yields."""
+        """Return the indices in the lane that a window yields, as a half-open range."""
         cuts, start = self._window_cuts(lane), self.lane_start(lane)
         return cuts[window] - start, cuts[window + 1] - start
 
     def window(self, lane: int, window: int) -> WindowPlan:
-        """Return what a window reads and yields."""
+        """Return the plan of a window: its spans and its permutation."""
         cuts = self._window_cuts(lane)
         start, stop = cuts[window], cuts[window + 1]
         places = (
@@ -187,12 +189,12 @@ class EpochOrder:
         return WindowPlan(start - self.lane_start(lane), stop - start, spans, places)
 
     def spans(self, lane: int, window: int) -> list[Span]:
-        """Return what must be read for a window, in order."""
+        """Return the samples of a window as spans of chunks, in the order of the lane."""
         cuts = self._window_cuts(lane)
         return list(self._spans(cuts[window], cuts[window + 1]))
 
     def samples(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ordinals, in the set, of the samples at positions; shape ``(n,)``."""
+        """Return the ordinals in the whole set of the samples at positions, shape ``(n,)``."""
         ordinals = np.empty(len(positions), np.int64)
         lanes, indices = positions % self.lanes, positions // self.lanes
         first_ordinals = _before(self._order.num_samples)[self._chunks]
@@ -204,7 +206,7 @@ class EpochOrder:
         return ordinals
 
     def _places(self, lane: int, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where samples of a lane lie in the row of samples."""
+        """Return the places in the row of samples that a lane yields at some indices."""
         start = self.lane_start(lane)
         places = indices + start
         for window in np.unique(np.searchsorted(self._window_cuts(lane), places, side="right") - 1):
@@ -220,23 +222,28 @@ class EpochOrder:
         while start < stop:
             end = min(stop, int(before[chunk + 1]))
             if end > start:
+                # Chunks without samples have equal entries in _samples_before; searchsorted from
+                # the right and this test skip them.
                 base = int(before[chunk])
                 yield Span(int(self._chunks[chunk]), start - base, end - base)
             start, chunk = end, chunk + 1
 
     def _window_cuts(self, lane: int) -> list[int]:
-        """Return where the windows of a lane start, and where the last one ends, in the row."""
+        """Return the places in the row where windows of a lane start; last, the end of the lane."""
         if lane not in self._cuts:
             start = self.lane_start(lane)
             self._cuts[lane] = [start, *self._iter_cuts(lane, start, self.lane_start(lane + 1))]
         return self._cuts[lane]
 
     def _iter_cuts(self, lane: int, start: int, stop: int) -> Iterator[int]:
-        """Yield where windows end: at ends of chunks, and at the lane's."""
+        """Yield the ends of the windows of a lane: ends of chunks, and the end of the lane."""
         samples, sizes = self._samples_before, self._bytes_before
         number = 0
         while start < stop:
             chunk = int(samples.searchsorted(start, side="right")) - 1
+            # The window takes whole chunks up to its budget, but at least ``least`` chunks. The
+            # first window of a lane may begin in the middle of a chunk, which counts as a whole
+            # one.
             end_bytes = int(sizes[chunk]) + self._budget(lane, number)
             last = int(sizes.searchsorted(end_bytes, side="right")) - 1
             least = _MIN_CHUNKS if self._order.shuffle and number else 1
@@ -247,8 +254,8 @@ class EpochOrder:
     def _budget(self, lane: int, number: int) -> int:
         """Return how many bytes window ``number`` of a lane may take.
 
-        The second windows differ from lane to lane. Else all lanes would always need their next
-        one at the same time, and what loads ahead would have to load all of them ahead.
+        The second windows have different sizes in all lanes. With equal sizes all lanes would need
+        their next window at the same time, and all of these would have to be loaded ahead.
         """
         budget = max(1, self._order.window_bytes // self.lanes)
         if not self._order.shuffle or number > 1:

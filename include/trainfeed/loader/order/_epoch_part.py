@@ -1,8 +1,8 @@
-"""Which positions of an epoch make up which batch of which rank, and which windows that needs when.
+"""Cuts an epoch into the batches of a rank, and lists the windows that they need, in order.
 
-The global batch is ``world_size * batch_size`` consecutive positions; rank r takes those of them
+A global batch is ``world_size * batch_size`` consecutive positions; rank r takes the positions
 with ``p % world_size == r``. So the order of samples depends neither on the number of ranks nor on
-the batch size, and after a change of either the rest of an epoch is cut again.
+the batch size. After a change of either, the rest of the epoch is cut again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ __all__ = ["BatchCut", "EpochPart", "RankShare", "Tail"]
 
 
 class Tail(StrEnum):
-    """What becomes of the samples that fill no global batch. Ranks get equally many batches.
+    """Treatment of the last samples of an epoch if they do not fill a global batch.
 
-    SHORT: the last batch holds what is left, which may be nothing on some ranks. Every sample
-    comes once. DROP: they are left out. PAD: the last batch is filled from the start of the epoch,
-    and ``Batch.valid`` says which rows count. REPEAT: filled likewise, and all rows count.
+    All ranks get the same number of batches. SHORT: the last batch holds the remaining samples, on
+    some ranks perhaps none; every sample comes once. DROP: the remaining samples are left out.
+    PAD: the last batch is filled with samples from the start of the epoch, and ``Batch.valid``
+    tells the rows that count. REPEAT: the last batch is filled in the same way, and all rows
+    count.
     """
 
     SHORT = "short"
@@ -46,11 +48,11 @@ class RankShare:
     """One of several readers that share an epoch.
 
     Attributes:
-        rank: Its number.
-        world_size: How many there are.
+        rank: Number of the reader, from 0.
+        world_size: Number of readers.
 
     Raises:
-        ConfigError: There is no such rank.
+        ConfigError: The rank is not below ``world_size``.
     """
 
     rank: int
@@ -60,12 +62,12 @@ class RankShare:
         rank_of(self.rank, self.world_size)
 
     def positions(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return its positions in ``[start, stop)``, ascending."""
+        """Return the positions of the rank in ``[start, stop)``, ascending."""
         first = start + (self.rank - start) % self.world_size
         return np.arange(first, max(first, stop), self.world_size, dtype=np.int64)
 
     def count(self, start: int, stop: int) -> int:
-        """Return how many positions it has in ``[start, stop)``."""
+        """Return how many positions in ``[start, stop)`` belong to the rank."""
         first = start + (self.rank - start) % self.world_size
         return max(0, -(-(stop - first) // self.world_size))
 
@@ -77,10 +79,10 @@ class BatchCut:
     Attributes:
         total: Samples of the epoch; or the position where a stretch begins that is left out.
         start: First position.
-        share: Which rank of how many.
+        share: Rank and world size.
         batch_size: Rows per batch.
-        tail: What becomes of the rest.
-        kept: Positions of the epoch, half-open, that are not left out; all when empty.
+        tail: Treatment of the last samples if they do not fill a global batch.
+        kept: Positions of the epoch, half-open ranges, that are not left out; empty for all.
     """
 
     total: int
@@ -101,24 +103,24 @@ class BatchCut:
 
     @cached_property
     def global_batch(self) -> int:
-        """Positions that the batches of one step take on all ranks together."""
+        """Number of positions that one batch of every rank takes together."""
         return self.batch_size * self.share.world_size
 
     @cached_property
     def num_batches(self) -> int:
-        """Batches that are left, the same number on every rank."""
+        """Number of remaining batches, the same on every rank."""
         left = self.total - self.start
         whole = left // self.global_batch
         return whole if self.tail is Tail.DROP else whole + bool(left % self.global_batch)
 
     @cached_property
     def stop(self) -> int:
-        """The position behind the last one that a sample is read for."""
+        """The position behind the last one whose sample is read."""
         return min(self.total, self.start + self.num_batches * self.global_batch)
 
     @property
     def num_samples(self) -> int:
-        """Samples of this rank that are left, padding not counted."""
+        """Number of remaining samples of this rank, without padding."""
         return self.share.count(self.start, self.stop)
 
     def padding(self) -> NDArray[np.int64]:
@@ -132,7 +134,7 @@ class BatchCut:
         return _among(self.kept, places - self.total)
 
     def position_after(self, num_batches: int) -> int:
-        """Return where the next global batch starts after so many of them."""
+        """Return the position of the next global batch after ``num_batches`` of them."""
         return min(self.total, self.start + num_batches * self.global_batch)
 
 
@@ -148,11 +150,11 @@ def _among(kept: tuple[tuple[int, int], ...], places: NDArray[np.int64]) -> NDAr
 
 @dataclass(frozen=True)
 class EpochPart:
-    """What one rank reads of an epoch.
+    """The part of an epoch that one rank reads.
 
     Attributes:
         order: The order of the epoch.
-        share: Which rank of how many.
+        share: Rank and world size.
         start: First position.
         stop: The position behind the last one.
         child: Number of the set within a mixture.
@@ -166,11 +168,13 @@ class EpochPart:
 
     @property
     def period(self) -> int:
-        """How many lanes the rank reads; its positions visit them in turn."""
+        """Number of lanes that the rank reads; its positions visit them in turn."""
         return self.order.lanes // math.gcd(self.share.world_size, self.order.lanes)
 
     def tasks(self) -> Iterator[Task]:
         """Yield the windows in the order in which they are needed."""
+        # Rank r visits lane l if some position p has p % world_size == r and p % lanes == l, that
+        # is, if r and l are equal modulo the greatest common divisor of both numbers.
         common = math.gcd(self.share.world_size, self.order.lanes)
         lanes = range(self.share.rank % common, self.order.lanes, common)
         merged = heapq.merge(*map(self._lane_tasks, lanes), key=attrgetter("need"))
@@ -180,9 +184,12 @@ class EpochPart:
         num_lanes, world_size = self.order.lanes, self.share.world_size
         common = math.gcd(world_size, num_lanes)
         stride = world_size // common
-        # index * lanes + lane = rank (mod world_size)
+        # The indices of this lane that belong to the rank solve index * lanes + lane = rank (mod
+        # world_size). Divided by ``common``, lanes has an inverse modulo ``stride``, so they are
+        # the indices with index = residue (mod stride).
         inverse = pow(num_lanes // common, -1, stride) if stride > 1 else 0
         residue = (self.share.rank - lane) // common * inverse % stride
+        # The first index at or behind ``start``, rounded up to the next one with this residue.
         least = max(0, -(-(self.start - lane) // num_lanes))
         index = least + (residue - least) % stride
         num_samples = self.order.lane_samples(lane)
@@ -191,4 +198,6 @@ class EpochPart:
             start, stop = self.order.window_range(lane, window)
             need = index * num_lanes + lane
             yield Task(self.child, self.order.epoch, lane, window, index - start, stride, need)
+            # On to the rank's first index behind the window; a short window may have none of its
+            # own.
             index += stride * -(-(stop - index) // stride)

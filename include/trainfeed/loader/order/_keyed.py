@@ -1,7 +1,7 @@
-"""Permutations that depend on a key alone, the same on every machine and with every numpy.
+"""Permutations that depend on a key alone, equal on every machine and with every version of numpy.
 
-Only raw words of a counter-based generator are used, because those are fixed for good. How numpy
-turns words into a shuffle is not.
+Only the raw words of a counter-based generator (Philox) are used, because the algorithm defines
+them. ``numpy.random.shuffle`` may change between versions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STRUCT: Final = np.dtype("<u8")
 
 
 class _Generators(threading.local):
-    """One generator per thread: making one asks the system for entropy, which is slow."""
+    """One generator per thread: a new generator asks the system for entropy, which is slow."""
 
     def __init__(self) -> None:
         self._generator = np.random.Philox(key=0)
@@ -40,15 +40,16 @@ def permutation(num_items: int, *key: str | int) -> NDArray[np.int64]:
     """Return a permutation of ``range(num_items)``, shape ``(num_items,)``.
 
     Args:
-        num_items: How many; below 2^40.
-        key: What it depends on. Texts hold no ``/``.
+        num_items: Number of items; below 2^40.
+        key: The parts of the key. Texts contain no ``/``.
     """
     if num_items < 2:
         return np.zeros(num_items, np.int64)
     digest = hashlib.sha256("/".join(map(str, key)).encode()).digest()
     words = _GENERATORS.words(np.frombuffer(digest, _STRUCT, 2).astype(_WORD), num_items)
-    # The number of the item takes the low bits of its random word: then no two words are equal,
-    # and sorting the words, which is much faster than an argsort, carries the numbers along.
+    # The low bits of each random word are replaced by the number of the item. Then no two words
+    # are equal, and a sort of the words, which is much faster than an argsort, permutes the
+    # numbers.
     low = _WORD((1 << (num_items - 1).bit_length()) - 1)
     words &= ~low
     words |= np.arange(num_items, dtype=_WORD)

@@ -1,9 +1,9 @@
-"""Which set a position of a mixture is taken from: whole numbers only, low discrepancy.
+"""The set that each position of a mixture is taken from, computed with whole numbers only.
 
-Of two sets, the first one with weight w gets position i if ``floor((i+1) w) - floor(i w)`` is 1.
-More sets are split off one after another: the first from all positions, the second from those that
-the first leaves, and so on. After any number of positions every set is within a position of its
-share per split.
+With two sets, the first one, of weight w, gets position i if ``floor((i+1) w) - floor(i w)`` is 1.
+With more sets the rule is applied repeatedly: to the first set and all positions, then to the
+second set and the positions that the first one did not get, and so on. After any number of
+positions the count of a set differs from its exact share by at most one position per split.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["MixSchedule", "Weight", "shares_of"]
 
 Weight: TypeAlias = float | int | Fraction
 
-# Products of a position and a share must fit 64 bits, for positions up to 2^40.
+# The product of a position (up to 2^40) and a share must fit into 63 bits.
 _MAX_TOTAL = 1 << 20
 
 
@@ -31,10 +31,11 @@ def shares_of(weights: Sequence[Weight]) -> tuple[int, ...]:
     """Return weights as the smallest whole numbers of the same proportions.
 
     Raises:
-        ConfigError: One is negative or no number, all are 0, or they need too large numbers.
+        ConfigError: A weight is negative or not a number, all weights are 0, or the whole numbers
+            would be too large.
     """
     try:
-        # Through text: 0.7 means seven tenths, not the nearest binary fraction.
+        # Via text: 0.7 means seven tenths, not the nearest binary fraction.
         exact = [w if isinstance(w, Fraction) else Fraction(str(w)) for w in weights]
     except ValueError:
         raise ConfigError(f"expected numbers as weights, got {weights}") from None
@@ -90,15 +91,17 @@ class MixSchedule:
             rests.append((share, left))
             left -= share
         share = self.shares[child]
-        # The last set takes all that is left; any other one the least i with (i+1) w >= own+1.
+        # The last set takes all remaining positions; any other set takes position i, the smallest
+        # number with (i+1) w >= own+1.
         position = own if share == left else -(-(own + 1) * left // share) - 1
         for taken, total in reversed(rests):
-            # The least i of which i+1 positions leave own+1.
+            # Undo one split: the smallest position so that the positions up to it, without those
+            # of the set that was split off, number own+1.
             position = position * total // (total - taken)
         return position
 
     def _split(self, stops: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Return, per set, how many of so many first positions it gets."""
+        """Return per set how many of the first ``stops`` positions it gets, shape as ``stops``."""
         counts, rest, left = [], stops, sum(self.shares)
         for share in self.shares:
             taken = rest * share // left if left else rest * 0

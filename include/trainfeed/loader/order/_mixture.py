@@ -24,8 +24,8 @@ class Mixture:
     Attributes:
         datasets: The data sets.
         shares: Their weights as whole numbers.
-        seed: Goes into the orders of all of them.
-        epoch_samples: Samples per epoch; None for as many as all data sets have together.
+        seed: Part of the key of every data set's order.
+        epoch_samples: Samples per epoch; None for the sum over all data sets.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Mixture:
         self.epoch_samples = epoch_samples
 
     def digest(self, digests: list[str], epoch_samples: int) -> str:
-        """Return what identifies the mixture, whatever its weights are; 16 hex digits."""
+        """Return a digest of the mixture without its weights; 16 hex digits."""
         text = "/".join(["mix", str(self.seed), str(epoch_samples), *digests])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -68,20 +68,20 @@ def mix(
 ) -> Mixture:
     """Mix data sets in given proportions, for ``DataLoader``.
 
-    Position by position, the schedule is exact: after n samples every data set has given its share
-    of n, but for a sample or so. Each goes through its own order, epoch after epoch of its own,
-    and starts again when it ends. A state restores all of them. Every rank decodes windows of all
-    lanes, because which rank a sample falls to is not known by lane.
+    The proportions hold at every position: after n samples every data set has given its share of
+    n, within a sample or so. Each data set is read in its own order; when its epoch ends, its next
+    epoch starts. A state restores the places in all data sets. Every rank decodes the windows of
+    all lanes, because the samples of one lane go to different ranks.
 
     Args:
         datasets: Data set → weight, or pairs of them. Weights need not sum to 1. ``0.7`` means
             seven tenths; thirds are ``Fraction(1, 3)``, or weights of 1 and 2.
-        seed: Goes into the orders of all data sets, together with the loader's.
-        epoch_samples: Samples per epoch; as many as all data sets have together when None.
+        seed: Part of the key of every data set's order, besides the seed of the loader.
+        epoch_samples: Samples per epoch; None takes the sum over all data sets.
 
     Raises:
-        ConfigError: There is no data set, or a weight is negative, or all are 0, or a number is
-            none.
+        ConfigError: There is no data set, or a weight is negative or not a number, or all weights
+            are 0.
     """
     pairs = datasets.items() if isinstance(datasets, Mapping) else datasets
     return Mixture(pairs, seed=seed, epoch_samples=epoch_samples)
@@ -90,14 +90,15 @@ def mix(
 class History:
     """The schedule of a mixture whose weights have changed.
 
-    Positions count on through epochs.
+    Positions count through all epochs; they do not start again at 0.
 
     Args:
-        weights: From which position on which shares count; the first from 0 on.
-        num_children: How many sets there are.
+        weights: Pairs of the position from which shares apply, and these shares; the first
+            position is 0.
+        num_children: Number of sets.
 
     Raises:
-        ConfigError: The weights are none of so many sets.
+        ConfigError: There is not one weight per set, or positions do not start at 0 and ascend.
     """
 
     def __init__(self, weights: Weights, num_children: int) -> None:
@@ -108,7 +109,7 @@ class History:
             raise ConfigError(f"expected {num_children} weights, one of them above 0: {weights}")
         self._starts = starts
         self._schedules = [MixSchedule(shares) for _, shares in weights]
-        # What every set has given when a schedule starts.
+        # Number of samples that every set has given when each schedule starts.
         self._before = [[0] * num_children]
         for i in range(1, len(weights)):
             length = self._starts[i] - self._starts[i - 1]
@@ -122,7 +123,7 @@ class History:
         return [a + b for a, b in zip(self._before[i], counts, strict=True)]
 
     def place(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return set, and number of the sample in its own stream, for ascending positions."""
+        """Return per position, ascending, the set and the number of the sample in its stream."""
         children, own = np.empty_like(positions), np.empty_like(positions)
         cuts = [*np.searchsorted(positions, self._starts).tolist(), len(positions)]
         for i, schedule in enumerate(self._schedules):

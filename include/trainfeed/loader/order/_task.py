@@ -1,4 +1,4 @@
-"""What is asked of whatever loads windows: one window, or every n-th sample of it."""
+"""The request to load a window: all its samples, or every n-th of them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Task(NamedTuple):
 
     Attributes:
         child: Number of the set within a mixture, 0 otherwise.
-        epoch: Its epoch.
-        lane: Its lane.
-        window: Its number in the lane.
-        first: Which of its samples comes first, counted in the window.
-        stride: Every how many of them are wanted.
-        need: The position at which the first of them is needed.
+        epoch: Number of the epoch.
+        lane: Number of the lane.
+        window: Number of the window in the lane.
+        first: Number in the window of the first sample to load.
+        stride: Distance between the samples to load; 1 loads all of them.
+        need: The position at which the first sample is needed.
     """
 
     child: int

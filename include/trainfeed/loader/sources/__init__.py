@@ -1,4 +1,4 @@
-"""What a loader reads from: shards, record files, TFRecord files, Python objects."""
+"""The sources of a loader: shards, record files, TFRecord files, Python objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
     "stack",
 ]
 
-# Worker processes import this package and need little of it.
+# Names are imported on demand: worker processes import this package and need few of them.
 _HOMES: Final = {
     "Loaded": "._source",
     "MISSING": "._skips",

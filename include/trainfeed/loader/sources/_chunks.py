@@ -27,8 +27,8 @@ class ShardAccess(NamedTuple):
 
     Attributes:
         verify: When checksums are compared.
-        mapped: Whether chunks that are stored as they are may be mapped, not read.
-        max_skipped: How many damaged chunks may be left out.
+        mapped: Whether uncompressed chunks may be mapped instead of read.
+        max_skipped: Number of damaged chunks that may be left out.
     """
 
     verify: Verify = Verify.FIRST
@@ -41,12 +41,12 @@ class SampleChunks:
 
     Args:
         files: The shards.
-        table: Their chunks.
-        decoder: Decodes them.
-        access: How they are read.
+        table: The chunks of the shards.
+        decoder: Decodes chunks.
+        access: How shards are read.
 
     Attributes:
-        info: Returns what the index says about a chunk.
+        info: Function from the number of a chunk to its entry in the index.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class SampleChunks:
         self.info: Callable[[int], Chunk] = lru_cache(maxsize=_MAX_INFOS)(table.info)
 
     def is_mapped(self, info: Chunk) -> bool:
-        """Return whether a chunk may be viewed where it is."""
+        """Return whether a chunk may be viewed in a mapped file, without a copy."""
         return self._access.mapped and info.codec is Codec.NONE
 
     @property
     def always_verifies(self) -> bool:
-        """Whether nothing that was found in a chunk holds for the next time."""
+        """Whether every read verifies, so that no result of an earlier read may be used again."""
         return self._verified.always
 
     def located(self, error: FormatError, chunk: int, info: Chunk) -> FormatError:
-        """Return an error with the place of the chunk that it is about."""
+        """Return an error with path and offset of the damaged chunk added."""
         error.path = self._files.paths[int(self._table.shard[chunk])]
         error.offset_bytes = info.offset_bytes
         return error
@@ -84,11 +84,11 @@ class SampleChunks:
     def view(
         self, chunk: int, info: Chunk, check: Callable[[NDArray[np.uint8]], None]
     ) -> NDArray[np.uint8]:
-        """Return the framing of a chunk that is mapped, where it is; see ``read``."""
+        """Return the framing of a mapped chunk without a copy; see ``read``."""
         shard, head_bytes = int(self._table.shard[chunk]), info.head_bytes
         stored = self._files.view(shard, info.offset_bytes, head_bytes + info.stored_bytes)
         framing = stored[head_bytes:]
-        # What is mapped never changes.
+        # Mapped files never change, so one verification is enough.
         if self._verified.is_new(chunk):
             self._decode(chunk, info, (stored[:head_bytes], framing, framing), check)
         return np.frombuffer(framing, np.uint8)
@@ -103,13 +103,14 @@ class SampleChunks:
         """Read and decode a chunk into ``out``.
 
         Args:
-            chunk: Its number.
-            info: What the index says about it.
-            out: Gets the framing, ``info.raw_bytes``.
-            check: Looks at the framing when the checksum is compared, too.
+            chunk: Number of the chunk.
+            info: Entry of the chunk in the index.
+            out: Receives the framing, ``info.raw_bytes`` bytes.
+            check: Called with the framing when the checksum is compared; raises for impossible
+                values.
 
         Raises:
-            FormatError: It is damaged.
+            FormatError: The chunk is damaged.
             StorageError: The file system failed.
         """
         shard, head_bytes = int(self._table.shard[chunk]), info.head_bytes
@@ -134,8 +135,11 @@ class SampleChunks:
         if out.nbytes == info.raw_bytes:
             self.read(span.chunk, info, out, check)
             return
+        # Samples of one size: the span's first byte in the framing follows from its number.
         start = span.start * (out.nbytes // (span.stop - span.start))
         kept = self._kept.find(span)
+        # An uncompressed chunk that needs no verification is read in part, straight into ``out``.
+        # Every other chunk is decoded whole and kept for the rest of its samples.
         if kept is None and info.codec is Codec.NONE and not self._verified.is_due(span.chunk):
             first_bytes = info.offset_bytes + info.head_bytes + start
             self._files.read(int(self._table.shard[span.chunk]), first_bytes, [out.data])
@@ -146,12 +150,12 @@ class SampleChunks:
     def framing(
         self, span: Span, info: Chunk, check: Callable[[NDArray[np.uint8]], None]
     ) -> NDArray[np.uint8]:
-        """Return the framing of the chunk that a span lies in; see ``read``."""
+        """Return the framing of the chunk that contains a span; see ``read``."""
         kept = self._kept.find(span)
         return self._framing(span, info, check) if kept is None else kept
 
     def close(self) -> None:
-        """Close files and drop what is kept; reading opens them again."""
+        """Close files and drop kept chunks; a later read opens the files again."""
         self._kept = KeptChunks()
         self._files.close()
 
@@ -171,7 +175,7 @@ class SampleChunks:
         parts: tuple[memoryview, memoryview, memoryview],
         check: Callable[[NDArray[np.uint8]], None],
     ) -> None:
-        """Decode head and payload of a chunk to the framing, which are the parts."""
+        """Decode a chunk; ``parts`` are its head, its payload, and memory for the framing."""
         is_due = self._verified.is_due(chunk)
         head, payload, framing = parts
         try:

@@ -1,4 +1,4 @@
-"""Samples of fixed size from chunks: as views, gathered, or where they lie."""
+"""Samples of fixed size from chunks: as views, as gathered copies, or as addresses."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ __all__ = ["FixedSamples"]
 
 
 class _Read(NamedTuple):
-    """What came of reading spans.
+    """The result of reading spans.
 
     Attributes:
-        num_samples: How many came, up to the first that cannot be read.
-        mask: Which of all are missing because they may be; None when none may be.
-        error: Why not all came.
+        num_samples: Number of samples before the first that cannot be read.
+        mask: True for samples of a damaged chunk that was left out, shape ``(n,)``; None when no
+            chunk may be left out.
+        error: The reason why samples are missing at the end; None if all were read.
     """
 
     num_samples: int
@@ -45,7 +46,7 @@ class _Read(NamedTuple):
     error: TrainFeedError | None
 
     def missing(self, rows: Rows) -> Columns:
-        """Return the column that says which rows are missing, if any may be."""
+        """Return the column that marks missing rows, if chunks may be left out."""
         return {} if self.mask is None else {MISSING: Dense(self.mask[rows])}
 
 
@@ -53,9 +54,9 @@ class FixedSamples:
     """Loads samples of fixed size.
 
     Args:
-        chunks: Where they are.
-        schema: Theirs.
-        skipped: Which chunks are left out.
+        chunks: Reads the chunks of the samples.
+        schema: Schema of the samples.
+        skipped: The damaged chunks that are left out.
     """
 
     def __init__(self, chunks: SampleChunks, schema: Schema, skipped: SkippedChunks) -> None:
@@ -65,7 +66,7 @@ class FixedSamples:
         self._scratch = ThreadMemory()
 
     def output_bytes(self, window_bytes: int) -> int:
-        """Return how much memory ``load`` needs for so many bytes of chunks."""
+        """Return the bytes that ``load`` needs for a window of ``window_bytes``."""
         num_samples = window_bytes // self._decoder.stride_bytes
         decoder = self._decoder
         num_bytes = max(decoder.num_view_bytes(num_samples), decoder.num_gather_bytes(num_samples))
@@ -81,7 +82,7 @@ class FixedSamples:
         return self._gathered(spans, rows, memory)
 
     def _views(self, spans: Sequence[Span], rows: slice, memory: Memory) -> Loaded:
-        """Return samples one after another, as views of what was read."""
+        """Return samples in stored order, as views of the framing."""
         num_samples, stride = count_spans(spans), self._decoder.stride_bytes
         memory.reserve(self._decoder.num_view_bytes(num_samples))
         framing = memory.array((num_samples * stride,), np.uint8)
@@ -94,7 +95,7 @@ class FixedSamples:
         return Loaded(columns, max(0, stop - start), read.error)
 
     def _gathered(self, spans: Sequence[Span], rows: Rows, memory: Memory) -> Loaded:
-        """Return any samples as arrays of their own."""
+        """Return samples in any order, copied to arrays of their own."""
         num_samples = count_spans(spans)
         scratch = self._scratch.of(num_samples * self._decoder.stride_bytes)
         framing = np.frombuffer(scratch, np.uint8)
@@ -107,7 +108,7 @@ class FixedSamples:
         return Loaded(columns, num_rows, read.error)
 
     def _scattered(self, spans: Sequence[Span], rows: NDArray[np.int64], memory: Memory) -> Loaded:
-        """Return any samples as places in what was read, or in the files themselves."""
+        """Return samples in any order as addresses in the framing, or in mapped files."""
         stride = self._decoder.stride_bytes
         if all(self._chunks.is_mapped(self._info(span)) for span in spans):
             self._chunks.expect(spans)
@@ -119,11 +120,13 @@ class FixedSamples:
             read = self._read(spans, parts[0])
             if read.error is not None:
                 rows_before(rows, read.num_samples, read.error)
+        # One address per sample in stored order; ``rows`` puts the addresses into the window's
+        # order. ``parts`` go along as owners: they keep the memory behind the addresses.
         addresses = np.concatenate([addresses_in(part, stride) for part in parts])[rows]
         return Loaded(Scattered(self._decoder.layout, addresses, parts), len(rows))
 
     def _read(self, spans: Sequence[Span], framing: NDArray[np.uint8]) -> _Read:
-        """Read spans one after another, up to the first that cannot be read."""
+        """Read spans in order, up to the first that cannot be read."""
         self._chunks.expect(spans)
         done, stride = 0, self._decoder.stride_bytes
         missing = np.zeros(count_spans(spans), bool) if self._skipped.most else None
@@ -151,7 +154,7 @@ class FixedSamples:
         return is_whole
 
     def _view(self, span: Span) -> NDArray[np.uint8]:
-        """Return the samples of a span where they are mapped."""
+        """Return the bytes of a span in a mapped file."""
         stride = self._decoder.stride_bytes
         framing = self._chunks.view(span.chunk, self._info(span), self._decoder.check)
         return framing[span.start * stride : span.stop * stride]

@@ -1,4 +1,4 @@
-"""Samples of variable size: where the records of a chunk lie, and the fields in them."""
+"""Samples of variable size: the places of the records in a chunk, and of their fields."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ __all__ = [
     "TypedRecords",
 ]
 
-# The only field of records that have no schema.
+# Name of the only field of records without a schema.
 RECORD: Final = "record"
 
 _Item = TypeVar("_Item", bound=np.generic)
 
 
 class FoundRecords(NamedTuple):
-    """What was found about the records in a buffer.
+    """The places of the fields of the records in a buffer.
 
     Attributes:
-        heads: Fixed part and counts of each as bytes, shape ``(n,)``; empty without a schema.
-        ends: Where the variable fields of each start, and where the last ends, shape ``(n, v + 1)``
-            for v of them. Without a schema the record is the only one.
+        heads: Per record the bytes of its fixed part and counts, shape ``(n,)``; empty without a
+            schema.
+        ends: Per record the starts of its v variable fields, and the end of the last one, as
+            offsets in the buffer, shape ``(n, v + 1)``. Without a schema the whole record is the
+            one variable field.
     """
 
     heads: NDArray[np.void]
@@ -40,11 +42,11 @@ class FoundRecords(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """What this takes."""
+        """Size of the arrays in bytes."""
         return self.heads.nbytes + self.ends.nbytes
 
     def part(self, start: int, stop: int) -> FoundRecords:
-        """Return what is about some of the records."""
+        """Return the places of the records ``start`` to ``stop``."""
         return FoundRecords(self.heads[start:stop], self.ends[start:stop])
 
 
@@ -52,8 +54,8 @@ class FramedRecords(NamedTuple):
     """Records in a buffer.
 
     Attributes:
-        buffer: Their bytes, and others.
-        found: What was found about them.
+        buffer: Memory that contains the bytes of the records.
+        found: The places of the records' fields in ``buffer``.
         is_mapped: Whether the buffer is a mapped file.
     """
 
@@ -63,7 +65,7 @@ class FramedRecords(NamedTuple):
 
 
 class _RunKind(NamedTuple):
-    """What the runs of a field are; see ``Ragged``."""
+    """Type of the values of a ragged field; see ``Ragged``."""
 
     kind: str
     item_shape: tuple[int, ...] = ()
@@ -76,14 +78,14 @@ class RecordParser(Protocol):
         """Find the fields of the records of a buffer.
 
         Raises:
-            FormatError: A record is none of the schema.
+            FormatError: A record does not match the schema.
         """
 
     def blank(self, num_records: int) -> FoundRecords:
-        """Return what stands for records that are missing: their fields are empty."""
+        """Return places for records that are missing: their fields are empty."""
 
     def columns(self, parts: Sequence[FramedRecords], rows: Rows) -> Columns:
-        """Return ``rows`` of the records of all parts, counted from the first part's first."""
+        """Return ``rows`` of the records of all parts, numbered through from the first part on."""
 
 
 class PlainRecords:
@@ -94,7 +96,7 @@ class PlainRecords:
         return FoundRecords(_NO_HEADS, places)
 
     def blank(self, num_records: int) -> FoundRecords:
-        """Return what stands for records that are missing."""
+        """Return places for records that are missing; see ``RecordParser``."""
         return FoundRecords(_NO_HEADS, np.zeros((num_records, 2), np.int64))
 
     def columns(self, parts: Sequence[FramedRecords], rows: Rows) -> Columns:
@@ -113,16 +115,16 @@ class TypedRecords:
     def parse(self, buffer: memoryview, places: NDArray[np.int64]) -> FoundRecords:
         """Find the fields of the records of a buffer; see ``RecordParser``."""
         heads, ends = self._layout.find(buffer, places)
-        # As plain bytes, which are joined and picked faster than fields.
+        # As plain bytes: numpy concatenates and indexes these faster than structured dtypes.
         return FoundRecords(heads.view(f"V{heads.itemsize}"), ends)
 
     def blank(self, num_records: int) -> FoundRecords:
-        """Return what stands for records that are missing."""
+        """Return places for records that are missing; see ``RecordParser``."""
         heads = np.zeros(num_records, f"V{self._layout.head.itemsize}")
         return FoundRecords(heads, np.zeros((num_records, len(self._kinds) + 1), np.int64))
 
     def columns(self, parts: Sequence[FramedRecords], rows: Rows) -> Columns:
-        """Return the fields of the schema, in its order."""
+        """Return the fields in the order of the schema."""
         heads = _picked(np.concatenate([part.found.heads for part in parts]), rows)
         fixed = heads.view(self._layout.head)["fixed"]
         places = _picked(_places(parts), rows)
@@ -132,13 +134,15 @@ class TypedRecords:
             for field in self._layout.fixed
         }
         for i, (field, kind) in enumerate(zip(self._layout.variable, self._kinds, strict=True)):
+            # Column 0 is the number of the buffer; field i starts at column i + 1 and ends at i +
+            # 2.
             own = places if len(self._kinds) == 1 else places[:, [0, i + 1, i + 2]]
             found[field.name] = _runs(parts, own, kind, absent.get(field.name))
         return {name: found[name] for name in self._names}
 
 
 def _places(parts: Sequence[FramedRecords]) -> NDArray[np.int64]:
-    """Return the number of its part, and then its ends, of every record of all parts."""
+    """Return per record the number of its part, and its ends; shape ``(n, v + 2)``."""
     num_ends = parts[0].found.ends.shape[1]
     places = np.empty((sum(len(part.found.ends) for part in parts), 1 + num_ends), np.int64)
     end = 0
@@ -149,7 +153,7 @@ def _places(parts: Sequence[FramedRecords]) -> NDArray[np.int64]:
 
 
 def _picked(values: NDArray[_Item], rows: Rows) -> NDArray[_Item]:
-    """Return rows of values; an array of numbers is faster to take than to index by."""
+    """Return rows of values; ``take`` is faster than indexing with an array."""
     return values[rows] if isinstance(rows, slice) else values.take(rows, 0)
 
 
@@ -159,7 +163,7 @@ def _runs(
     kind: _RunKind,
     absent: NDArray[np.bool_] | None = None,
 ) -> Ragged:
-    """Return a field of records of all parts."""
+    """Return one variable field of the records of all parts."""
     is_mapped = all(part.is_mapped for part in parts)
     return Ragged([part.buffer for part in parts], places, *kind, absent, is_mapped)
 

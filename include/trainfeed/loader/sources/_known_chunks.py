@@ -1,4 +1,4 @@
-"""What is known of the chunks of a set: their table, which were verified, and decoded ones."""
+"""The chunks of a set: their table, which are verified, and decoded ones that are kept."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from trainfeed.thread_ties import new_lock
 
 __all__ = ["ChunkTable", "KeptChunks", "Verified", "Verify"]
 
-# Decoded chunks that two windows share, which wait for the other one: one for each pair of
-# neighbouring lanes, if their chunks are of the usual size.
+# Decoded chunks that two windows share, kept for the second window. Enough for one chunk of usual
+# size per pair of neighbouring lanes.
 _MAX_KEPT_BYTES: Final = 16 << 20
 
 
@@ -53,7 +53,7 @@ class ChunkTable:
         )
 
     def info(self, chunk: int) -> Chunk:
-        """Return one chunk."""
+        """Return the entry of one chunk."""
         place = {
             "offset_bytes": int(self.offset_bytes[chunk]),
             "stored_bytes": int(self.stored_bytes[chunk]),
@@ -73,14 +73,14 @@ class Verify(StrEnum):
 
 
 class Verified:
-    """Which chunks this process has verified; threads may share it.
+    """The chunks that this process has verified; threads may share the object.
 
     Args:
         verify: When checksums are compared.
-        num_chunks: How many chunks there are.
+        num_chunks: Number of chunks of the set.
 
     Attributes:
-        always: Whether nothing that was found in a chunk holds for the next time.
+        always: Whether every read verifies, so that no result of an earlier read may be used again.
     """
 
     def __init__(self, verify: Verify, num_chunks: int) -> None:
@@ -89,32 +89,33 @@ class Verified:
         self._is_known = np.zeros(num_chunks, bool)
 
     def is_due(self, chunk: int) -> bool:
-        """Return whether checksum and content of a chunk must be looked at."""
+        """Return whether checksum and content of a chunk must be verified."""
         return not self._never and self.is_new(chunk)
 
     def is_new(self, chunk: int) -> bool:
-        """Return whether a chunk must be decoded although it was, perhaps, before."""
+        """Return whether a chunk was not read before, or every read counts as the first."""
         return self.always or not self._is_known[chunk]
 
     def add(self, chunk: int) -> None:
-        """Note that a chunk was read, and verified if that was due."""
+        """Note that a chunk was read, and verified if ``is_due`` asked for that."""
         self._is_known[chunk] = True
 
 
 class KeptChunks:
-    """Decoded chunks of which a part was not wanted yet; the oldest go when they are too many.
+    """Decoded chunks with samples that no window has requested yet.
 
-    Lanes are cut by record, so two lanes share a chunk, which would be decoded for each.
+    Lanes are cut by record, so two neighbouring lanes share a chunk, which would be decoded twice.
+    The oldest chunks are dropped when the kept bytes pass a limit.
     """
 
     def __init__(self) -> None:
         self._lock = new_lock()
-        # The framing, and how many of its samples nobody has wanted yet.
+        # Per chunk the framing, and the number of its samples that were not requested yet.
         self._chunks: OrderedDict[int, tuple[NDArray[np.uint8], int]] = OrderedDict()
         self._num_bytes = 0
 
     def find(self, span: Span) -> NDArray[np.uint8] | None:
-        """Return the framing of a chunk, which is kept until its last samples were wanted."""
+        """Return the framing of a kept chunk, and drop it once all its samples were requested."""
         with self._lock:
             found = self._chunks.pop(span.chunk, None)
             if found is None:
@@ -125,7 +126,7 @@ class KeptChunks:
             return framing
 
     def keep(self, span: Span, framing: NDArray[np.uint8], num_left: int) -> None:
-        """Keep the framing of a chunk of which ``num_left`` samples were left before the span."""
+        """Keep the framing of a chunk that had ``num_left`` samples left before this span."""
         num_left -= span.stop - span.start
         with self._lock:
             if num_left <= 0 or framing.nbytes > _MAX_KEPT_BYTES or span.chunk in self._chunks:

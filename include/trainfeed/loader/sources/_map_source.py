@@ -16,16 +16,16 @@ from trainfeed.loader.sources._source import Loaded
 
 __all__ = ["MapDataset", "MapSource", "content_of", "stack"]
 
-# Chunks of one sample each: then an epoch is one permutation of all samples. Beyond this number
-# neighbours stay together, so that the permutation fits a few megabytes.
+# Usually a chunk is one sample, so an epoch is one permutation of all samples. A larger dataset
+# gets chunks of several neighbours, so that the permutation takes a few megabytes.
 _MAX_CHUNKS: Final = 1 << 20
-# What a chunk counts as: 16 samples make a window of a lane, of which there are mostly 16.
+# Assumed bytes of a chunk: with the default 64 MiB of windows and 16 lanes, a window has 16 chunks.
 _NOMINAL_BYTES: Final = 256 << 10
 _NATURAL_SAMPLES: Final = 32
 
 
 class MapDataset(Protocol):
-    """Samples by number; ``content_digest``, where there is one, identifies them."""
+    """Samples by number; an optional attribute ``content_digest`` identifies the content."""
 
     def __len__(self) -> int: ...
 
@@ -36,10 +36,10 @@ class MapSource:
     """The samples of a map-style dataset: mappings, tuples, arrays or numbers.
 
     Args:
-        dataset: Where they come from. Threads share it; it is pickled to worker processes.
+        dataset: The object with the samples. Threads share it; worker processes get a pickled copy.
 
     Raises:
-        ConfigError: It has no samples in a number that could be right.
+        ConfigError: The length of the dataset is not a possible one.
     """
 
     def __init__(self, dataset: MapDataset) -> None:
@@ -63,7 +63,7 @@ class MapSource:
         for number in numbers.tolist():
             try:
                 samples.append(self._dataset[number])
-            except Exception as raised:  # noqa: BLE001 - handed on behind the samples before it
+            except Exception as raised:  # noqa: BLE001 - raised after the samples before it
                 raised.add_note(f"sample {number} of {type(self._dataset).__name__}")
                 error = raised
                 break
@@ -77,30 +77,30 @@ class MapSource:
         return loaded
 
     def expect(self, _spans: Sequence[Span], /) -> None:
-        """Do nothing: only the dataset knows what its samples need."""
+        """Do nothing: the dataset reads its samples in its own way."""
 
     def output_bytes(self, _window_bytes: int, /) -> int | None:
-        """Return None: only the samples know."""
+        """Return None: the size is not known before the samples are made."""
         return None
 
     def num_reread(self) -> int:
-        """Return 0: the dataset reads."""
+        """Return 0: the dataset does its own reading."""
         return 0
 
     def close(self) -> None:
-        """Do nothing: the dataset is its owner's."""
+        """Do nothing: the dataset belongs to the caller."""
 
 
 def stack(samples: Sequence[Any], memory: Memory) -> Columns:
     """Stack samples field by field.
 
     Args:
-        samples: At least one. Mappings keep their names; the values of tuples are called "0", "1",
-            and so on, anything else "0".
-        memory: Where the arrays are put.
+        samples: At least one sample. Mappings keep their names; the values of tuples are called
+            "0", "1", and so on; any other value is called "0".
+        memory: Memory for the arrays.
 
     Raises:
-        SampleShapeError: They disagree in fields, shapes or types, or have no fields.
+        SampleShapeError: The samples differ in fields, shapes or types, or have no fields.
     """
     rows = [_fields(sample) for sample in samples]
     names = list(rows[0])
@@ -123,7 +123,7 @@ def stack(samples: Sequence[Any], memory: Memory) -> Columns:
 
 def _stack(name: str, values: list[NDArray[Any]], memory: Memory) -> NDArray[Any]:
     first = values[0]
-    # Memory that is used again must not hold references.
+    # Memory that is used again must not hold references to objects: they would never be freed.
     out = (
         np.empty(len(values), object)
         if first.dtype.kind == "O"
@@ -140,7 +140,7 @@ def _stack(name: str, values: list[NDArray[Any]], memory: Memory) -> NDArray[Any
 
 
 def _stack_alike(samples: Sequence[Any]) -> Loaded:
-    """Stack the samples before the first that differs from sample 0; return what is wrong."""
+    """Stack the samples before the first that differs from sample 0; return them and the error."""
     num_good = 0
     while True:
         try:
@@ -160,7 +160,7 @@ def _fields(sample: Any) -> Mapping[str, Any]:
 
 
 def _array(value: Any) -> NDArray[Any]:
-    """Return a value as an array; bytes, texts and None as objects of shape ()."""
+    """Return a value as an array; bytes, texts and None become object arrays of shape ()."""
     if isinstance(value, bytes | str | None):
         boxed = np.empty((), object)
         boxed[()] = value
@@ -183,10 +183,10 @@ def _array(value: Any) -> NDArray[Any]:
 
 
 def content_of(dataset: Any) -> str:
-    """Return what identifies a user's object: its ``content_digest``, or its type.
+    """Return the identity of a user's object: its ``content_digest``, or the name of its type.
 
     Raises:
-        ConfigError: The former is no text.
+        ConfigError: ``content_digest`` is not a text.
     """
     given = getattr(dataset, "content_digest", None)
     if given is not None and not isinstance(given, str):

@@ -1,4 +1,4 @@
-"""Published versions as a source; apart from ``_shard_source``: workers load no manifests."""
+"""Published versions as a source; workers do not import this module or manifests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def published_source(
     Versions never change, so they may be mapped where their files are local.
 
     Raises:
-        ChecksumError: A chunk index is not the one that was published.
+        ChecksumError: A chunk index differs from the published one.
     """
     paths: list[Path] = []
     chunks: list[tuple[int, Chunk]] = []
@@ -52,8 +52,8 @@ def published_source(
 def layout_digest(content: str, table: ChunkTable) -> str:
     """Return a digest over content and its cut into chunks, 16 hex digits.
 
-    Two sets of equal content may be cut differently, and then have different orders. Codecs and
-    formats do not matter.
+    Two sets of equal content may be cut into different chunks, and then have different orders.
+    Codec and format of the chunks have no influence.
     """
     digest = hashlib.sha256(content.encode())
     digest.update(table.num_records.astype("<i8").tobytes())

@@ -21,13 +21,13 @@ from trainfeed.thread_ties import new_lock
 
 __all__ = ["RaggedSamples"]
 
-# Where the records of some hundred thousand samples lie.
+# Enough for the places of some hundred thousand records.
 _MAX_FOUND_BYTES: Final = 16 << 20
 _NOTHING: Final = memoryview(b"")
 
 
 class _Found:
-    """Where the records of chunks lie, of those that were read last; threads may share it."""
+    """The places of records in the chunks that were read last; threads may share the object."""
 
     def __init__(self) -> None:
         self._lock = new_lock()
@@ -55,9 +55,9 @@ class RaggedSamples:
     """Loads samples of variable size.
 
     Args:
-        chunks: Where they are.
-        parser: Finds their fields.
-        skipped: Which chunks are left out.
+        chunks: Reads the chunks of the samples.
+        parser: Finds the fields of records.
+        skipped: The damaged chunks that are left out.
     """
 
     def __init__(self, chunks: SampleChunks, parser: RecordParser, skipped: SkippedChunks) -> None:
@@ -67,7 +67,7 @@ class RaggedSamples:
         self._found = _Found()
 
     def output_bytes(self, _window_bytes: int) -> None:
-        """Return None: only the samples know."""
+        """Return None: the size is not known before the samples are read."""
 
     def load(self, spans: Sequence[Span], rows: Rows, _memory: Memory) -> Loaded:
         """Read spans and return ``rows`` of their samples; see ``Source``."""
@@ -120,4 +120,4 @@ class RaggedSamples:
 
 
 def _accept(_framing: NDArray[np.uint8]) -> None:
-    """Look at nothing: records are looked at when they are found."""
+    """Accept any framing: ``parse`` checks the records."""

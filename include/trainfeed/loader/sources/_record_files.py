@@ -1,4 +1,4 @@
-"""RecordIO files as a source: their headers are the index."""
+"""RecordIO files as a source; the chunk headers serve as their index."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ __all__ = ["RecordFiles"]
 class RecordFiles:
     """RecordIO files for a loader.
 
-    Without a schema, batches have one field, ``record``, of bytes.
+    Without a schema, batches have one field, ``record``, that holds bytes.
 
     Args:
         paths: Files, as ``RecordScanner`` takes them: a path, a list, a list between commas, globs.
-        schema: That of the samples in the records.
-        indexes: One per file, in order; the headers are read when None.
-        immutable: Promise that the files do not change while they are read. Those on a local disk
-            are then mapped where that saves a copy; a mapped file that is cut kills the process.
-        max_raw_bytes: Refuse a chunk whose framing is longer.
+        schema: Schema of the samples in the records.
+        indexes: One index per file, in order; None reads the chunk headers.
+        immutable: Promise that the files do not change while they are read. Files on a local disk
+            are then mapped where that saves a copy; a mapped file that is truncated kills the
+            process.
+        max_raw_bytes: Limit for the bytes of a chunk's framing; a larger chunk is refused.
 
     Attributes:
         paths: The files.
@@ -38,8 +39,8 @@ class RecordFiles:
     Raises:
         NotFoundError: A path matches no file, or a shard of a glob is missing.
         ConflictError: The files are of several sets of shards.
-        FileReplacedError: Their set is being replaced; also raised while they are read, when it was
-            converted again since they were looked up.
+        FileReplacedError: The set of shards is being replaced. Also raised while the files are
+            read, if the set was converted again after this object was made.
         ConfigError: There is not one index per file.
     """
 
@@ -74,7 +75,7 @@ class RecordFiles:
         """Return the files as a source.
 
         Raises:
-            FormatError: A file is damaged, or in another layout, or a chunk is too large.
+            FormatError: A file is damaged, or has another layout, or a chunk is too large.
         """
         indexes = self._indexes or [RecordIndex.load(path) for path in self.paths]
         self._sets.require_unchanged()
@@ -85,7 +86,7 @@ class RecordFiles:
             self._require_possible(info, self.paths[shard])
         table = ChunkTable.of(chunks)
         network = any(is_network(str(folder)) for folder in {Path(p).parent for p in self.paths})
-        # Checksums of all chunks as stored: equal ones, equal content.
+        # The checksums of all stored chunks identify the content.
         content = table.crc32.astype("<u4").tobytes().hex()
         return ShardSource(
             ShardFiles(self.paths, deadline_s=deadline_s, in_order=in_order, sets=self._sets),
@@ -98,7 +99,7 @@ class RecordFiles:
         )
 
     def _require_possible(self, info: ChunkInfo, path: str) -> None:
-        """Refuse a chunk whose sizes cannot be right, before memory is taken for it."""
+        """Refuse a chunk whose sizes are impossible, before memory is allocated for it."""
         words = info.stored_bytes, info.num_records, info.crc32
         offset_bytes = info.offset_bytes
         if min(*words, offset_bytes) < 0 or max(words) >> 32:

@@ -21,8 +21,8 @@ from trainfeed.samples import LENGTH_BYTES, Field, RecordLayout, Schema
 
 __all__ = ["RowDecoder", "take"]
 
-# numpy gathers into an array of its own; pieces of this size are still in the cache when they are
-# copied to where they belong.
+# numpy gathers into a temporary array; pieces of this size are still in the cache when they are
+# copied to the output.
 _PIECE_BYTES: Final = 128 << 10
 
 
@@ -30,8 +30,8 @@ class RowDecoder:
     """Turns the framing of samples of one fixed schema into columns.
 
     Attributes:
-        stride_bytes: What one sample takes, its length word included.
-        layout: Where the fields are in that.
+        stride_bytes: Bytes of one sample, with its length word.
+        layout: Offsets of the fields in these bytes.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -40,20 +40,21 @@ class RowDecoder:
         self._records = RecordLayout(schema)
         self.stride_bytes = self._records.framed.itemsize
         self.layout = _layout(self._records, schema)
-        # Such fields trip other libraries as views, so they are copied; most are small.
+        # Fields that are not aligned to their item size: other libraries refuse views of them, so
+        # they are copied; most are small.
         self._awkward = self._records.unaligned(LENGTH_BYTES, self.stride_bytes)
 
     def num_view_bytes(self, num_samples: int) -> int:
-        """Return the memory that ``views`` needs, the framing included."""
+        """Return the bytes of memory that ``views`` needs, including the framing."""
         copied = [num_samples * f.item_bytes for f in self._fields if f.name in self._awkward]
         return self._sum([num_samples * self.stride_bytes, *copied], num_samples)
 
     def num_gather_bytes(self, num_samples: int) -> int:
-        """Return the memory that ``gather`` needs."""
+        """Return the bytes of memory that ``gather`` needs."""
         return self._sum([num_samples * f.item_bytes for f in self._fields], num_samples)
 
     def check(self, framing: NDArray[np.uint8]) -> None:
-        """Refuse what is no sequence of samples of this schema.
+        """Refuse bytes that are not a sequence of samples of this schema.
 
         Raises:
             FormatError: A length, a boolean or a presence bit is impossible.
@@ -63,15 +64,15 @@ class RowDecoder:
         self._records.presence.require_known(framed["record"])
 
     def require_size(self, num_records: int, raw_bytes: int) -> None:
-        """Refuse a framing that has not the size of so many samples.
+        """Refuse a framing whose size differs from that of ``num_records`` samples.
 
         Raises:
-            FormatError: It has another.
+            FormatError: The size differs.
         """
         self._records.require_size(num_records, raw_bytes)
 
     def views(self, framing: NDArray[np.uint8], memory: Memory) -> Columns:
-        """Return the columns as views of ``framing``, the awkward ones as arrays in ``memory``."""
+        """Return the columns as views of ``framing``, unaligned ones as copies in ``memory``."""
         records = framing.view(self._records.framed)["record"]
 
         def column(field: Field) -> NDArray[Any]:
@@ -129,7 +130,7 @@ def take(values: NDArray[Any], rows: Rows, out: NDArray[Any]) -> None:
 
 
 def _layout(records: RecordLayout, schema: Schema) -> SampleLayout:
-    """Return where the fields of a framed sample are: behind its length."""
+    """Return the offsets of the fields in a framed sample, which begins with its length."""
     fields = tuple(
         place._replace(offset_bytes=LENGTH_BYTES + place.offset_bytes) for place in records.places
     )

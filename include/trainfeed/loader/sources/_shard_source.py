@@ -20,8 +20,8 @@ from trainfeed.samples import Schema
 
 __all__ = ["ShardSource"]
 
-# One object of CephFS, and enough for any other server; on local disks it makes what a window
-# costs besides its bytes small.
+# One object of CephFS, and a good size of request for any other server. On local disks the fixed
+# cost per window is small in comparison.
 _NATURAL_WINDOW_BYTES: Final = 4 << 20
 
 
@@ -30,10 +30,10 @@ class ShardSource:
 
     Args:
         files: The shards.
-        table: Their chunks, in natural order.
+        table: The chunks of the shards, in natural order.
         digest: Identifies the content.
-        schema: That of the samples; None for records without one.
-        access: How they are read.
+        schema: Schema of the samples; None for records without a schema.
+        access: How the shards are read.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class ShardSource:
         self._start()
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out what was computed: every process computes it for itself."""
+        """Return the arguments only: every process computes the rest for itself."""
         names = ("_files", "_table", "_schema", "_access", "digest")
         return {name: self.__dict__[name] for name in names}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """Compute the rest."""
+        """Set the arguments and compute the rest."""
         self.__dict__.update(state)
         self._start()
 
@@ -83,13 +83,13 @@ class ShardSource:
         self._chunks.expect(spans)
 
     def output_bytes(self, window_bytes: int) -> int | None:
-        """Return how much memory ``load`` needs for so many bytes of chunks; see ``Source``."""
+        """Return the bytes that ``load`` needs for a window of ``window_bytes``; see ``Source``."""
         return self._samples.output_bytes(window_bytes)
 
     def num_reread(self) -> int:
-        """Return how often a read was tried again."""
+        """Return how many reads were repeated."""
         return self._files.num_retries
 
     def close(self) -> None:
-        """Close files; loading opens them again."""
+        """Close files; a later load opens them again."""
         self._chunks.close()

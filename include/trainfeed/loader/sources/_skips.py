@@ -1,4 +1,4 @@
-"""Damaged chunks that are left out, as far as that is allowed."""
+"""Damaged chunks that are left out, up to an allowed number."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["MISSING", "SkippedChunks"]
 
 _LOG: Final = logging.getLogger(__name__)
 
-# A field beside those of the samples: whether a row only stands for a sample that is missing. Rows
-# keep their positions that way until batches are handed over.
+# Name of an extra field: True in rows that only hold the place of a missing sample. So the other
+# rows keep their positions until a batch is handed over.
 MISSING: Final = "\0missing"
 
 
 class SkippedChunks:
-    """Which chunks are damaged; threads may share it.
+    """The damaged chunks that are left out; threads may share the object.
 
     Args:
-        most: How many may be. With 0 the first is an error.
+        most: Largest number of them. With 0 the first damaged chunk is an error.
 
     Attributes:
         most: As above.
@@ -38,7 +38,7 @@ class SkippedChunks:
         """Read a chunk; return whether it is whole.
 
         Raises:
-            FormatError: It is damaged, and no more chunks may be.
+            FormatError: The chunk is damaged, and no further chunk may be left out.
         """
         if chunk in self._chunks:
             return False
@@ -51,7 +51,7 @@ class SkippedChunks:
 
     def _note(self, chunk: int, info: Chunk, error: FormatError) -> None:
         with self._lock:
-            if chunk in self._chunks:  # by another thread, which read it at the same time
+            if chunk in self._chunks:  # another thread read it at the same time
                 return
             if len(self._chunks) >= self.most:
                 if self.most:
@@ -62,5 +62,5 @@ class SkippedChunks:
             "left out a chunk of %d samples that take %d bytes: %s",
             info.num_records,
             info.stored_bytes,
-            str(error),  # a record of the log that is kept must not keep the loader
+            str(error),  # a kept log record must not keep the error, and with it the loader
         )

@@ -1,4 +1,4 @@
-"""What a loader reads from: samples in chunks, any of them at any time."""
+"""The protocol of a source: samples in chunks, which a loader reads in any order."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Loaded", "Source", "count_spans", "rows_before", "try_each"]
 
 
 class Loaded(NamedTuple):
-    """What came of loading a window.
+    """The result of loading a window.
 
     Attributes:
         columns: The samples.
-        num_samples: How many.
-        error: What kept the rest from being loaded; the samples before it are there.
+        num_samples: Number of samples.
+        error: The reason why later samples were not loaded; None if all were.
     """
 
     columns: Columns
@@ -30,13 +30,13 @@ class Loaded(NamedTuple):
 
 
 class Source(Protocol):
-    """Samples in chunks. It is pickled to worker processes; threads share it.
+    """Samples in chunks. Worker processes get a pickled copy; threads share the object.
 
     Attributes:
-        digest: Identifies the content: equal digests, equal samples.
+        digest: Identifies the content: sources with equal digests have equal samples.
         num_samples: Samples per chunk, none of them empty, shape ``(num_chunks,)``.
         num_bytes: Bytes per chunk before compression, likewise.
-        natural_window_bytes: How much is read at once in natural order.
+        natural_window_bytes: Bytes that are read at once in natural order.
     """
 
     @property
@@ -52,41 +52,41 @@ class Source(Protocol):
     def natural_window_bytes(self) -> int: ...
 
     def load(self, spans: Sequence[Span], rows: Rows, memory: Memory, /) -> Loaded:
-        """Read spans and return ``rows`` of their samples, counted from the first span's first.
+        """Read spans and return ``rows`` of their samples.
 
         Args:
-            spans: What to read.
-            rows: A slice, or numbers in any order.
-            memory: Where arrays may be put.
+            spans: The samples to read; numbered through from the first span's first sample.
+            rows: A slice, or an array of numbers in any order.
+            memory: Memory for the arrays.
 
         Raises:
-            FormatError: What is stored is damaged.
+            FormatError: The stored data is damaged.
             StorageError: The file system failed.
         """
 
     def expect(self, spans: Sequence[Span], /) -> None:
-        """Let the kernel begin to read spans, which ``load`` will be asked for soon.
+        """Let the kernel begin to read spans that are loaded soon.
 
-        Does not wait for the disk; what is wrong is for ``load`` to find.
+        The call does not wait for the disk, and leaves errors to ``load``.
         """
 
     def output_bytes(self, window_bytes: int, /) -> int | None:
-        """Return how much memory ``load`` needs for so many bytes of chunks; None if unknown."""
+        """Return the bytes that ``load`` needs for ``window_bytes`` of chunks; None if unknown."""
 
     def num_reread(self) -> int:
-        """Return how often a read was tried again."""
+        """Return how many reads were repeated."""
 
     def close(self) -> None:
-        """Close files; loading opens them again."""
+        """Close files; a later load opens them again."""
 
 
 def count_spans(spans: Sequence[Span]) -> int:
-    """Return how many samples spans hold."""
+    """Return the number of samples in spans."""
     return sum(span.stop - span.start for span in spans)
 
 
 def try_each(spans: Sequence[Span], read: Callable[[Span], None]) -> TrainFeedError | None:
-    """Read spans up to the first that cannot be read; return what is wrong with that."""
+    """Read spans up to the first that cannot be read; return the error of that span."""
     for span in spans:
         try:
             read(span)
@@ -96,10 +96,11 @@ def try_each(spans: Sequence[Span], read: Callable[[Span], None]) -> TrainFeedEr
 
 
 def rows_before(rows: Rows, num_good: int, error: TrainFeedError) -> slice:
-    """Return those rows that lie before what cannot be read.
+    """Return the rows before the first sample that cannot be read.
 
     Raises:
-        TrainFeedError: They are permuted, so that none comes surely before it.
+        TrainFeedError: The rows are permuted, so no row is certain to come before that sample; or
+            no row comes before it.
     """
     if not isinstance(rows, slice) or rows.start >= num_good:
         raise error

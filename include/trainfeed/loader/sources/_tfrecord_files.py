@@ -1,4 +1,4 @@
-"""TFRecord files for a loader. What reads them is imported by the first that are opened."""
+"""TFRecord files for a loader; the code that reads them is imported when files are opened."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["TFRecordFiles"]
 class TFRecordFiles:
     """Uncompressed TFRecord files for a loader.
 
-    Without fields, batches have one field, ``record``, of bytes. Compressed files cannot be read
-    from the middle; iterate ``trainfeed.readers.tfrecord`` over those.
+    Without fields, batches have one field, ``record``, that holds bytes. Compressed files cannot
+    be read from the middle; iterate ``trainfeed.readers.tfrecord`` over those.
 
     Args:
         paths: Files, as ``TFRecordReader`` takes them.
         fields: The fields of the Examples in the records, as a schema.
-        index_folder: A folder that keeps where the records lie, 8 bytes a record; made when it is
-            missing, for one account to write to. Without it the first loader of a process, in
-            every process, reads the files once more than the data need: the lengths of short
-            records stand everywhere. What is kept counts while a file has the size and the time
-            that it had; of a file that changed less than two seconds before, nothing is kept.
+        index_folder: A folder that keeps the places of the records, 8 bytes per record; made when
+            it is missing, writable for one account. Without it the first loader of every process
+            reads the files once more, to find the lengths of the records. A kept index is valid
+            while size and modification time of the file are unchanged; a file that changed less
+            than two seconds ago is not indexed.
 
     Attributes:
         paths: The files.
@@ -41,8 +41,8 @@ class TFRecordFiles:
     Raises:
         NotFoundError: A path matches no file, or a shard of a glob is missing.
         ConflictError: The files are of several sets of shards.
-        FileReplacedError: Their set is being replaced; also raised while they are read, when it was
-            converted again since they were looked up.
+        FileReplacedError: The set of shards is being replaced. Also raised while the files are
+            read, if the set was converted again after this object was made.
     """
 
     def __init__(
@@ -64,10 +64,11 @@ class TFRecordFiles:
         deadline_s: float = DEFAULT_READ_DEADLINE_S,
         in_order: bool = True,
     ) -> TFRecordSource:
-        """Return the files as a source; reads the lengths of all records that are not known.
+        """Return the files as a source; reads the lengths of all records that are not indexed.
 
         Raises:
-            FormatError: A file is compressed, or no TFRecord file, or longer than it should be.
+            FormatError: A file is compressed, or is not a TFRecord file, or has a record that is
+                too long.
             StorageError: A file cannot be read, or the index folder cannot be written to.
         """
         from trainfeed.loader.sources._tfrecord_source import TFRecordSource
@@ -81,7 +82,7 @@ class TFRecordFiles:
 
     @cached_property
     def _finder(self) -> PlaceFinder:
-        """What knows where records lie; every source of these files asks the same one."""
+        """The finder of record places; all sources of these files share it."""
         from trainfeed.loader.sources._tfrecord_places import PlaceFinder
 
         return PlaceFinder(self._index_folder)

@@ -1,11 +1,12 @@
-"""Where the records of TFRecord files lie, found once: loaders that come later read data only.
+"""The places of the records of TFRecord files, found once and kept for later loaders.
 
-A TFRecord file has no index. Where its records lie is told by their lengths, which stand one record
-apart: to read them is to read the whole file, unless records are long. So the places are kept: in
-memory for the next loader of the same files, and in a folder, if the user names one, for other
-processes and the next training.
-What is kept counts as long as size and time of the file are what they were; the checks while data
-are read are the same with it and without.
+A TFRecord file has no index. The place of a record follows from the lengths of all records before
+it, and each length stands at the start of its record: unless records are long, finding the places
+means reading the whole file. So the places are kept: in memory for the next loader of the same
+files, and in a folder, if the user names one, for other processes and the next training.
+
+Kept places are valid while size and modification time of the file are unchanged. Data are verified
+in the same way with kept places and without.
 """
 
 from __future__ import annotations
@@ -38,27 +39,28 @@ __all__ = [
     "parsed_places",
 ]
 
-# Length and its checksum before a record's data, and the checksum of the data behind it.
+# A record: u64 length, u32 checksum of the length, the data, u32 checksum of the data.
 HEAD_BYTES: Final = 12
 FOOT_BYTES: Final = 4
-# Magic, size and time of the file, how many records, CRC-32C of what follows: the sizes of all
-# records and the checksums of all data, both as u32, little-endian.
+# Header of a kept file: magic, size and modification time (ns) of the TFRecord file, number of
+# records n, CRC-32C of the rest. The rest: n sizes of records, then n checksums of their data, all
+# u32. Everything is little-endian.
 _KEPT: Final = Struct("<8sQqQI")
 _MAGIC: Final = b"TFRPLCS1"
 _RECORD_BYTES: Final = 8
-# Some 800,000 records.
+# Enough for about 800,000 records.
 _MAX_REMEMBERED_BYTES: Final = 16 << 20
-# A file that changes again so soon may show the time that it showed before.
+# A file that changes twice within the resolution of its time stamp may keep the same stamp.
 _SETTLED_NS: Final = 2_000_000_000
 _LOG: Final = logging.getLogger(__name__)
 
 
 class RecordPlaces(NamedTuple):
-    """Where the records of a file lie.
+    """The places of the records of a file.
 
     Attributes:
-        bounds: Start and end of the data of each, shape ``(n, 2)``.
-        checksums: Of the data as stored, shape ``(n,)``.
+        bounds: Offsets of start and end of each record's data, shape ``(n, 2)``.
+        checksums: Stored checksum of each record's data, shape ``(n,)``.
     """
 
     bounds: NDArray[np.int64]
@@ -66,22 +68,23 @@ class RecordPlaces(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """What they take in memory."""
+        """Size of the arrays in bytes."""
         return self.bounds.nbytes + self.checksums.nbytes
 
 
 class Stamp(NamedTuple):
-    """What tells a file from what it was before: its size, and the time of its last change."""
+    """Size and modification time of a file; a change of either shows that the file has changed."""
 
     num_bytes: int
     mtime_ns: int
 
 
 class PlaceFinder:
-    """Finds where records lie, and keeps it.
+    """Finds the places of records, and keeps them.
 
     Args:
-        folder: Where it is kept between processes; None for nowhere. Made when it is missing.
+        folder: Folder that keeps the places between processes, made when it is missing; None to
+            keep them in this process only.
     """
 
     def __init__(self, folder: FilePath | None) -> None:
@@ -89,10 +92,10 @@ class PlaceFinder:
         self._known: OrderedDict[str, tuple[Stamp, RecordPlaces]] = OrderedDict()
 
     def find(self, path: str) -> RecordPlaces:
-        """Return where the records of a file lie.
+        """Return the places of the records of a file.
 
         Raises:
-            FormatError: The file is compressed, or no TFRecord file, or a record is too long.
+            FormatError: The file is compressed, or is not a TFRecord file, or a record is too long.
             StorageError: A file cannot be read, or the folder cannot be written to.
         """
         stamp, now_ns = _stamp(path)
@@ -102,6 +105,7 @@ class PlaceFinder:
         places = self._load(path, stamp)
         if places is None:
             places = _scanned(path)
+            # Not kept if the file changed just now, or while it was read.
             if stamp.mtime_ns > now_ns - _SETTLED_NS or _stamp(path)[0] != stamp:
                 return places
             self._save(path, stamp, places)
@@ -115,13 +119,13 @@ class PlaceFinder:
             num_bytes -= self._known.popitem(last=False)[1][1].num_bytes
 
     def _load(self, path: str, stamp: Stamp) -> RecordPlaces | None:
-        """Return what the folder has about a file as it is now."""
+        """Return the places that the folder keeps for the present state of a file; None if none."""
         kept = self._kept_path(path)
         if kept is None or not kept.exists():
             return None
         with open_plain(kept, follow=True, buffering=0) as file:
             num_bytes = os.fstat(file.fileno()).st_size
-            # More than so many records the file cannot hold.
+            # An upper limit: the size of places if every record of the file were empty.
             most = _KEPT.size + stamp.num_bytes // (HEAD_BYTES + FOOT_BYTES) * _RECORD_BYTES
             data = file.read(num_bytes) if _KEPT.size <= num_bytes <= most else b""
         places = parsed_places(data, stamp)
@@ -136,7 +140,7 @@ class PlaceFinder:
         with os_errors(str(kept)):
             make_folders(kept.parent)
             kept.unlink(missing_ok=True)
-        # Another rank may have been first, with the same bytes.
+        # ConflictError: another rank wrote the same places first.
         with suppress(ConflictError), NewFile(kept) as new:
             write_all(new.file, packed_places(stamp, places))
 
@@ -148,21 +152,21 @@ class PlaceFinder:
 
 
 def _stamp(path: str) -> tuple[Stamp, int]:
-    """Return what tells a file from what it was before, and the time."""
+    """Return the stamp of a file, and the present time in ns."""
     with open_plain(path, follow=True, buffering=0) as file:
         found = os.fstat(file.fileno())
     return Stamp(found.st_size, found.st_mtime_ns), time.time_ns()
 
 
 def packed_places(stamp: Stamp, places: RecordPlaces) -> bytes:
-    """Return what is kept of a file."""
+    """Return the places of a file as the bytes that are kept."""
     sizes = places.bounds[:, 1] - places.bounds[:, 0]
     body = sizes.astype("<u4").tobytes() + places.checksums.astype("<u4").tobytes()
     return _KEPT.pack(_MAGIC, *stamp, len(sizes), crc32c(body)) + body
 
 
 def parsed_places(data: bytes, stamp: Stamp) -> RecordPlaces | None:
-    """Return what was kept, None if that is not of this file, or damaged."""
+    """Return kept places, or None if they are damaged or belong to another state of the file."""
     if len(data) < _KEPT.size:
         return None
     magic, num_bytes, mtime_ns, num_records, checksum = _KEPT.unpack_from(data)
@@ -172,6 +176,8 @@ def parsed_places(data: bytes, stamp: Stamp) -> RecordPlaces | None:
     if len(body) != num_records * _RECORD_BYTES:
         return None
     sizes, checksums = np.frombuffer(body, "<u4").reshape(2, num_records)
+    # Each record takes head + size + foot; the sum up to record i, less its foot, is the end of
+    # its data.
     ends = np.cumsum(sizes.astype(np.int64) + HEAD_BYTES + FOOT_BYTES) - FOOT_BYTES
     if num_bytes != (int(ends[-1]) + FOOT_BYTES if num_records else 0):
         return None

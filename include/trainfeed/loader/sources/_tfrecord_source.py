@@ -41,7 +41,7 @@ class TFRecordSource:
     Args:
         files: The files.
         fields: Fields of the Examples; None for plain records.
-        places: Where the records of each of the files lie.
+        places: Per file the places of its records.
         verify: When checksums are compared.
     """
 
@@ -64,7 +64,8 @@ class TFRecordSource:
             firsts += [base + int(cut) for cut in cuts[1:]]
             shards += [shard] * (len(cuts) - 1)
             starts.append(bounds)
-        # Start and end of every record's data, and the first record of every chunk.
+        # Per record of all files the start and end of its data; per chunk the number of its first
+        # record. A chunk is a run of records of one file, about _CHUNK_BYTES long.
         self._places: NDArray[np.int64] = (
             np.concatenate(starts) if starts else np.empty((0, 2), np.int64)
         )
@@ -79,7 +80,7 @@ class TFRecordSource:
     def load(self, spans: Sequence[Span], rows: Rows, memory: Memory, /) -> Loaded:
         """Read spans and return ``rows`` of their samples; see ``Source``."""
         sizes = [int(self.num_bytes[span.chunk]) for span in spans]
-        # What is copied from here to elsewhere need not be where windows are.
+        # A worker's slot gets the values when they are packed; the raw records need no place in it.
         own = memory if memory.is_lazy else FreshMemory()
         own.reserve(sum(size + ALIGNMENT_BYTES for size in sizes))
         buffers: list[memoryview] = []
@@ -118,15 +119,15 @@ class TFRecordSource:
             self._files.expect(int(self._shards[span.chunk]), start, end - start)
 
     def output_bytes(self, _window_bytes: int, /) -> int | None:
-        """Return None: only the records know."""
+        """Return None: the size is not known before the records are read."""
         return None
 
     def num_reread(self) -> int:
-        """Return how often a read was tried again."""
+        """Return how many reads were repeated."""
         return self._files.num_retries
 
     def close(self) -> None:
-        """Close files; loading opens them again."""
+        """Close files; a later load opens them again."""
         self._files.close()
 
     def _read(self, chunk: int, data: memoryview) -> None:
@@ -144,7 +145,7 @@ class TFRecordSource:
             self._verified.add(chunk)
 
     def _require_places(self, chunk: int, records: Iterator[bytes]) -> None:
-        """Read the records of a chunk, which verifies them, and compare where they lie."""
+        """Read the records of a chunk, which verifies them; compare lengths with the index."""
         expected = np.diff(self._places_in(chunk))[:, 0].tolist()
         if (found := [len(record) for record in records]) != expected:
             number = [*map(ne, found, expected), True].index(True)
@@ -169,9 +170,11 @@ class TFRecordSource:
 
 
 def _cuts(places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers of the records at which chunks start, and how many records there are."""
+    """Return the number of each chunk's first record, and at the end the number of records."""
     if not len(places):
         return np.zeros(1, np.int64)
+    # A record belongs to the stretch of _CHUNK_BYTES in which it starts; a chunk starts where that
+    # number changes.
     chunks = (places[:, 0] - HEAD_BYTES) // _CHUNK_BYTES
     return np.concatenate([[0], np.flatnonzero(np.diff(chunks)) + 1, [len(places)]])
 

@@ -1,4 +1,4 @@
-"""What a loader says of itself: its state, its report, the batches that it hands over."""
+"""The values that a loader hands out: batches, its state, its report."""
 
 from trainfeed.loader.state._loaded_batch import Batch, Standing
 from trainfeed.loader.state._state import LARGEST, LARGEST_SEED, MOST_LANES, LoaderState, Weights

@@ -1,4 +1,4 @@
-"""What a loader hands over."""
+"""The batches that a loader hands over."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["Batch", "Standing"]
 
 
 class Standing(Protocol):
-    """Something that knows a loader's state."""
+    """An object that can compute the state of a loader at one point."""
 
     def state(self) -> LoaderState:
-        """Return it."""
+        """Return the state."""
 
 
 class Batch(dict[str, NDArray[Any]]):
     """Field → array of shape ``(b, *S)``; masked where an optional field is absent.
 
     Fields whose size varies are arrays of shape ``(b,)`` and dtype object, which hold bytes, str,
-    arrays or None. Any array, and any slice of it, may be kept as long as one likes.
+    arrays or None. A caller may keep any array, and any slice of it, as long as needed.
 
-    A tool that maps a function over the arrays makes another one of the fields alone,
-    ``type(batch)(fields)``. The loader did not hand that over: where it stands, and which of its
-    rows count, is asked of the batch that the fields are from.
+    A tool that maps a function over the arrays makes a new batch of the fields alone,
+    ``type(batch)(fields)``. Such a batch has no state and does not know its padded rows: ask the
+    batch that the loader handed over.
     """
 
     __slots__ = ("_num_padded", "_standing")
@@ -46,12 +46,12 @@ class Batch(dict[str, NDArray[Any]]):
 
     @property
     def num_rows(self) -> int:
-        """Rows, the padded ones included."""
+        """Number of rows, including padded ones."""
         return len(next(iter(self.values()))) if self else 0
 
     @property
     def num_padded(self) -> int:
-        """How many rows at the end are there only to fill the batch.
+        """Number of rows at the end that only fill the batch.
 
         Raises:
             LoaderError: The batch was made of the fields of another one.
@@ -61,7 +61,7 @@ class Batch(dict[str, NDArray[Any]]):
 
     @property
     def valid(self) -> NDArray[np.bool_]:
-        """Which rows count, shape ``(b,)``: those that do not merely fill the batch.
+        """True for rows that count, False for padded rows; shape ``(b,)``.
 
         Raises:
             LoaderError: The batch was made of the fields of another one.
@@ -72,7 +72,7 @@ class Batch(dict[str, NDArray[Any]]):
 
     @property
     def standing(self) -> Standing:
-        """What knows the loader's state right after this batch.
+        """The object that computes the loader's state right after this batch.
 
         Raises:
             LoaderError: The batch was made of the fields of another one.
@@ -81,7 +81,7 @@ class Batch(dict[str, NDArray[Any]]):
 
     @property
     def state(self) -> LoaderState:
-        """Where the loader stands right after this batch.
+        """The state of the loader right after this batch.
 
         Raises:
             LoaderError: The batch was made of the fields of another one.

@@ -1,4 +1,4 @@
-"""Where a loader stands: a few numbers, because the order is computed and never stored."""
+"""The state of a loader: a few numbers, because the order is computed and never stored."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from trainfeed.whole_numbers import whole
 
 __all__ = ["LARGEST", "LARGEST_SEED", "MOST_LANES", "LoaderState", "Weights"]
 
-# From which position on which shares of a mixture count.
+# Pairs of a position and the shares of a mixture that apply from it on.
 Weights: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
 
 _VERSION: Final = 1
 _NUMBERS: Final = ("seed", "epoch", "position", "lanes", "window")
-# What the numbers of a state may be, either sign of it for the seed.
+# Limits for the numbers of a state; a seed may be negative too.
 LARGEST: Final = 1 << 62
 LARGEST_SEED: Final = (1 << 64) - 1
-# More than any number of ranks needs; a state from elsewhere shall not cost memory.
+# More than any number of ranks needs: a state from an untrusted place must not cost memory.
 MOST_LANES: Final = 1 << 16
-# What is not from 0 to ``LARGEST``.
+# Ranges of the numbers whose range is not 0 to ``LARGEST``.
 _LIMITS: Final = {"seed": (-LARGEST_SEED, LARGEST_SEED), "lanes": (1, MOST_LANES)}
 
 
@@ -31,16 +31,16 @@ class LoaderState:
     """A point between two global batches.
 
     Attributes:
-        digest: Identifies content and layout of what is read; 16 hex digits.
-        seed: That of the order.
+        digest: Identifies content and layout of the data set; 16 hex digits.
+        seed: Seed of the order.
         epoch: Number of the epoch, from 0.
-        position: Samples of the epoch that all ranks together have handed over.
-        lanes: Lanes of the order; 1 for the natural one.
-        window: Bytes of all windows of the order; 0 for the natural one.
-        weights: Of a mixture: from which position on which weights count, as
-            ``(position, (numerator, …))``; empty otherwise.
+        position: Number of samples of the epoch that all ranks together have handed over.
+        lanes: Number of lanes; 1 in natural order.
+        window: Bytes of one window of every lane together; 0 in natural order.
+        weights: For a mixture the weights and the positions from which they apply, as ``(position,
+            (numerator, …))``; otherwise empty.
         skips: Stretches of the run that are left out, as ``(from, to)``: samples of all ranks from
-            the start of epoch 0 on; empty as a rule.
+            the start of epoch 0 on; usually empty.
     """
 
     digest: str
@@ -53,7 +53,7 @@ class LoaderState:
     skips: Stretches = ()
 
     def state(self) -> LoaderState:
-        """Return itself: a state knows where the loader stands."""
+        """Return this object, so that a state can stand in for ``Standing``."""
         return self
 
     def to_json(self) -> dict[str, Any]:
@@ -75,10 +75,10 @@ class LoaderState:
 
     @classmethod
     def from_json(cls, value: object) -> LoaderState:
-        """Read what ``to_json`` gives.
+        """Return the state that ``to_json`` gave as JSON values.
 
         Raises:
-            ConfigError: ``value`` is something else, or of a version that is not known.
+            ConfigError: ``value`` is not a state, or has an unknown version.
         """
         if not isinstance(value, Mapping):
             raise ConfigError(f"expected a loader's state as a mapping, got {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""Where the time of a loader goes."""
+"""Counters and times of a loader."""
 
 from __future__ import annotations
 
@@ -36,23 +36,24 @@ _GAUGES: Final = frozenset({"queue_depth", "lent_slots", "stall_fraction"})
 
 @dataclass(frozen=True)
 class LoaderReport:
-    """A loader's figures so far; seconds add up over all iterators of the loader.
+    """The figures of a loader so far; seconds are sums over all iterators of the loader.
 
     Attributes:
         batches: Batches handed over.
         samples: Samples handed over, padding not counted.
         bytes: Bytes of arrays handed over.
         windows: Windows loaded.
-        load_s: What threads or processes spent loading windows; more than ``elapsed_s`` when
-            several do. Of an iterable that a thread or process reads, nobody knows.
-        wait_s: What the consumer waited for windows or for an iterable; without threads and
-            processes, all loading.
-        assemble_s: What putting batches together took, waits not included.
-        elapsed_s: Time since the first batch was asked for.
+        load_s: Seconds that threads or processes spent loading windows; may be more than
+            ``elapsed_s`` when there are several. Not measured for an iterable that a thread or
+            process reads.
+        wait_s: Seconds that the consumer waited for windows or for an iterable; without threads
+            and processes, all loading.
+        assemble_s: Seconds spent in putting batches together, without waits.
+        elapsed_s: Seconds since the first batch was requested.
         queue_depth: Windows that were ready or under way when the consumer last asked.
         copied_windows: Windows that were copied because the consumer held all slots.
         oversize_windows: Windows that were too large for a slot and came through a pipe.
-        rereads: How often a read was tried again.
+        rereads: Number of reads that were repeated.
         skipped_samples: Samples that were left out because their chunk is damaged.
         lent_slots: Slots that the consumer holds now.
         stall_fraction: Share of the elapsed time in which the consumer waited.
@@ -78,10 +79,11 @@ class LoaderReport:
         """Return the figures in the text format that Prometheus scrapes.
 
         Args:
-            labels: Added to each; letters, digits and underscores as names.
+            labels: Labels that every figure gets; their names consist of letters, digits and
+                underscores.
 
         Raises:
-            ConfigError: A label has another name, and Prometheus would refuse all of it.
+            ConfigError: A label has another name; Prometheus would refuse the whole text.
         """
         for name in labels:
             if not _LABEL.fullmatch(name):
@@ -103,7 +105,7 @@ class LoaderReport:
 
 
 class LoaderStats:
-    """Counts while a loader runs; threads may call it."""
+    """The counters of a running loader; threads may share the object."""
 
     def __init__(self) -> None:
         self._lock = new_lock()
@@ -132,13 +134,13 @@ class LoaderStats:
             figures["bytes"] += num_bytes
 
     def count_assembly(self, seconds: float) -> None:
-        """Count the time that putting batches together took, without waits."""
+        """Add the time of putting batches together, without waits."""
         with self._lock:
             self._figures["assemble_s"] += seconds
 
     @property
     def wait_s(self) -> float:
-        """What the consumer has waited so far."""
+        """Seconds that the consumer has waited so far."""
         return self._figures["wait_s"]
 
     def count(self, name: str, by: int = 1) -> None:
@@ -147,11 +149,11 @@ class LoaderStats:
             self._figures[name] += by
 
     def watch_lends(self, num_lent: Callable[[], int]) -> None:
-        """Say what tells how many slots the consumer holds."""
+        """Set the function that returns the number of slots that the consumer holds."""
         self._num_lent = num_lent
 
     def start(self) -> None:
-        """Note that a batch was asked for."""
+        """Note that a batch was requested; the first call starts the clock."""
         if self._started_s is None:
             self._started_s = time.perf_counter()
 

@@ -27,7 +27,7 @@ __all__ = [
     "load_window",
 ]
 
-# Worker processes import this package and need little of it.
+# Names are imported on demand: worker processes import this package and need few of them.
 _HOMES: Final = {
     "Engine": "._set_engine",
     "Feed": "._load_window",

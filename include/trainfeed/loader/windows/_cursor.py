@@ -1,8 +1,8 @@
-"""Goes through an epoch: which windows are needed when, and where their samples belong.
+"""Walks through an epoch: takes windows as positions need them, and copies their samples.
 
-A cursor asks for windows in the order of the positions at which they are needed, and holds one
-window per lane. So what loads them can run ahead in a simple queue, and needs memory for no more
-than the lanes and what is ahead.
+A cursor takes windows in the order of the positions at which they are needed, and holds one window
+per lane. So a feed can load ahead in a simple queue. Memory is needed for one window per lane, and
+for those that are loaded ahead.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ class Fetched(NamedTuple):
     """Samples at some positions.
 
     Attributes:
-        columns: Hold them.
-        start: Number of the first one in ``columns``.
-        stop: Number behind the last one; there are fewer than were asked for when ``error`` keeps
-            the rest.
-        error: What happened to the first one that is missing.
+        columns: Columns that contain the samples.
+        start: Row of the first sample in ``columns``.
+        stop: Row behind the last sample. With an ``error`` there are fewer samples than requested.
+        error: The error of the first missing sample; None if none is missing.
     """
 
     columns: Columns
@@ -43,9 +42,9 @@ class _OpenWindow:
     """The window of a lane that is being read.
 
     Attributes:
-        window: Its samples.
-        index: Index in the lane of its first one.
-        stride: How far their indices are apart.
+        window: The loaded samples.
+        index: Index in the lane of the first loaded sample.
+        stride: Distance between the indices of loaded samples.
     """
 
     window: Window
@@ -54,14 +53,18 @@ class _OpenWindow:
 
 
 class _Part(Protocol):
-    """The positions of one fetch that lie in one lane."""
+    """The positions of one fetch that belong to one lane."""
 
     def take(self, opened: _OpenWindow, index_stop: int) -> tuple[Rows, Rows] | None:
-        """Return the places in the fetch, and the rows of the window, below ``index_stop``."""
+        """Return places in the fetch and rows of the window for indices below ``index_stop``."""
 
 
 class _RegularPart:
-    """Positions that visit the lanes in turn: plain numbers say where they are."""
+    """Positions at equal distances, which visit the lanes in turn: slices describe them.
+
+    Every ``period``-th position of the fetch belongs to this lane; from one to the next the index
+    in the lane grows by ``step``.
+    """
 
     def __init__(self, where: slice, first: int, step: int) -> None:
         self._start, self._stop, self._period = where.start, where.stop, where.step
@@ -70,20 +73,22 @@ class _RegularPart:
 
     def take(self, opened: _OpenWindow, index_stop: int) -> tuple[Rows, Rows] | None:
         """Return places and rows; see ``_Part``."""
+        # Rounded up: the places left in the fetch, and the indices left below index_stop.
         left = -(-(self._stop - self._start) // self._period)
         count = min(left, -(-(index_stop - self._index) // self._step))
         if count <= 0:
             return None
         end = self._start + count * self._period
         row = (self._index - opened.index) // opened.stride
-        # One beyond the last place, which may be beyond the end of the fetch.
+        # The slice ends one behind its last place: ``end`` itself may be behind the end of the
+        # fetch.
         where = slice(self._start, end - self._period + 1, self._period)
         self._start, self._index = end, self._index + count * self._step
         return where, slice(row, row + count)
 
 
 class _ChosenPart:
-    """Positions without a rule."""
+    """Positions at arbitrary distances, as arrays of places and indices."""
 
     def __init__(self, where: NDArray[np.int64], indices: NDArray[np.int64]) -> None:
         self._where = where
@@ -99,6 +104,7 @@ class _ChosenPart:
         self._done = stop
         rows = (self._indices[start:stop] - opened.index) // opened.stride
         first, last = int(rows[0]), int(rows[-1])
+        # Rows ascend, so this count tells whether they are consecutive; a slice copies faster.
         in_row = last - first + 1 == stop - start
         return self._where[start:stop], slice(first, last + 1) if in_row else rows
 
@@ -107,9 +113,10 @@ class Cursor:
     """Reads samples at ascending positions of an epoch.
 
     Args:
-        part: What is read. Any positions of its share may be asked for, each once, ascending.
+        part: The part of the epoch to read. Any of its positions may be fetched, each once,
+            ascending.
         feed: Loads the windows of ``part.tasks()``.
-        pool: Gives memory for what ``fetch`` returns.
+        pool: Lends memory for the results of ``fetch``.
     """
 
     def __init__(self, part: EpochPart, feed: Feed, pool: LentPool) -> None:
@@ -120,12 +127,12 @@ class Cursor:
         self._tasks = part.tasks()
         self._next = next(self._tasks, None)
         self._open: dict[int, _OpenWindow] = {}
-        # Of the fetch that is under way.
+        # State of the current fetch.
         self._positions: NDArray[np.int64] = np.zeros(0, np.int64)
         self._stop = 0
         self._parts: dict[int, _Part] = {}
         self._targets: Targets | None = None
-        # The first position that cannot be read, and why.
+        # The first position that cannot be read, and its error.
         self._failed: tuple[int, BaseException] | None = None
 
     def fetch(self, positions: NDArray[np.int64]) -> Fetched:
@@ -136,14 +143,14 @@ class Cursor:
         return self.end()
 
     def begin(self, positions: NDArray[np.int64]) -> None:
-        """Start a fetch whose windows are acquired one by one, for callers of several cursors."""
+        """Start a fetch; callers with several cursors then call ``step`` in their common order."""
         self._positions = positions
         self._stop = int(positions[-1]) + 1 if len(positions) else 0
         self._parts = dict(self._split(positions)) if len(positions) else {}
         self._targets = None
 
     def step(self) -> None:
-        """Copy what the fetch wants of the window that is due for replacement, and replace it."""
+        """Copy the rest that the fetch needs of the window to be replaced next, and replace it."""
         if self._next is None:
             return
         lane = self._next.lane
@@ -152,7 +159,7 @@ class Cursor:
         self._acquire()
 
     def end(self) -> Fetched:
-        """Return what the fetch has got."""
+        """Copy the samples of the open windows, and return the samples of the fetch."""
         for lane, part in self._parts.items():
             if lane in self._open:
                 self._drain(lane, part)
@@ -167,6 +174,8 @@ class Cursor:
         period, world_size = self._part.period, self._part.share.world_size
         num_samples, start = len(positions), int(positions[0])
         if int(positions[-1]) - start == (num_samples - 1) * world_size:
+            # Consecutive positions of one rank: world_size apart. After ``period`` of them the
+            # same lane is visited again, ``step`` indices further on.
             step = period * world_size // self._lanes
             for first in range(min(period, num_samples)):
                 index, lane = divmod(start + first * world_size, self._lanes)
@@ -188,13 +197,14 @@ class Cursor:
         self._open.pop(task.lane, None)
         try:
             window = self._feed.next()
-        except Exception as error:  # noqa: BLE001 - raised behind the samples before it
+        except Exception as error:  # noqa: BLE001 - raised after the samples before it
             self._fail(task.need, error)
             return
         self._next = next(self._tasks, None)
         start, _ = self._part.order.window_range(task.lane, task.window)
         first = start + task.first
         if window.error is not None:
+            # The position of the first sample that the window lacks: index * lanes + lane.
             bad = (first + window.num_samples * task.stride) * self._lanes + task.lane
             self._fail(bad, window.error)
         self._open[task.lane] = _OpenWindow(window, first, task.stride)
@@ -204,9 +214,10 @@ class Cursor:
             self._failed = position, error
 
     def _drain(self, lane: int, part: _Part) -> None:
-        """Copy what the open window of a lane has of a part."""
+        """Copy the samples of a part that the open window of the lane holds."""
         opened = self._open[lane]
         end = opened.index + opened.window.num_samples * opened.stride
+        # The first index whose position, index * lanes + lane, is not below the limit.
         limit = -(-(self._limit(self._stop) - lane) // self._lanes)
         taken = part.take(opened, min(end, limit))
         if taken is not None:

@@ -1,4 +1,4 @@
-"""Loads windows in this process: when they are asked for, or ahead of that in threads."""
+"""Loads windows in this process: on request, or ahead of requests in threads."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from trainfeed.thread_ties import patience_s, require_owner
 
 __all__ = ["InlineFeed", "LoadTask", "ThreadFeed", "ThreadPlan"]
 
-# Loads a window of whichever set the task names.
+# Loads the window that a task names, into the given memory.
 LoadTask = Callable[[Task, LentMemory], Loaded]
 
-# A read that hangs cannot be interrupted; a caller that leaves a pass does not hang with it.
+# A read that hangs cannot be interrupted; the end of a pass waits at most this long for it.
 _JOIN_S: Final = 5.0
 
 
 class InlineFeed:
-    """Loads a window when it is asked for.
+    """Loads a window when it is requested.
 
     Args:
-        tasks: The windows.
-        load: Loads one.
-        pool: Gives the memory.
-        stats: Where to count.
+        tasks: The windows, in order.
+        load: Loads a window.
+        pool: Lends the memory.
+        stats: The counters of the loader.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class ThreadPlan(NamedTuple):
     """How threads load windows.
 
     Attributes:
-        num_threads: How many threads there are at most.
-        ahead: How many windows are loaded before they are asked for.
-        timeout_s: How long the one that is asked for may take.
+        num_threads: Largest number of threads.
+        ahead: Number of windows that are loaded before they are requested.
+        timeout_s: Seconds that a requested window may take.
     """
 
     num_threads: int
@@ -80,14 +80,14 @@ class ThreadPlan(NamedTuple):
 
 
 class ThreadFeed:
-    """Loads windows ahead in threads, which pays as far as decoding leaves the interpreter lock.
+    """Loads windows ahead in threads; useful where decoding releases the interpreter lock.
 
     Args:
-        tasks: The windows.
-        load: Loads one; called in the threads.
-        pool: Gives the memory.
-        stats: Where to count.
-        plan: How many threads, how far ahead, how patiently.
+        tasks: The windows, in order.
+        load: Loads a window; called in the threads.
+        pool: Lends the memory.
+        stats: The counters of the loader.
+        plan: Number of threads, number of windows ahead, and the timeout.
     """
 
     def __init__(
@@ -115,12 +115,13 @@ class ThreadFeed:
         """Wait for the next window, and start another one.
 
         Raises:
-            LoaderError: The window did not come in time; a second question fails at once. Or
-                this is a fork of the process that began the pass.
+            LoaderError: The window was not loaded in time; every later call fails at once. Or this
+                process is a fork of the one that began the pass.
         """
         require_owner(self._owner)
         if self._failure is not None:
             raise self._failure
+        # One task more than is loaded ahead: the window that is returned now.
         self._fill(self._ahead + 1)
         task, future = self._running.popleft()
         self._fill(self._ahead)
@@ -134,20 +135,20 @@ class ThreadFeed:
         return Window(*loaded)
 
     def close(self) -> None:
-        """Wait for what is being loaded, but not for ever, and end the threads; safe to repeat.
+        """End the threads, after a limited wait for windows that are being loaded; safe to repeat.
 
-        An error on its way to the consumer waits for less than a second.
+        The wait is less than a second when an error is being raised.
         """
         if os.getpid() != self._owner:
-            return  # a fork has no threads to end, and they may have held a future's lock
+            return  # a fork has no threads; a thread of the parent may have held a future's lock
         for _, future in self._running:
             future.cancel()
         self._running.clear()
         for _ in self._threads:
             self._queue.put(None)
         threads, self._threads = self._threads, []
-        # The garbage collector may close a pass in one of its own threads, inside a lock that the
-        # others want.
+        # The garbage collector may close a pass in one of these threads, while that holds a lock
+        # that the other threads wait for.
         if threading.current_thread() in threads:
             return
         end_s = time.monotonic() + patience_s(_JOIN_S)
@@ -168,7 +169,8 @@ class ThreadFeed:
                 self._start_thread()
 
     def _start_thread(self) -> None:
-        # Those of an executor would keep the interpreter from ending while one of them hangs.
+        # Not an executor: its threads would keep the interpreter from ending while one of them
+        # hangs.
         thread = threading.Thread(target=self._work, name="trainfeed-loader", daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -179,8 +181,9 @@ class ThreadFeed:
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(self._timed(task))
-                except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                except BaseException as error:  # noqa: BLE001 - raised in ``next``
                     future.set_exception(error)
+            # While the thread waits for the next item, these names must not keep a window's memory.
             del item, task, future
 
     def _timed(self, task: Task) -> Loaded:

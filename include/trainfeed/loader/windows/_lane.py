@@ -1,4 +1,4 @@
-"""Reads the only lane of a share from one end to the other: batches are views of windows."""
+"""Reads the one lane of a share from start to end; batches are views of windows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["LaneReader"]
 
 
 class LaneReader:
-    """Reads samples one after another, as they come in the windows.
+    """Reads samples in the order of the windows.
 
     Args:
-        part: What is read; its positions lie in one lane.
+        part: The part of the epoch to read; its positions belong to one lane.
         feed: Loads the windows of ``part.tasks()``.
     """
 
@@ -25,12 +25,12 @@ class LaneReader:
         self._tasks = part.tasks()
         self._next = next(self._tasks, None)
         self._window = _EMPTY
-        # How many samples of the window were taken.
+        # Number of samples of the window that were taken.
         self._num_taken = 0
         self._error: BaseException | None = None
 
     def take(self, num_samples: int) -> Fetched:
-        """Return the next samples; views where they are in one window."""
+        """Return the next samples: views if they are in one window, otherwise copies."""
         start, stop = self._num_taken, self._num_taken + num_samples
         if stop <= self._window.num_samples:
             self._num_taken = stop
@@ -53,16 +53,16 @@ class LaneReader:
         return Fetched(joined(pieces) if pieces else {}, 0, num_samples - missing, error)
 
     def _replenish(self) -> bool:
-        """Make sure that the window has samples left; return whether it has."""
+        """Take the next window if this one is used up; return whether samples are left."""
         while self._num_taken >= self._window.num_samples:
             self._error = self._error or self._window.error
             if self._error is not None or self._next is None:
                 return False
-            # First, because the loader may need its memory for the next one.
+            # Dropped first: the feed may need the memory of this window for the next one.
             self._window, self._num_taken = _EMPTY, 0
             try:
                 self._window = self._feed.next()
-            except Exception as error:  # noqa: BLE001 - raised behind the samples before it
+            except Exception as error:  # noqa: BLE001 - raised after the samples before it
                 self._error = error
                 return False
             self._next = next(self._tasks, None)

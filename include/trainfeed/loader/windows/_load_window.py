@@ -1,8 +1,9 @@
-"""The unit of work: one window of one lane, loaded whole, by any thread or process, and read ahead.
+"""The unit of work: one window of one lane, loaded whole by any thread or process, and read ahead.
 
-In a shuffled order the kernel cannot know what comes next. A thread tells it which windows will be
-due soon: telling it takes as long as finding memory for what it will read. Where nothing comes from
-the disk, the thread is asked for a window now and then only, to see whether that is still so.
+In a shuffled order the kernel cannot know the next chunks. A thread advises the kernel of the
+windows that come next; a thread, because the call takes as long as the kernel needs to allocate
+page cache. While everything is in the page cache, only a few windows are announced, to find out
+whether that is still the case.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from trainfeed.thread_ties import patience_s
 
 __all__ = ["Feed", "ReadAhead", "Window", "expect_window", "load_window"]
 
-# A quarter of the windows of the usual order. Fewer leave the disk idle now and then; more take
-# page cache from the windows that are in use.
+# A quarter of the lanes of the usual order. With fewer windows the disk is idle at times; with
+# more they take page cache from the windows that are in use.
 _NUM_AHEAD: Final = 4
-# After so many windows of which nothing came from the disk, only some are asked for.
+# After _NUM_CACHED windows without a read from disk, only every _PROBE_EVERY-th is announced.
 _NUM_CACHED: Final = 4
 _PROBE_EVERY: Final = 32
-# A disk that hangs cannot be interrupted; a pass that is left does not hang with it.
+# A disk that hangs cannot be interrupted; the end of a pass waits at most this long for it.
 _JOIN_S: Final = 1.0
 
 
@@ -38,9 +39,9 @@ class Window(NamedTuple):
     """A loaded window.
 
     Attributes:
-        columns: Its samples. They hold the memory; when they are gone it is used again.
-        num_samples: How many.
-        error: What kept the rest of them from being loaded.
+        columns: The samples. They hold the memory, which is used again when they are gone.
+        num_samples: Number of samples.
+        error: The reason why later samples were not loaded; None if all were.
     """
 
     columns: Columns
@@ -49,13 +50,13 @@ class Window(NamedTuple):
 
 
 class Feed(Protocol):
-    """Loads the windows of an iterator of tasks, in its order, some of them ahead."""
+    """Loads the windows of an iterator of tasks, in order, some of them ahead."""
 
     def next(self) -> Window:
-        """Return the next window; an error of its loading is in it.
+        """Return the next window; an error of loading is in ``Window.error``.
 
         Raises:
-            LoaderError: It can never come, because a worker is gone or silent.
+            LoaderError: The window cannot come, because a worker has ended or does not answer.
         """
 
     def close(self) -> None:
@@ -67,7 +68,7 @@ class Feed(Protocol):
 
 
 def expect_window(source: Source, order: Order, task: Task) -> None:
-    """Let the kernel begin to read a window, which will be loaded soon."""
+    """Let the kernel begin to read a window that is loaded soon."""
     source.expect(order.epoch(task.epoch).spans(task.lane, task.window))
 
 
@@ -81,7 +82,7 @@ def load_window(source: Source, order: Order, task: Task, memory: Memory) -> Loa
     )
     try:
         return source.load(plan.spans, rows, memory)
-    except Exception as error:  # noqa: BLE001 - it is raised when its samples are due
+    except Exception as error:  # noqa: BLE001 - raised when these samples are due
         return Loaded({}, 0, error)
 
 
@@ -91,14 +92,14 @@ class _Wanted(NamedTuple):
 
 
 class ReadAhead:
-    """The windows of a pass, in their order; those that come next are asked for before.
+    """The windows of a pass, in order; the kernel is advised of the next ones in time.
 
-    Use it as a context manager: its end ends the thread. Not for two threads at once.
+    Use it as a context manager, whose end stops the thread. One thread at a time may iterate.
 
     Args:
         tasks: The windows.
-        expect: Lets the kernel begin to read a window; called in the thread. What it raises is no
-            error here: loading the window will raise it.
+        expect: Lets the kernel begin to read a window; called in the thread. Its errors are
+            ignored: loading the window raises them.
     """
 
     def __init__(self, tasks: Iterator[Task], expect: Callable[[Task], None]) -> None:
@@ -116,12 +117,12 @@ class ReadAhead:
         """Return the next window.
 
         Raises:
-            StopIteration: There is none.
+            StopIteration: There are no more windows.
         """
         for task in islice(self._tasks, _NUM_AHEAD + 1 - len(self._coming)):
             self._coming.append(task)
             self._num_drawn += 1
-            # What is due at once is asked for by those who load it.
+            # The window that is loaded at once needs no advice.
             if len(self._coming) > 1:
                 self._ask(_Wanted(self._num_drawn, task))
         if not self._coming:
@@ -133,10 +134,11 @@ class ReadAhead:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the thread; a fork of the process that began the pass has none."""
+        """End the thread; a fork of the process that began the pass has no thread."""
         thread, self._thread = self._thread, None
         if thread is None or os.getpid() != self._owner:
             return
+        # The thread skips every window up to _num_taken, so it reaches the None at once.
         self._num_taken = self._num_drawn
         self._queue.put(None)
         if thread is not threading.current_thread():
@@ -156,7 +158,7 @@ class ReadAhead:
 
     def _work(self) -> None:
         while (wanted := self._queue.get()) is not None:
-            # A window that was taken meanwhile has been asked for, and may be gone again.
+            # A window that was taken meanwhile is being loaded, or was used already.
             if wanted.number > self._num_taken:
                 before = _num_blocks_read()
                 with suppress(Exception):
@@ -166,5 +168,5 @@ class ReadAhead:
 
 
 def _num_blocks_read() -> int:
-    """Return how much this thread has had the kernel read from disks."""
+    """Return the number of blocks that the kernel read from disks for this thread."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock

@@ -1,4 +1,4 @@
-"""Reads a mixture: one cursor per set and epoch of it, all fed by one queue of windows."""
+"""Reads a mixture: one cursor per set and epoch of the set, all fed by one queue of windows."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class MixtureEngine:
     """Reads a mixture; see ``SetEngine``.
 
     Args:
-        mixture: The sets' shares and seed.
+        mixture: Shares and seed of the sets.
         sources: The sets.
-        state: Gives seed, lanes and windows of the orders.
-        stats: Where to count.
+        state: State with seed, lanes and window bytes of the orders.
+        stats: The counters of the loader.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class MixtureEngine:
             Order(
                 num_samples=source.num_samples,
                 num_bytes=source.num_bytes,
-                # The same set may be there twice, and should not give the same samples twice.
+                # With its number: a set that is in the mixture twice has two different orders.
                 digest=f"{source.digest}+{mixture.seed}+{number}",
                 seed=state.seed,
                 lanes=state.lanes,
@@ -85,26 +85,26 @@ class MixtureEngine:
 
     @property
     def children(self) -> list[tuple[Source, Order]]:
-        """What workers need to load windows."""
+        """The sets and their orders, which workers need to load windows."""
         return list(zip(self._sources, self._orders, strict=True))
 
     @property
     def window_bytes(self) -> int | None:
-        """What a window takes when it is loaded; None if unknown."""
+        """Bytes of a loaded window; None if unknown."""
         sizes = [source.output_bytes(order.max_window_bytes) for source, order in self.children]
         known = [size for size in sizes if size is not None]
         return max(known) if len(known) == len(sizes) else None
 
     def period(self, _cut: BatchCut, /) -> int:
-        """Return how many windows may be open at once: those of two epochs of every set."""
+        """Return how many windows may be open at once: one per lane of two epochs of every set."""
         return 2 * sum(order.lanes for order in self._orders)
 
     def tasks(self, cut: BatchCut, state: LoaderState) -> Iterator[Task]:
-        """Yield the windows of a pass in the order of need; ``need`` is a position of its set."""
+        """Yield the windows of a pass in the order of need; ``need`` is a position in the set."""
         return (task for _, task in self._merged(cut, state))
 
     def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> _MixtureReader:
-        """Return what reads a pass from a feed of its tasks."""
+        """Return the reader of a pass; ``feed`` loads the windows of ``tasks``."""
         return _MixtureReader(
             self, History(state.weights, len(self._sources)), self._merged(cut, state), feed, state
         )
@@ -133,7 +133,7 @@ class MixtureEngine:
         return EpochPart(self._orders[child].epoch(epoch), _ALL, start, stop, child)
 
     def _merged(self, cut: BatchCut, state: LoaderState) -> Iterator[tuple[int, Task]]:
-        """Yield the windows of a pass with the position of the stream that needs each."""
+        """Yield the windows of a pass, each with the position of the stream that first needs it."""
         base, history = state.epoch * self.total, History(state.weights, len(self._sources))
         starts, stops = history.counts(base + cut.start), history.counts(base + cut.stop)
         streams = [
@@ -176,12 +176,13 @@ class _MixtureReader:
         self._sizes = np.array([order.total for _, order in engine.children], np.int64)
 
     def fetch(self, positions: NDArray[np.int64]) -> Fetched:
-        """Return the samples at positions, in owned memory."""
+        """Return the samples at positions, in memory of their own."""
         stream = positions + self._base
         children, own = self._history.place(stream)
         epochs = own // self._sizes[children]
         targets: Targets | None = None
         end, error = 0, None
+        # Within one piece every set is in one epoch, so one cursor per set is enough.
         for start, stop in pairwise(_cuts(children, epochs)):
             part = slice(start, stop)
             wanted = {
@@ -206,13 +207,16 @@ class _MixtureReader:
     def _load(
         self, wanted: dict[tuple[int, int], NDArray[np.int64]], own: NDArray[np.int64], last: int
     ) -> None:
-        """Let the cursors read up to a position of the stream, each its part of it."""
+        """Let every cursor read its samples up to a position of the stream."""
+        # ``wanted`` has keys (set, epoch), so this maps each set to its epoch. Cursors of earlier
+        # epochs are finished.
         newest = dict(wanted.keys())
         self._cursors = {
             key: cursor for key, cursor in self._cursors.items() if key[1] >= newest.get(key[0], 0)
         }
         for key in wanted.keys() | self._cursors.keys():
             rows = wanted.get(key)
+            # A cursor without samples here still steps: its windows come out of the same queue.
             mine = _NONE if rows is None else own[rows] % self._sizes[key[0]]
             self._cursor(key).begin(mine)
         while self._next is not None and self._next[0] <= last:
@@ -235,7 +239,7 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 def _cuts(children: NDArray[np.int64], epochs: NDArray[np.int64]) -> list[int]:
-    """Return where a fetch must be cut so that every set stays in one epoch, and its ends."""
+    """Return the cuts of a fetch, with both ends, between which every set stays in one epoch."""
     cuts = {0, len(children)}
     for child in np.unique(children).tolist():
         rows = np.flatnonzero(children == child)

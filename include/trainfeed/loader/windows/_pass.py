@@ -18,12 +18,13 @@ from trainfeed.loader.windows._cursor import Fetched
 
 __all__ = ["Pass", "Point", "RunReader", "WindowReader"]
 
-# Batches of small samples are put together several at a time: the steps per lane and field cost
-# as much for 8 rows as for 100. More than this gains nothing and leaves the cache.
+# Batches of small samples are put together in blocks: a step per lane and field costs as much for
+# 8 rows as for 100. Larger blocks than this gain nothing and exceed the cache.
 _BLOCK_BYTES: Final = 2 << 20
 _BLOCK_ROWS: Final = 4096
-# Runs of bytes are only noted, and copied batch by batch. But what they are in is held meanwhile,
-# unless it is mapped; then a block needs about as many windows as threads load ahead.
+# Values of ragged fields are only noted in a block, and copied batch by batch. The buffers are
+# held meanwhile, so a block may hold as many windows as threads load ahead. Mapped buffers take no
+# memory, so they get a larger limit.
 _RUNS_BYTES: Final = 32 << 20
 _MAPPED_BYTES: Final = 64 << 20
 
@@ -32,12 +33,12 @@ class WindowReader(Protocol):
     """Reads samples of an epoch at ascending positions."""
 
     def fetch(self, positions: NDArray[np.int64]) -> Fetched:
-        """Return the samples at positions, in owned memory."""
+        """Return the samples at positions, in memory of their own."""
 
 
 @runtime_checkable
 class RunReader(Protocol):
-    """Reads the samples of a share whose positions lie one after another."""
+    """Reads the samples of a share in order, without a choice of positions."""
 
     def take(self, num_samples: int) -> Fetched:
         """Return the next samples, as views where that is possible."""
@@ -49,12 +50,12 @@ class Pass:
 
     Attributes:
         cut: Which positions make up which batch.
-        state: The loader's at the start.
-        after: The loader's after the last batch.
-        sample_bytes: What a sample takes on average.
+        state: State of the loader at the start.
+        after: State of the loader after the last batch.
+        sample_bytes: Average bytes of a sample.
         pad: Reads samples at any positions of the epoch, to fill the last batch.
         copy: Whether batches get memory of their own.
-        stats: Where to count.
+        stats: The counters of the loader.
     """
 
     cut: BatchCut
@@ -66,7 +67,7 @@ class Pass:
     stats: LoaderStats
 
     def batches(self, reader: WindowReader | RunReader) -> Iterator[Batch]:
-        """Yield the batches; what keeps a sample from being read is raised in its place."""
+        """Yield the batches; the error of a sample is raised after the batches before it."""
         if isinstance(reader, RunReader):
             return self._one_by_one(reader)
         return self._in_blocks(reader)
@@ -85,7 +86,7 @@ class Pass:
         yield self._last(fetched.columns, fetched.start, fetched.stop)
 
     def _in_blocks(self, reader: WindowReader) -> Iterator[Batch]:
-        # Small ones first, so that the first batch comes early.
+        # Blocks start with one batch and double, so that the first batch comes early.
         first, step = 0, 1
         while first < self.cut.num_batches:
             start_s, waited_s = time.perf_counter(), self.stats.wait_s
@@ -100,13 +101,13 @@ class Pass:
             first, step = last, min(2 * step, self._batches_per_block(fetched.columns))
 
     def state_after(self, num_batches: int) -> LoaderState:
-        """Return the state after so many batches; after the last one that of what follows."""
+        """Return the state after ``num_batches``; after the last batch, the state that follows."""
         if num_batches >= self.cut.num_batches:
             return self.after
         return replace(self.state, position=self.cut.position_after(num_batches))
 
     def _cut(self, fetched: Fetched, first: int, last: int) -> Iterator[Batch]:
-        """Yield the batches of a block that are whole."""
+        """Yield the complete batches of a block."""
         end, size = fetched.start, self.cut.batch_size
         last_of_all = self.cut.num_batches - 1
         for number in range(first, last):
@@ -138,7 +139,7 @@ class Pass:
     def _without_missing(
         self, fields: dict[str, NDArray[Any]], num_padded: int
     ) -> tuple[dict[str, NDArray[Any]], int]:
-        """Return the rows that are there, and how many of those only fill the batch."""
+        """Return the fields without missing rows, and the number of padded rows that are left."""
         kept = ~fields.pop(MISSING)
         if kept.all():
             return fields, num_padded
@@ -147,7 +148,7 @@ class Pass:
         return {name: array[kept] for name, array in fields.items()}, int(kept[num_own:].sum())
 
     def _last(self, columns: Columns, start: int, stop: int) -> Batch:
-        """Return the last batch of the epoch, which may have to be filled."""
+        """Return the last batch of the epoch, filled if the tail asks for that."""
         number, padding = self.cut.num_batches - 1, self.cut.padding()
         if len(padding):
             filling = self.pad(padding), slice(None), len(padding)
@@ -156,6 +157,7 @@ class Pass:
             num_padded = len(padding) if self.cut.tail is Tail.PAD else 0
             return self._plain(columns, 0, stop - start + len(padding), number, num_padded)
         if start == stop:
+            # A batch without rows still needs fields of the right types: sample 0 provides them.
             columns = self.pad(np.zeros(1, np.int64))
         return self._plain(columns, start, stop, number)
 
@@ -180,18 +182,18 @@ class Pass:
 
 
 class Point(NamedTuple):
-    """A point of a pass, as cheap to keep as two references.
+    """A point between two batches of a pass; keeping it costs two references.
 
     Attributes:
         a_pass: The pass.
-        num_batches: How many of its batches lie before the point.
+        num_batches: Number of batches before the point.
     """
 
     a_pass: Pass
     num_batches: int
 
     def state(self) -> LoaderState:
-        """Return the state of a loader that stands here."""
+        """Return the state of the loader at this point."""
         return self.a_pass.state_after(self.num_batches)
 
 
@@ -199,5 +201,5 @@ _NOTHING: Final = Fetched({}, 0, 0, None)
 
 
 def _copied(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array with memory of its own; objects have that anyway."""
+    """Return an array with memory of its own; object arrays are returned as they are."""
     return array if array.dtype.kind == "O" else array.copy()

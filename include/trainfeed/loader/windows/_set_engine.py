@@ -1,4 +1,4 @@
-"""A set, its order, and how it is loaded: what a loader makes again when a state is restored."""
+"""A set with its order; a loader makes a new engine when a state with another order is restored."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ from trainfeed.loader.windows._pass import RunReader, WindowReader
 
 __all__ = ["Engine", "SetEngine", "repeated"]
 
-# More windows are seldom open at once.
-
 
 class Engine(Protocol):
     """Reads a set, or a mixture of sets.
 
     Attributes:
         total: Samples of an epoch.
-        sample_bytes: What one takes on average.
+        sample_bytes: Average bytes of a sample.
         pool: Memory for windows.
     """
 
@@ -38,11 +36,11 @@ class Engine(Protocol):
 
     @property
     def children(self) -> list[tuple[Source, Order]]:
-        """What workers need to load windows."""
+        """The sets and their orders, which workers need to load windows."""
 
     @property
     def window_bytes(self) -> int | None:
-        """What a window takes when it is loaded; None if unknown."""
+        """Bytes of a loaded window; None if unknown."""
 
     def period(self, cut: BatchCut, /) -> int:
         """Return how many windows of a pass may be open at once."""
@@ -51,13 +49,13 @@ class Engine(Protocol):
         """Yield the windows of a pass in the order of need."""
 
     def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> WindowReader | RunReader:
-        """Return what reads a pass from a feed of its tasks."""
+        """Return the reader of a pass; ``feed`` loads the windows of ``tasks``."""
 
     def pad(self, positions: NDArray[np.int64], state: LoaderState) -> Columns:
         """Return samples at any positions of an epoch."""
 
     def expect(self, task: Task) -> None:
-        """Let the kernel begin to read a window, which will be loaded soon."""
+        """Let the kernel begin to read a window that is loaded soon."""
 
     def load(self, task: Task, memory: LentMemory) -> Loaded:
         """Load a window in this process."""
@@ -68,8 +66,8 @@ class SetEngine:
 
     Args:
         source: The set.
-        state: Gives seed, lanes and windows of the order.
-        stats: Where to count.
+        state: State with seed, lanes and window bytes of the order.
+        stats: The counters of the loader.
     """
 
     def __init__(self, source: Source, state: LoaderState, stats: LoaderStats) -> None:
@@ -90,7 +88,7 @@ class SetEngine:
         self._blocks = LentPool()
 
     def period(self, cut: BatchCut) -> int:
-        """Return how many lanes a pass reads."""
+        """Return how many windows may be open at once: one per lane that the rank reads."""
         return self._part(cut, 0).period
 
     def tasks(self, cut: BatchCut, state: LoaderState) -> Iterator[Task]:
@@ -98,7 +96,7 @@ class SetEngine:
         return self._part(cut, state.epoch).tasks()
 
     def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> WindowReader | RunReader:
-        """Return what reads a pass from a feed of its tasks."""
+        """Return the reader of a pass; ``feed`` loads the windows of ``tasks``."""
         part = self._part(cut, state.epoch)
         return LaneReader(part, feed) if part.period == 1 else Cursor(part, feed, self._blocks)
 
@@ -114,12 +112,12 @@ class SetEngine:
 
     @property
     def children(self) -> list[tuple[Source, Order]]:
-        """What workers need to load windows."""
+        """The sets and their orders, which workers need to load windows."""
         return [(self._source, self.order)]
 
     @property
     def window_bytes(self) -> int | None:
-        """What a window takes when it is loaded; None if unknown."""
+        """Bytes of a loaded window; None if unknown."""
         return self._source.output_bytes(self.order.max_window_bytes)
 
     def expect(self, task: Task) -> None:
@@ -135,5 +133,5 @@ class SetEngine:
 
 
 def repeated(columns: Columns, rows: NDArray[np.int64]) -> Columns:
-    """Return rows of columns, some perhaps several times, in memory of their own."""
+    """Return rows of columns, in memory of their own; a row may be repeated."""
     return joined([(columns, rows, len(rows))])

@@ -18,7 +18,7 @@ __all__ = [
     "slot_plan",
 ]
 
-# Worker processes import this package and need little of it.
+# Names are imported on demand: worker processes import this package and need few of them.
 _HOMES: Final = {
     "LoaderJob": "._messages",
     "RingFeed": "._ring",

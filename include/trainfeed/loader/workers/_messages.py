@@ -1,4 +1,4 @@
-"""What crosses the border between a loader and its worker processes."""
+"""The messages between a loader and its worker processes."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ IMPORTING_MAIN: Final = Event()
 
 @dataclass(frozen=True)
 class LoaderJob:
-    """What a worker is told when it starts.
+    """The first message to a worker: the sets, and the layout of the shared memory.
 
     Attributes:
         children: The sets, each with its order.
         slot_bytes: Size of a slot.
-        num_slots: How many there are in the shared memory.
+        num_slots: Number of slots in the shared memory.
     """
 
     children: Sequence[tuple[Source, Order]]
@@ -50,9 +50,9 @@ class Question(NamedTuple):
     """A window to load.
 
     Attributes:
-        number: Of the question, from 0.
-        slot: Where to put the window.
-        task: Which window.
+        number: Number of the question, from 0.
+        slot: Number of the slot for the window.
+        task: The window.
     """
 
     number: int
@@ -73,10 +73,11 @@ class PackedColumn(NamedTuple):
     """A column in a slot.
 
     Attributes:
-        values: Its values; of a ragged one all its bytes, one sample after another.
-        ends: Of a ragged one: where the samples end in them, shape ``(n,)``.
-        absent: Which samples lack the field.
-        kind: Of a ragged one, see ``Ragged``; "object" for pickled values; "" for dense ones.
+        values: The values; for a ragged column the bytes of all samples, in order.
+        ends: For a ragged column the end of each sample in ``values``, shape ``(n,)``; otherwise
+            None.
+        absent: True for samples without the field; None if no sample lacks it.
+        kind: For a ragged column see ``Ragged``; "object" for pickled values; "" for dense ones.
         item_shape: See ``Ragged``.
     """
 
@@ -91,13 +92,13 @@ class Answer(NamedTuple):
     """A window that was loaded.
 
     Attributes:
-        number: Of the question.
-        packed: Where its columns are in the slot; None when it did not fit.
-        columns: Its columns, when they did not fit.
-        num_samples: How many samples it has.
-        error: What kept the rest from being loaded.
-        seconds: What loading took.
-        num_reread: How often reads were tried again so far.
+        number: Number of the question; -1 for an error of the worker itself.
+        packed: Places of the columns in the slot; None when they did not fit.
+        columns: The columns themselves when they did not fit; otherwise None.
+        num_samples: Number of samples.
+        error: The reason why later samples were not loaded; None if all were.
+        seconds: Seconds that loading took.
+        num_reread: Number of reads that the worker has repeated so far.
     """
 
     number: int
@@ -113,7 +114,7 @@ def dump(value: Any) -> bytes:
     """Return a value as bytes for a worker.
 
     Raises:
-        ConfigError: Another process could not make sense of it.
+        ConfigError: The value cannot be pickled.
     """
     try:
         return bytes(ForkingPickler.dumps(value))
@@ -125,5 +126,5 @@ def dump(value: Any) -> bytes:
 
 
 def load(data: bytes) -> Any:
-    """Return the value that ``dump`` made bytes of."""
+    """Return the value that ``dump`` turned into bytes."""
     return ForkingPickler.loads(io.BytesIO(data).getbuffer())

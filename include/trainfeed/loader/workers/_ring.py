@@ -1,4 +1,4 @@
-"""Windows from worker processes, in order, through slots that go round."""
+"""Windows from worker processes, in order, through slots that are used again and again."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from trainfeed.thread_ties import require_owner
 __all__ = ["RingFeed", "slot_plan"]
 
 _PAGE_BYTES: Final = 4096
-# What slots share whose windows need nobody knows how much; four times the windows of the default
-# order.
+# Shared memory of all slots when the size of a window is unknown: four times the windows of the
+# default order.
 _USUAL_BYTES: Final = 256 << 20
 
 
 class RingFeed:
     """Asks workers for windows as long as there are free slots.
 
-    A slot that the consumer keeps is not free. So that it can keep all it wants, and work still
-    goes on, windows are copied out of their slots while it holds too many.
+    A slot is not free while the consumer keeps an array of it. When the consumer holds
+    ``max_lent`` slots, further windows are copied out of their slots, so that it may keep any
+    number of arrays and workers still get slots.
 
     Args:
-        tasks: The windows.
+        tasks: The windows, in order.
         pool: The workers.
-        stats: Where to count.
-        max_lent: How many slots the consumer may hold.
-        timeout_s: How long a window may take.
-        keep: Takes the workers when all windows have come; else they are ended.
+        stats: The counters of the loader.
+        max_lent: Number of slots that the consumer may hold.
+        timeout_s: Seconds that a window may take.
+        keep: Receives the idle workers at the end of a complete pass; otherwise they are ended.
     """
 
     def __init__(
@@ -59,10 +60,10 @@ class RingFeed:
         self._waiting: Task | None = next(tasks, None)
 
     def next(self) -> Window:
-        """Wait for the next window, and ask for others; see ``WorkerPool.wait_for``.
+        """Wait for the next window, and request further ones; see ``WorkerPool.wait_for``.
 
         Raises:
-            LoaderError: This is a fork of the process that started the workers.
+            LoaderError: This process is a fork of the one that started the workers.
         """
         require_owner(self._pool.owner)
         self._ask()
@@ -96,7 +97,7 @@ class RingFeed:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # An iterator that is left early shall leave nothing behind.
+        # After an iterator that was left early, answers are still on their way: end the workers.
         if kind is None and self._num_asked == self._num_taken:
             self._keep(self._pool)
         else:
@@ -118,15 +119,16 @@ def slot_plan(*, num_slots: int, window_bytes: int | None, max_bytes: int | None
     """Return the size of a slot.
 
     Args:
-        num_slots: How many there will be.
-        window_bytes: What a window needs; None if unknown, then slots share what there is.
-        max_bytes: Limit for all of them; what they need when None.
+        num_slots: Number of slots.
+        window_bytes: Bytes that a window needs; None if unknown, then the limit is divided evenly.
+        max_bytes: Limit for all slots together; None takes what the windows need.
 
     Raises:
-        ConfigError: They do not fit.
+        ConfigError: The windows need more than ``max_bytes``.
     """
     if max_bytes is None:
         max_bytes = max(_USUAL_BYTES, num_slots * ((window_bytes or 0) + _PAGE_BYTES))
+    # Slots are whole pages: the limit per slot is rounded down, the need is rounded up.
     most_bytes = max_bytes // num_slots // _PAGE_BYTES * _PAGE_BYTES
     need_bytes = most_bytes if window_bytes is None else window_bytes
     slot_bytes = -(-max(1, need_bytes) // _PAGE_BYTES) * _PAGE_BYTES

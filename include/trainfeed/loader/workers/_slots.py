@@ -1,10 +1,10 @@
-"""Windows in shared memory: how a worker lays them out and a loader finds them.
+"""Windows in shared memory: a worker lays them out, and the loader finds them.
 
-The memory has no name: it is a file descriptor that workers inherit, and the kernel frees it when
-the last process that has it is gone, however that ended. It is cut into slots of one size. A slot
-belongs to the loader, is lent to a worker together with a question, comes back with the answer, and
-is then lent to the consumer until its last array dies. Memory is taken when a slot is first
-written, not when it is made.
+The memory (memfd) has no name: workers inherit its file descriptor, and the kernel frees it when
+the last process that holds it has ended, in whatever way. The memory is cut into slots of one
+size. A slot belongs to the loader. The loader lends it to a worker together with a question, gets
+it back with the answer, and lends it to the consumer until its last array dies. Pages are
+allocated when a slot is first written, not when the memory is made.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["SharedSlots", "SlotLedger", "SlotMemory", "owned", "pack", "unpack"]
 
 
 class SharedSlots:
-    """The shared memory, as one process sees it.
+    """The shared memory, mapped into one process.
 
     Args:
         fd: Descriptor of the memory.
         slot_bytes: Size of a slot.
-        num_slots: How many there are.
+        num_slots: Number of slots.
     """
 
     def __init__(self, fd: int, slot_bytes: int, num_slots: int) -> None:
@@ -52,10 +52,10 @@ class SharedSlots:
 class SlotMemory:
     """A slot as the memory for one window.
 
-    A window that is too large goes to private memory instead.
+    The arrays of a window that is too large get private memory instead.
 
     Attributes:
-        fits: Whether everything so far is in the slot.
+        fits: Whether all arrays so far are in the slot.
         is_lazy: See ``Memory``.
     """
 
@@ -67,7 +67,7 @@ class SlotMemory:
         self._start = slot.__array_interface__["data"][0]
 
     def reserve(self, num_bytes: int) -> None:
-        """Make room for arrays of ``num_bytes`` together; called once, before ``array``."""
+        """Note whether ``num_bytes`` fit into the slot; called once, before ``array``."""
         self.fits = num_bytes <= self._slot.nbytes
 
     def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
@@ -82,7 +82,8 @@ class SlotMemory:
         return array
 
     def packed(self, array: NDArray[Any]) -> PackedArray:
-        """Return where an array is in the slot, after copying it there if it is not."""
+        """Return the place of an array in the slot; copies an array that is elsewhere."""
+        # The distance of two addresses: an array that ``array`` returned lies within the slot.
         offset = array.__array_interface__["data"][0] - self._start
         if not 0 <= offset < self._slot.nbytes:
             own = self.array(array.shape, array.dtype)
@@ -92,7 +93,7 @@ class SlotMemory:
 
 
 def pack(columns: Columns, memory: SlotMemory) -> dict[str, PackedColumn] | None:
-    """Put columns into a slot, as far as they are not there already; None when they do not fit."""
+    """Put columns into a slot, if they are not there already; None when they do not fit."""
     packed = {}
     for name, column in columns.items():
         packed[name] = _pack(column, memory)
@@ -181,20 +182,21 @@ def _runs(
     absent: NDArray[np.bool_] | None,
     kind: tuple[str, tuple[int, ...]],
 ) -> Ragged:
-    """Return runs of bytes that lie one after another."""
+    """Return a ragged column whose runs follow each other in ``values``."""
     places = np.zeros((len(ends), 3), np.int64)
+    # Per row: buffer 0, start (the end of the row before), end.
     places[1:, 1], places[:, 2] = ends[:-1], ends
     return Ragged([values.data], places, *kind, absent)
 
 
 class SlotLedger:
-    """Which slots are free, under way, or lent to the consumer.
+    """The slots that are free or lent to the consumer; all others are with workers.
 
-    Lends end in whichever thread drops the last array, at any moment, so all steps are single
-    operations of lists and sets.
+    A lend ends in the thread that drops the last array, at any moment, perhaps during garbage
+    collection. So there is no lock: every step is a single operation of a list or set.
 
     Args:
-        num_slots: How many there are.
+        num_slots: Number of slots.
     """
 
     def __init__(self, num_slots: int) -> None:
@@ -203,7 +205,7 @@ class SlotLedger:
 
     @property
     def num_lent(self) -> int:
-        """How many slots the consumer holds."""
+        """Number of slots that the consumer holds."""
         return len(self._lent)
 
     def take(self) -> int | None:
@@ -211,7 +213,7 @@ class SlotLedger:
         return self._free.pop() if self._free else None
 
     def lend(self, slot: int) -> Callable[[], None]:
-        """Count a slot as lent; return what brings it back."""
+        """Count a slot as lent; return the function that takes it back."""
         self._lent.add(slot)
 
         def give_back() -> None:

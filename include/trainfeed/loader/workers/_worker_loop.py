@@ -1,4 +1,4 @@
-"""What runs inside a worker process: answers questions until its loader is gone."""
+"""The program of a worker process: answers questions until its loader is gone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from trainfeed.process_ties import portable, tie_to_parent
 __all__ = ["main"]
 
 _IN_MAIN_THREAD: Final = "main"
-# What a note of an error that comes from here begins with.
+# First words of the note that errors from a worker get.
 _HERE: Final = "in loader worker"
 
 
@@ -38,10 +38,10 @@ def main(connection_fd: int, memory_fd: int, parent: int, thread: str) -> None:
         connection_fd: Descriptor of the connection to the loader.
         memory_fd: Descriptor of the shared memory.
         parent: Process id of the loader.
-        thread: Says whether the loader's main thread started this process.
+        thread: "main" if the loader's main thread started this process.
     """
-    # Ctrl-C reaches all processes of the terminal; the loader decides what it means. It was blocked
-    # so far, see where workers are started.
+    # Ctrl-C reaches all processes of the terminal; the loader reacts to it. ``start_worker``
+    # blocked the signal until it is ignored here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _die_with_parent(parent, by_signal=thread == _IN_MAIN_THREAD)
@@ -57,11 +57,11 @@ def main(connection_fd: int, memory_fd: int, parent: int, thread: str) -> None:
             faults.point("loader.worker.answered")
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass
-    except Exception as error:  # noqa: BLE001 - told to the loader, which raises it
-        # The loader may be what failed: then nobody wants to know.
+    except Exception as error:  # noqa: BLE001 - sent to the loader, which raises it
+        # If the loader itself has ended, sending fails, and nothing is left to do.
         with suppress(OSError):
             connection.send_bytes(dump(_failure(error)))
-    # Nothing here is worth an orderly end, which could wait for the user's threads.
+    # Without an orderly end, which could wait for threads of the user; nothing needs cleaning up.
     os._exit(0)
 
 
@@ -103,13 +103,14 @@ def _receive_job(connection: Connection) -> LoaderJob:
 
 
 def _die_with_parent(parent: int, *, by_signal: bool) -> None:
-    # A thread that ends would take its workers along; see ``tie_to_parent``.
+    # The parent-death signal comes when the *thread* that started the process ends, so it is used
+    # only for the main thread; see ``tie_to_parent``.
     if by_signal and not tie_to_parent(parent):
         os._exit(1)
 
 
 def _exit_with_parent(fd: int) -> None:
-    """End this process when the loader's end of the connection closes, whatever it is doing."""
+    """End this process when the loader's end of the connection closes, even during a load."""
     poll = select.poll()
     poll.register(fd, select.POLLRDHUP)
     poll.poll()

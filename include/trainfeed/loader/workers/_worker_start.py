@@ -25,13 +25,13 @@ _END_S: Final = 1.0
 
 @dataclass
 class Worker:
-    """One process.
+    """One worker process.
 
     Attributes:
-        process: It.
-        connection: The loader's end.
+        process: The process.
+        connection: The loader's end of the connection.
         pidfd: Becomes readable when the process ends.
-        unanswered: The questions that it has, by number.
+        unanswered: The questions that the process has not answered yet, by number.
         has_ended: Whether the process was reported as ended, which happens once.
     """
 
@@ -43,7 +43,7 @@ class Worker:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a signal has stopped it."""
+        """Whether a signal has stopped the process."""
         return is_stopped(self.process.pid)
 
 
@@ -51,13 +51,13 @@ def start_worker(memory_fd: int) -> Worker:
     """Start a process that serves slots of shared memory.
 
     Args:
-        memory_fd: The memory; it gets a copy of the descriptor.
+        memory_fd: Descriptor of the memory; the process gets a copy of it.
     """
     ours, theirs = Pipe()
     in_main = threading.current_thread() is threading.main_thread()
     arguments = [theirs.fileno(), memory_fd, os.getpid(), "main" if in_main else "other"]
-    # Ctrl-C reaches all processes of the terminal. It must not meet a worker that is still starting
-    # and does not ignore it yet, so it waits until that does.
+    # Ctrl-C reaches all processes of the terminal. A worker that is still starting does not ignore
+    # the signal yet, so it inherits a mask that blocks it until then.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
@@ -75,7 +75,7 @@ def start_worker(memory_fd: int) -> Worker:
 
 
 def end_workers(workers: list[Worker], owner: int) -> None:
-    """Close the connections, at which workers exit; kill those that do not."""
+    """Close the connections, which lets workers exit; kill those that do not."""
     for worker in workers:
         worker.connection.close()
     if os.getpid() != owner:
@@ -92,7 +92,7 @@ def end_workers(workers: list[Worker], owner: int) -> None:
 
 
 def preparation(payload: bytes) -> dict[str, Any]:
-    """Return what a worker needs to import the main program, if the dataset is defined there."""
+    """Return the data for importing the main program, if the dataset is defined there."""
     if b"__main__" not in payload:
         return {}
     if sys.modules["__main__"].__dict__.get("__file__") is None:
@@ -106,10 +106,10 @@ def preparation(payload: bytes) -> dict[str, Any]:
 
 
 def require_not_importing() -> None:
-    """Refuse to start a process where the main program is only being imported.
+    """Refuse to start a process while a worker imports the main program.
 
     Raises:
-        ConfigError: This is a worker that does.
+        ConfigError: This process is such a worker.
     """
     if IMPORTING_MAIN.is_set():
         raise ConfigError(

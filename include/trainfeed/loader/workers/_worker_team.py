@@ -1,4 +1,4 @@
-"""Worker processes together: asked, watched, ended."""
+"""The worker processes of a loader: gives them questions, watches them, ends them."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from trainfeed.process_ties import ending
 __all__ = ["WorkerPool"]
 
 
-# What a process takes besides slots: interpreter, numpy, codecs.
+# Memory of a process besides slots: interpreter, numpy, codecs.
 _WORKER_BYTES: Final = 64 << 20
 _LOOK_S: Final = 1.0
 _STOPPED_LOOKS: Final = 3
-# Questions per worker that its socket holds for certain. With more, a question and an answer could
-# wait for each other for ever.
+# Number of questions per worker that its socket buffer holds for certain. With more, the loader
+# could block in sending a question while the worker blocks in sending an answer.
 _MAX_UNANSWERED: Final = 32
 
 
 class WorkerPool:
-    """Processes that answer questions, and the slots in which they do.
+    """Processes that answer questions, and the slots for their answers.
 
     Args:
-        job: What they are told.
-        num_workers: How many.
+        job: The sets, and the layout of the shared memory.
+        num_workers: Number of processes.
 
     Attributes:
         slots: The shared memory.
-        ledger: Which slots are free.
-        answers: Those that have come and were not asked for yet, with their slots.
+        ledger: Knows the free slots.
+        answers: Answers that have come and were not taken yet, with their slots, by number.
         owner: Id of the process that started the workers; a fork of it cannot use them.
 
     Raises:
-        ConfigError: The dataset cannot be sent to another process, or this one is a worker that
-            is only importing the main program.
-        MemoryLimitError: The slots do not fit the control group's memory.
+        ConfigError: The dataset cannot be pickled, or this process is a worker that imports the
+            main program.
+        MemoryLimitError: The slots do not fit into the memory of the control group.
     """
 
     def __init__(self, job: LoaderJob, num_workers: int) -> None:
@@ -86,16 +86,16 @@ class WorkerPool:
             os.close(memory_fd)
 
     def ask(self, question: Question) -> None:
-        """Send a question to the worker that has least to do."""
+        """Send a question to the worker with the fewest unanswered questions."""
         worker = min(self._workers, key=lambda worker: len(worker.unanswered))
         worker.unanswered[question.number] = question
-        # The caller that waits for the answer finds the process dead, and can say more.
+        # ``wait_for`` finds the process dead and raises an error with details.
         with suppress(BrokenPipeError, ConnectionResetError):
             worker.connection.send(question)
 
     @property
     def is_usable(self) -> bool:
-        """Whether this process has started the workers, and all of them live."""
+        """Whether this process started the workers, and all of them are alive."""
         if os.getpid() != self.owner:
             return False
         return all(worker.process.poll() is None for worker in self._workers)
@@ -107,20 +107,20 @@ class WorkerPool:
 
     @property
     def num_open(self) -> int:
-        """How many questions are open or answered and not taken."""
+        """Number of questions without an answer, and of answers that were not taken."""
         return len(self.answers) + sum(len(worker.unanswered) for worker in self._workers)
 
     @property
     def is_busy(self) -> bool:
-        """Whether every worker has as many questions as it may."""
+        """Whether every worker has its largest number of questions."""
         return min(len(worker.unanswered) for worker in self._workers) >= _MAX_UNANSWERED
 
     def wait_for(self, number: int, timeout_s: float) -> tuple[Answer, int]:
-        """Return an answer and the slot it is in.
+        """Return an answer and the number of its slot.
 
         Raises:
-            WorkerDiedError: Its worker is dead, stopped, or silent for ``timeout_s``. A second
-                question fails at once.
+            WorkerDiedError: The worker is dead or stopped, or has not answered within
+                ``timeout_s``. Every later call fails at once.
         """
         try:
             return self._wait_for(number, timeout_s)
@@ -134,6 +134,8 @@ class WorkerPool:
             worker = self._owner(number)
             if self.failure is not None:
                 raise self.failure
+            # poll() reports an answer or the end of a process at once; _LOOK_S is only the
+            # interval at which a stopped worker and the timeout are looked for.
             if self._collect(0.0 if worker.has_ended else _LOOK_S):
                 continue
             self._require_alive(worker, number)
@@ -158,13 +160,13 @@ class WorkerPool:
         return next(worker for worker in self._workers if number in worker.unanswered)
 
     def _collect(self, wait_s: float) -> bool:
-        """Take what has been answered, waiting for the first; return whether there was any."""
+        """Take all answers that have come, waiting for the first; return whether there was any."""
         got = False
         for fd, _ in self._poll.poll(wait_s * 1000):
             if fd in self._by_fd:
                 got |= self._receive(self._by_fd[fd])
             else:
-                self._poll.unregister(fd)  # it would be reported for ever
+                self._poll.unregister(fd)  # a pidfd stays readable after the end
                 self._by_pidfd[fd].has_ended = True
         return got
 
@@ -173,7 +175,7 @@ class WorkerPool:
         try:
             answer: Answer = load(worker.connection.recv_bytes())
         except (EOFError, OSError):
-            # The process is dead: its descriptor says so too, and goes on saying it.
+            # The process is dead; its pidfd reports that. The closed connection stays readable.
             with suppress(KeyError, ValueError):
                 self._poll.unregister(worker.connection)
             return False
@@ -189,7 +191,7 @@ class WorkerPool:
         status = worker.process.poll()
         if status is None:
             return
-        # What it had answered before it died is still in the pipe.
+        # Answers that the worker sent before it died are still in the pipe.
         while self._collect(0.0):
             pass
         if number in self.answers:

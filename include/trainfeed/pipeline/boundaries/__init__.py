@@ -1,4 +1,4 @@
-"""Where the partitions of a topic stood at a point in time, and what shows it."""
+"""Boundaries of a topic: the offset of every partition at a point in time, and the evidence."""
 
 from trainfeed.pipeline.boundaries._boundary_file import (
     Boundary,

@@ -1,6 +1,6 @@
-"""Boundary files: where the partitions of a topic stood at a point in time, and why.
+"""Boundary files: the offset of every partition of a topic at a point in time, with evidence.
 
-Two of them say which offsets of an open topic an interval covers.
+Two boundaries give the range of offsets that an interval reads of an open topic.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ _OFFSETS: Final = 1 << 63
 
 @dataclass(frozen=True)
 class Boundary:
-    """Where every partition of a topic stood at ``at``.
+    """The offset of every partition of a topic at the time ``at``.
 
     Attributes:
         at: Aware UTC time.
-        partitions: By partition number. A partition that came later is not in it: it began at 0.
-        found_ms: When it was found, milliseconds since 1970.
+        partitions: Partition number → offset and evidence. A partition that was added later is
+            not in it: its boundary is offset 0.
+        found_ms: When the boundary was found, milliseconds since 1970.
     """
 
     at: datetime
@@ -51,27 +52,27 @@ class Boundary:
     found_ms: int
 
     def offset(self, partition: int) -> int:
-        """Return the first offset at or after the boundary."""
+        """Return the first offset of a partition that belongs after the boundary."""
         known = self.partitions.get(partition)
         return known.offset if known is not None else 0
 
     def is_proved(self, partition: int) -> bool:
-        """Return whether it shows by itself that retention had deleted nothing before it.
+        """Return whether the file alone shows that retention had deleted nothing of a partition.
 
-        A partition that came later began at 0. Files without evidence are proved where the log
-        began at 0, or where the record at the boundary is stamped exactly at its time.
+        A partition that was added later began at offset 0. A file without evidence is proof if the
+        log began at 0, or if the record at the boundary has exactly the time of the boundary.
         """
         known = self.partitions.get(partition)
         if known is None:
             return True
         if known.evidence is not None:
             return known.evidence.proof is not None
-        # Old files say nothing of a topic that was created again.
+        # Files without evidence do not tell whether the topic was deleted and created again.
         return known.log_start == 0 or known.record_timestamp_ms == milliseconds(self.at)
 
 
 def known_boundaries(folder: DatasetFolder, topic: str, topic_uuid: str) -> list[Boundary]:
-    """Return all boundaries of a topic that are written down, in order of time."""
+    """Return the boundaries of all files of a topic, in order of time."""
     paths = dict(boundary_files(folder.boundaries(topic, topic_uuid)))
     return [read_boundary(paths[at]) for at in sorted(paths)]
 
@@ -87,10 +88,10 @@ def boundary_files(folder: Path) -> Iterator[tuple[datetime, Path]]:
 
 
 def folders_of_others(folder: Path) -> list[Path]:
-    """Return the folders of boundary files of other topics of the name, sorted.
+    """Return the folders of boundary files of other topics with the same name, sorted.
 
     Raises:
-        StorageError: They cannot be listed.
+        StorageError: The folder above cannot be listed.
     """
     with os_errors(folder.parent):
         if not folder.parent.is_dir():
@@ -99,7 +100,7 @@ def folders_of_others(folder: Path) -> list[Path]:
 
 
 def to_json(topic: TopicIdentity, boundary: Boundary) -> dict[str, Any]:
-    """Return what the file of a boundary holds."""
+    """Return the content of a boundary file."""
     return {
         "at": f"{boundary.at:%Y-%m-%dT%H:%M:%SZ}",
         "found_at": f"{_utc(boundary.found_ms):%Y-%m-%dT%H:%M:%SZ}",
@@ -114,9 +115,9 @@ def read_boundary(path: Path) -> Boundary:
     """Read a boundary file, also one without evidence.
 
     Raises:
-        IngestError: It is damaged.
+        IngestError: The file is damaged.
     """
-    # A dry run has links to the files of the root.
+    # Links are followed: the folder of a dry run has links to the boundary files of the root.
     value = canonical.loads(
         read_plain(path, follow=True, max_bytes=canonical.MAX_BYTES), path=str(path)
     )
@@ -130,7 +131,7 @@ def read_boundary(path: Path) -> Boundary:
         raise IngestError(
             f"boundary file {path} is damaged ({error}); restore or remove it"
         ) from error
-    # Of the file's seconds the last moment: what was found is not older than the file says.
+    # The file has whole seconds; its last millisecond is the latest time that is possible.
     found_ms = milliseconds(found_at) + 999
     return Boundary(at, partitions, found_ms)
 
@@ -139,7 +140,7 @@ def _partition(value: dict[str, Any]) -> PartitionBoundary:
     evidence = value.get("evidence")
     known = None if evidence is None else Evidence.from_json(evidence)
     found = PartitionBoundary(**{**value, "evidence": known})
-    # Types too: an offset that is a text would surface in the middle of a plan.
+    # Types are checked too: an offset that is a text would fail in the middle of planning.
     _PARTITION.validate_json(json.dumps(asdict(found)), strict=True)
     if not 0 <= found.offset < _OFFSETS:
         raise ValueError(f"offset {found.offset}")
@@ -157,7 +158,7 @@ def milliseconds(at: datetime) -> int:
 
 @dataclass(frozen=True)
 class TopicWindow:
-    """An open topic, and where it stood at both ends of the interval."""
+    """An open topic, and its boundaries at both ends of the interval."""
 
     topic: Topic
     connection: str

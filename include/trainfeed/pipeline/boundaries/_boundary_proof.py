@@ -1,7 +1,7 @@
-"""What boundary files show: that retention had deleted nothing, and why an interval is empty.
+"""Proofs from boundary files: retention had deleted nothing, or an interval is really empty.
 
-An interval may have nothing to read only where something shows that it is empty. The reasons are a
-function of the boundary files alone, so every plan of the interval says the same.
+An interval may be planned empty only with a proof. The reasons are a function of the boundary files
+alone, so every plan of the interval has the same ones.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ __all__ = [
     "require_empty_proved",
 ]
 
-# The partition has no offset of the interval at all, its log ended before the interval's end, or
-# the next record with a believable stamp comes after it; nothing shows any of them.
+# Why nothing is read of a partition, in this order: no offset lies between the boundaries, the log
+# ended before the interval's end, the next record with a believable stamp is later than the
+# interval, retention deleted the records (and that was accepted), none of these is proved.
 _NO_OFFSET: Final = "no_offset"
 _LOG_END: Final = "log_end"
 _LATER_RECORD: Final = "later_record"
@@ -46,11 +47,11 @@ _UNPROVEN: Final = "unproven"
 def is_proved(
     folder: DatasetFolder, topic: Topic, boundary: Boundary, partition: int, log_start: int
 ) -> bool:
-    """Return whether retention had deleted nothing before a boundary when it was found.
+    """Return whether retention had deleted nothing before a boundary when the boundary was found.
 
-    What its own file does not show, an earlier boundary may. Records that are still there are asked
-    for files without evidence only: with it, all that were left then have been looked at, and what
-    retention has left of them since may be those that came late.
+    An earlier boundary may prove it if the file itself does not. The records that are left in the
+    log are read only for files without evidence: evidence comes from all records that were there
+    then, and retention may since have left only records that came late.
 
     Args:
         folder: The data set, which keeps boundary files.
@@ -74,7 +75,7 @@ def is_proved(
         View(topic, partition, milliseconds(datetime.now(UTC))),
         offset=known.offset,
         at_ms=milliseconds(boundary.at),
-        # Of what is left, with what an old file of a log that began at 0 says.
+        # The part of the log that can still be read and that the old file speaks of.
         log_start=max(log_start, known.log_start),
         stamp_ms=known.record_timestamp_ms,
         known=Known(floor=floor, is_first_topic=is_first),
@@ -90,10 +91,10 @@ def last_proved(folder: DatasetFolder, topic: Topic, at: datetime, partition: in
 
 
 def is_first_topic(folder: Path, at: datetime) -> bool:
-    """Return whether no other topic of that name held the records of ``at``, as far as is known.
+    """Return whether no other topic of the name is known that held the records of ``at``.
 
-    Boundaries of another topic id were written here: the topic was created again. It was there
-    since its first boundary was found, at the latest.
+    Folders of other topic ids show that the topic was deleted and created again. The present topic
+    exists at the latest since its first boundary was found.
     """
     if not any(True for path in folders_of_others(folder) for _ in boundary_files(path)):
         return True
@@ -103,7 +104,7 @@ def is_first_topic(folder: Path, at: datetime) -> bool:
 
 
 class Earlier:
-    """The boundaries before a time that are written down, the last one first; each is read once.
+    """The boundaries of files before a time, latest first; each file is read once.
 
     Args:
         folder: The folder of boundary files of the topic.
@@ -123,7 +124,7 @@ class Earlier:
             yield self._read[index]
 
     def shown(self, partition: int, log_start: int) -> Proof | None:
-        """Return what they show of a log start; see ``Known``."""
+        """Return what these boundaries prove about a log start; see ``Known.earlier``."""
         for boundary in self:
             known = boundary.partitions.get(partition)
             if known is None or known.log_end < log_start:
@@ -138,17 +139,17 @@ class Earlier:
 def reasons(
     windows: Sequence[TopicWindow], inputs: Mapping[str, Planned], allowed: str | None = None
 ) -> dict[str, str]:
-    """Return per source why nothing is read of it.
+    """Return, by source string, why nothing is read of the source.
 
     Args:
         windows: The topics.
-        inputs: What is read, without what was lost.
-        allowed: Why an interval may be empty that nothing shows to be, or None.
+        inputs: The planned ranges, without the offsets that are lost.
+        allowed: The reason given for an empty interval without proof, or None.
 
     Returns:
-        Nothing while any source has offsets to read. Else ``no_offset``, ``log_end``,
-        ``later_record``, ``deleted`` (by retention, and accepted) or ``unproven``, with the reason
-        for which that is allowed.
+        An empty mapping if any source has offsets to read. Else ``no_offset``, ``log_end``,
+        ``later_record``, ``deleted`` (by retention, and accepted) or ``unproven``; the latter with
+        the reason ``allowed``.
     """
     if any(planned.start < planned.end for planned in inputs.values()):
         return {}
@@ -167,10 +168,10 @@ def reasons(
 def require_empty_proved(
     windows: Sequence[TopicWindow], inputs: Mapping[str, PlannedInput]
 ) -> None:
-    """Refuse an interval without offsets that nothing shows to be without records.
+    """Refuse an interval that has no offsets to read, if nothing proves that it has no records.
 
     Raises:
-        EmptyUnprovenError: There is such a partition; it names all of them.
+        EmptyUnprovenError: A partition lacks the proof; the message names all such partitions.
     """
     why = reasons(windows, inputs)
     lines = [
@@ -197,6 +198,7 @@ def _wholes(
 
 def _reason(window: TopicWindow, partition: int) -> str:
     end = window.end.partitions[partition]
+    # First, because with such a start no evidence at the end proves anything.
     if _is_by_index_alone(window.start.partitions.get(partition)):
         return _UNPROVEN
     if end.offset == end.log_end and end.is_settled:
@@ -209,10 +211,11 @@ def _reason(window: TopicWindow, partition: int) -> str:
 
 
 def _is_by_index_alone(start: PartitionBoundary | None) -> bool:
-    """Return whether records of the interval may lie before its start.
+    """Return whether the start boundary is one that may lie too far right.
 
-    An older version put a boundary at the log end where the time index had no position; an index
-    has none either where the cleaner emptied the first segments.
+    Earlier versions of trainfeed took the log end wherever the time index had no position. The
+    index has no position either if the cleaner has emptied the first segments of the log; then
+    records of the interval lie before the boundary.
     """
     if start is None or start.evidence is not None:
         return False

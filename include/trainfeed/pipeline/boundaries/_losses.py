@@ -1,4 +1,4 @@
-"""What retention has deleted of an interval, or may have, and whether that is accepted."""
+"""Offsets of an interval that retention deleted, or may have, and whether that is accepted."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Loss:
         source: Source string of the partition.
         start: First offset.
         end: Offset behind the last.
-        is_certain: Whether they are gone; otherwise nothing shows that they are not. An empty
-            range, which is never certain, stands for records of a topic that was deleted.
+        is_certain: True if the records are gone; False if nothing proves that they are not. An
+            empty range, which is never certain, stands for records of a topic that was deleted.
     """
 
     source: str
@@ -33,12 +33,12 @@ class Loss:
     is_certain: bool
 
     def is_in(self, gaps: Iterable[Mapping[str, Any]]) -> bool:
-        """Return whether one of the known gaps holds it."""
+        """Return whether one of the known gaps covers the loss."""
         return any(gap["source"] == self.source and gap["end"] >= self.end for gap in gaps)
 
     @property
     def is_of_earlier_topic(self) -> bool:
-        """Whether it is records of a topic that had the name before: no offset of this one."""
+        """Whether the records are those of an earlier topic of the name: the range is empty."""
         return self.start == self.end
 
     def __str__(self) -> str:
@@ -58,13 +58,13 @@ def without(
     *,
     allow_gap: str | None,
 ) -> tuple[dict[str, PlannedInput], list[dict[str, Any]]]:
-    """Return what can be read of the inputs, and all gaps that were allowed.
+    """Return the ranges that can still be read, and all gaps that were allowed.
 
     Args:
-        losses: What is gone, or may be.
-        inputs: The ranges, those of ``known`` gaps left out already.
+        losses: Ranges that are gone, or may be.
+        inputs: The planned ranges, already without the ``known`` gaps.
         known: Gaps of the published version.
-        allow_gap: Why further loss is accepted, or None to refuse any.
+        allow_gap: The reason given for accepting further losses, or None to refuse them.
 
     Raises:
         OffsetOutOfRangeError: Retention deleted records of the interval, or nothing shows that

@@ -1,8 +1,8 @@
-"""Where a topic stood at a point in time: one file for both neighbours of the boundary.
+"""The boundary of a topic at a point in time: one file, shared by the intervals on both sides.
 
-Window ``[t0, t1)`` is the offset range ``[B(t0), B(t1))``. A boundary file is created exclusively
-and read again by the plan that comes second, so neighbouring windows share it: they cannot overlap
-or leave a hole, in whatever order and at whatever time they are built.
+Interval ``[t0, t1)`` is the offset range ``[B(t0), B(t1))``. The first plan that needs a boundary
+creates its file exclusively, and later plans read the file. Neighbouring intervals therefore share
+it: they cannot overlap or leave a hole, in whatever order and at whatever time they are built.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trainfeed.storage import posix
 
 __all__ = ["resolve_boundary", "transaction_open"]
 
-# Finding one takes some thousand records of every partition.
+# The search for a boundary reads some thousand records of every partition.
 _LOCK_TIMEOUT_S: Final = 600.0
 
 
@@ -41,27 +41,30 @@ def resolve_boundary(
     skew_ms: int,
     clock_ms: int | None = None,
 ) -> Boundary:
-    """Read the boundary of ``topic`` at ``at``, or find it and write it down first.
+    """Return the boundary of ``topic`` at ``at`` from its file; find and write it if needed.
 
     Args:
         folder: The data set, which keeps boundary files.
         topic: The open topic.
         at: Aware UTC time, already settled.
-        skew_ms: How far from ``at`` the records around it are usually stamped, in milliseconds.
-        clock_ms: Time of planning, milliseconds since 1970: what is stamped later is no evidence.
-            Now, when it is not given.
+        skew_ms: How far the stamps of records around the boundary usually are from ``at``,
+            in milliseconds.
+        clock_ms: Time of planning, milliseconds since 1970; the present time by default. Records
+            that are stamped later are no evidence.
 
     Raises:
         TransactionOpenError: An open transaction may hide records that come before the boundary;
-            nothing was written. It names all such partitions of the topic.
+            no file was written. The message names all such partitions of the topic.
         IngestError: The source does not answer, or a boundary file is damaged.
     """
     path = folder.boundary(topic.identity.topic, topic.identity.uuid, at)
     if not path.exists():
         with posix.map_errors(path.parent):
             make_folders(path.parent)
-        # One at a time: two neighbours found side by side would not know of each other.
+        # The lock lets one search run at a time: a search takes the neighbouring boundaries
+        # into account, and two searches at the same time would not see each other's.
         with posix.file_lock(path.parent / ".lock", timeout_s=_LOCK_TIMEOUT_S):
+            # Again under the lock: another process may have written the file meanwhile.
             if not path.exists():
                 found = _find(path.parent, topic, at, skew_ms, clock_ms)
                 _require_settled(topic, found)
@@ -76,7 +79,7 @@ def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int 
     known = {
         partition: Known(
             floor=lower.offset(partition) if lower else None,
-            # A partition that a later boundary does not have, came after that one was found.
+            # A partition that is missing in a later boundary was added after that one was found.
             ceiling=upper.offset(partition) if upper else None,
             earlier=partial(earlier.shown, partition),
             is_first_topic=is_first,
@@ -109,7 +112,7 @@ def transaction_open(places: Collection[str]) -> TransactionOpenError:
     """Return the error that names all partitions where a transaction is open.
 
     Args:
-        places: Per partition which it is, its last stable offset and high watermark.
+        places: One text per partition: its name, last stable offset and high watermark.
     """
     error = TransactionOpenError(
         f"transaction open: {'; '.join(places)}; expected a high watermark equal to the last"

@@ -1,4 +1,4 @@
-"""Calls preprocessing functions and accounts for every record that they get."""
+"""Calls of preprocessing functions, and an account of every record that they get."""
 
 from trainfeed.pipeline.functions._account import require_bounded
 from trainfeed.pipeline.functions._group import batch_bytes_of

@@ -1,4 +1,4 @@
-"""Counts what becomes of records while a split group is preprocessed."""
+"""Counts the outcome of every record while a group of pieces is preprocessed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from trainfeed.preprocessing import Reject
 
 __all__ = ["Tally", "require_bounded"]
 
-# Raw bytes kept of a quarantined record; whatever is longer is cut, the position finds the rest.
+# Raw bytes kept of a quarantined record. Longer ones are cut: the position leads to the whole.
 _MAX_RAW_BYTES: Final = 64 << 10
-# Source, offset, and the ends of three texts in Arrow's columns.
+# Bytes of a row in Arrow's columns beside its texts: source (4), offset (8), three ends of texts.
 _FIXED_BYTES: Final = 24
-# What waits as Python objects, which take some hundred bytes each.
+# Limits for what waits as Python objects, which take some hundred bytes each.
 _PENDING_OFFSETS: Final = 16_384
 _PENDING_ROWS: Final = 1024
 _PENDING_BYTES: Final = 1 << 20
 
 
 class _Turned:
-    """Records of one source that were turned down: how many, their bytes and position hashes.
+    """Count, bytes and position hashes of records of one source that were turned down.
 
     Offsets wait in an array of machine words until there are enough for one call of numpy.
 
@@ -66,7 +66,7 @@ class Tally:
     Args:
         sources: Source strings of the plan, in its order.
         limit_bytes: Most bytes that the quarantine of the task may keep.
-        run_bytes: About how many of them are held in memory.
+        run_bytes: About how many bytes of the quarantine are held in memory.
 
     Attributes:
         kept_bytes: Bytes in quarantine: raw bytes, reason, message and position of every record.
@@ -96,7 +96,7 @@ class Tally:
         """Take a broken record into quarantine.
 
         Raises:
-            MemoryLimitError: There is too much in it.
+            MemoryLimitError: The quarantine exceeds its limit.
         """
         if source not in self._quarantined:
             self._quarantined[source] = _Turned(source_hash(source))

@@ -1,4 +1,4 @@
-"""Batch mode: what a function gets and gives, and that every source record is accounted for.
+"""Batch mode: the columns that a function gets and returns, and the account of its records.
 
 A function gets the source records as an Arrow record batch of ``BATCH_SCHEMA`` and returns one with
 the fields of the schema, ``_row`` and, where it turns records down, their reasons::
@@ -50,11 +50,11 @@ BATCH_SCHEMA: Final = pa.schema(
 
 
 class WrongBatchError(Exception):
-    """What a function returned is not what a function may return.
+    """The return value of a function is not one that a function may return.
 
     Attributes:
         row: The source record that shows it, or None when it is about the whole batch.
-        remedy: What to do.
+        remedy: What the author should do.
     """
 
     def __init__(self, message: str, *, row: int | None = None, remedy: str = _EXPECTED) -> None:
@@ -65,11 +65,12 @@ class WrongBatchError(Exception):
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of the records of a batch; rows are numbers of source records.
+    """The outcome of every record of a batch; rows are numbers of source records.
 
     Attributes:
-        returned: What the function returned.
-        kept: Which rows of it are samples, ordered by source record and ordinal; None for all.
+        returned: The record batch that the function returned.
+        kept: Indices of the returned rows that are samples, ordered by source record and ordinal;
+            None for all rows as they are.
         rows: Source record of every sample, int64 of shape (n,), ascending.
         ordinals: Number of every sample within its record, int32 of shape (n,).
         rejected: Rows of the broken records, ascending, and per row its reason and message.
@@ -84,11 +85,11 @@ class Judged:
     filtered: dict[str, NDArray[np.int64]]
 
     def samples(self, names: Sequence[str], part: slice = _ALL) -> pa.RecordBatch:
-        """Return fields of samples, in their order; a part, because they may be large.
+        """Return columns of some of the samples, in their order; all at once may be too large.
 
         Args:
             names: The fields; those that no sample has are left out.
-            part: Which samples.
+            part: The samples, by their index; all by default.
         """
         found = self.returned.select([n for n in names if n in self.returned.schema.names])
         if self.kept is None:
@@ -98,7 +99,7 @@ class Judged:
 
 
 def source_batch(landed: pa.RecordBatch, source: str) -> pa.RecordBatch:
-    """Return landed records of one source as a function gets them."""
+    """Return landed records of one source as the batch that a function gets."""
     num_rows = landed.num_rows
     names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(num_rows, np.int32)), [source])
     columns = [landed.column(name) for name in ("value", "key", "timestamp", "headers")]
@@ -111,14 +112,14 @@ def judge(returned: Any, names: Sequence[str], num_rows: int) -> Judged:
     """Account for every source record of a batch.
 
     Args:
-        returned: What the function returned.
-        names: The fields of the schema; a column may be missing, if the field is optional the
-            samples lack it.
-        num_rows: How many source records it got.
+        returned: The return value of the function.
+        names: The fields of the schema. The column of a field may be missing; the samples then
+            lack the field, which only an optional field allows.
+        num_rows: Number of source records that the function got.
 
     Raises:
-        WrongBatchError: It is no record batch, has other columns, or does not account for every
-            record exactly once.
+        WrongBatchError: The value is no record batch, has other columns, or does not account for
+            every record exactly once.
     """
     _check_columns(returned, names)
     rows = _source_rows(returned, num_rows)
@@ -201,6 +202,7 @@ def _check_complete(
             row=row,
             remedy="choose one",
         )
+    # Returned rows per source record: at least one, and exactly one for a record turned down.
     counts = np.bincount(rows, minlength=num_rows)
     lost = np.flatnonzero(counts == 0)
     if len(lost):
@@ -224,7 +226,7 @@ def _check_complete(
 def _in_order(
     rows: NDArray[np.int64], kept: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp] | None, NDArray[np.int64], NDArray[np.int32]]:
-    """Return which rows to take (None: all as they are), their source records and ordinals."""
+    """Return the rows to take (None for all as they are), their source records and ordinals."""
     kept_rows = rows[kept]
     steps = np.diff(kept_rows)
     if (steps > 0).all():
@@ -234,6 +236,7 @@ def _in_order(
         order = np.argsort(kept_rows, kind="stable")
         kept, kept_rows = kept[order], kept_rows[order]
         steps = np.diff(kept_rows)
+    # The ordinal of a row is its distance from the first row of its source record.
     starts = np.flatnonzero(np.concatenate([[True], steps > 0]))
     lengths = np.diff(np.append(starts, len(kept)))
     ordinals = np.arange(len(kept)) - np.repeat(starts, lengths)
@@ -249,6 +252,7 @@ def _rejected(
     if reasons is None or not turned.any():
         return np.empty(0, dtype=np.int64), [], []
     places = np.flatnonzero(turned)
+    # In order of source records, which is the order of the quarantine.
     places = places[np.argsort(rows[places])]
     messages = _texts(returned, _MESSAGE)
     texts = [None] * len(places) if messages is None else messages.take(places).to_pylist()
@@ -261,6 +265,7 @@ def _filtered(
 ) -> dict[str, NDArray[np.int64]]:
     if reasons is None or not turned.any():
         return {}
+    # Each distinct reason has a code; rows without a reason get -1.
     column = reasons.dictionary_encode()
     codes = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False)
     return {

@@ -1,6 +1,6 @@
-"""What calls a preprocessing function, and the way that calls it with whole batches.
+"""The protocol of a mode of preprocessing functions, and the mode that calls with whole batches.
 
-Landed records become blocks of encoded samples, and what yields none is counted.
+A mode turns landed records into blocks of encoded samples, and counts the records without samples.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ SCHEMA_REMEDY: Final = "fix the function, or the schema in dataset.yaml"
 
 
 class Mode(Protocol):
-    """Calls a function and encodes what it returns."""
+    """Calls a function and encodes the samples that it returns."""
 
     @property
     def rows_at_once(self) -> int:
-        """How many landed records the next call of ``blocks`` should bring, at most."""
+        """The most landed records that the next call of ``blocks`` should get."""
 
     def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
-        """Yield the samples of landed records of one source, about as many bytes in each block.
+        """Yield the samples of landed records of one source, in blocks of about equal bytes.
 
         Raises:
-            PreprocessError: The function raised, or returned what it may not.
+            PreprocessError: The function raised, or returned something that is not allowed.
             MemoryLimitError: Too many records are broken, or a sample is too large.
         """
 
@@ -51,10 +51,10 @@ class BatchMode:
 
     Args:
         function: The function.
-        schema: Of the samples.
-        split_fields: What a data set is split by, None for single records.
+        schema: Schema of the samples.
+        split_fields: The fields by which the data set is split; None to split single records.
         tally: Counts the records that yield no sample.
-        limits: What samples may take.
+        limits: Memory limits for samples.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class BatchMode:
 
     @property
     def rows_at_once(self) -> int:
-        """As many as the samples so far let expect a bounded number of bytes of."""
+        """The number of records whose samples should fit into a block, from the samples so far."""
         return self._size.rows
 
     def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
@@ -90,6 +90,7 @@ class BatchMode:
         lengths = value_lengths(landed)
         self._turn_down(landed, source, judged, lengths)
         hashes = self._hashes(judged)
+        # Samples per block: the bytes of a block, divided by the mean bytes of a sample.
         step = max(1, len(judged.rows) * self._limits.block_bytes // max(1, num_bytes))
         for start in range(0, len(judged.rows), step):
             part = slice(start, start + step)
@@ -101,6 +102,7 @@ class BatchMode:
                 stamps=stamps[rows],
                 records=self._encode(batch, judged.samples(self._names, part), rows),
                 field_hashes=None if hashes is None else hashes[part],
+                # Source bytes of a record count once: with its first sample.
                 num_bytes=int(lengths[rows[ordinals == 0]].sum()),
             )
 
@@ -124,7 +126,7 @@ class BatchMode:
         if self._split_fields is None:
             return None
         hashes = self._split_fields.of_batch(judged.samples(self._split_fields.names))
-        # That of a record's first sample goes for all of them.
+        # All samples of a record get the hash of its first sample, ``ordinal`` rows above.
         firsts: NDArray[np.uint64] = hashes[np.arange(len(hashes)) - judged.ordinals]
         return firsts
 

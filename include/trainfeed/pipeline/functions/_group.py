@@ -1,4 +1,4 @@
-"""Runs the preprocessing function over ranges of a plan and leaves sorted runs behind."""
+"""Runs the preprocessing function over ranges of a plan, and writes sorted runs."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ from trainfeed.storage import Location
 
 __all__ = ["Group", "Progress", "batch_bytes_of"]
 
-# Of the memory for sorting: what is read, or encoded, before it is added to a run.
+# The memory for sorting, divided by this, is the size of a block that is read or encoded at once.
 _BLOCKS_PER_RUN: Final = 16
 
 
 class Progress(Protocol):
-    """Is told where the function is at work, in case that it never comes back."""
+    """Records where the function is at work, for the case that it never returns."""
 
     def batch(self, source: str, first: int, last: int) -> None:
-        """Say that records of offsets ``first`` to ``last`` come now."""
+        """Record that the offsets ``first`` to ``last`` come next."""
 
     def record(self, offset: int) -> None:
-        """Say which of them is next."""
+        """Record the offset of the record that comes next."""
 
 
 class Group:
-    """Part of a split group at work.
+    """The work of one worker on some ranges of a task.
 
     Args:
         stage: The stage.
         function: The function and its lookups.
         limit_bytes: Memory that the samples of a run may take, sorting included.
-        target: Path of the runs: they are named by it, a number and a suffix.
-        progress: Is told about every batch and record.
+        target: Prefix of the files of runs; a number and a suffix follow.
+        progress: Gets every batch and record before the function does.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Group:
         self._progress = progress
         self._limit_bytes = limit_bytes
         self._block_bytes = limit_bytes // _BLOCKS_PER_RUN
-        # Of the plan, not of today's schedule.
+        # The interval of the plan; the schedule of the specification may have changed since.
         self._start_ms, self._end_ms = (
             int(parse_time(stage.plan.interval[edge]).timestamp() * 1000)
             for edge in ("start", "end")
@@ -90,7 +90,7 @@ class Group:
         try:
             self._process(reader, piece)
         except (MemoryLimitError, PreprocessError):
-            # No function is to blame for what it made of damaged records.
+            # If the landing file is damaged, that is the cause: ``verify`` raises its error.
             reader.verify()
             raise
         self._read[piece.source] = self._read.get(piece.source, Leaf()) + reader.read
@@ -127,12 +127,12 @@ class Group:
         return PreparedPart(self._runs, self._quarantine, account, self._tally.kept_bytes)
 
     def _late_before(self) -> dict[str, int]:
-        """Return, for the sources whose late records have a split of their own, what is late."""
+        """Return source → start of the interval, for sources with a split of late records."""
         policies = late_policies(self._stage.spec, self._stage.plan.inputs)
         return {source: self._start_ms for source, p in policies.items() if p == "separate"}
 
     def _stamps_refused(self) -> dict[str, int]:
-        """Return, for the sources whose policy is to fail, from when on stamps are refused."""
+        """Return source → time from which on stamps are refused, for the policy ``fail``."""
         skews = late_skews(self._stage.spec, self._stage.plan.inputs)
         return {
             source: self._end_ms + int(skew / timedelta(milliseconds=1))
@@ -152,12 +152,13 @@ class Group:
         return RecordMode(function, schema, fields, self._tally, told=self._progress, limits=limits)
 
     def _cut(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
-        """Cut batches that are larger than the function should get; drop empty ones."""
+        """Cut batches to the size that the function should get, and drop empty ones."""
         for batch in batches:
             mean_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
             most = max(1, self._block_bytes // mean_bytes)
             start = 0
             while start < batch.num_rows:
+                # ``rows_at_once`` changes with every batch that the function has processed.
                 piece = batch.slice(start, min(most, self._mode.rows_at_once))
                 yield piece
                 start += piece.num_rows
@@ -190,5 +191,5 @@ class Group:
 
 
 def batch_bytes_of(stage: Stage) -> int:
-    """Return how large a batch of a spill file may be: merging holds some of every file."""
+    """Return the size of batches in spill files: a merge holds some batches of every file."""
     return held_batch_bytes(stage.spec.resources.memory_bytes, len(stage.plan.preprocess))

@@ -1,7 +1,7 @@
-"""What worker processes are given to do, and why one that ended did so.
+"""The jobs of worker processes, and the errors for workers that died.
 
-A job runs a function over ranges, or a whole task of a stage. The message about a worker that ended
-says what the function did, where, what was kept, what to do.
+A job runs a function over ranges, or a whole task of a stage. The error for a dead worker has the
+deed of the function, the record, what was kept, and the remedy.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FunctionJob:
         build: The build.
         ranges: Indices into the plan's ranges.
         limit_bytes: Memory that the samples of a run may take.
-        target: URI that the names of the files it writes begin with.
+        target: URI with which the names of its files begin.
     """
 
     build: Build
@@ -61,11 +61,11 @@ class FunctionJob:
 
     @property
     def label(self) -> str:
-        """The function."""
+        """Name of the function."""
         return self.build.spec.preprocess.function
 
     def run(self, desk: Desk) -> PreparedPart:
-        """Return what was made of the ranges, as ``Group.finish`` does."""
+        """Process the ranges and return the result of ``Group.finish``."""
         stage = Stage.open(self.build)
         stage.check_code()
         with posix.map_errors(stage.folder.path):
@@ -91,7 +91,7 @@ class StageJob:
     Attributes:
         stage: The stage, a function of a module.
         build: The build.
-        unit: The task.
+        unit: Number of the task.
     """
 
     stage: _Run
@@ -100,17 +100,17 @@ class StageJob:
 
     @property
     def label(self) -> str:
-        """Stage and task."""
+        """Name of the stage and number of the task."""
         return f"{self.stage.__name__} {self.unit}"
 
     def run(self, desk: Desk) -> StageReport:  # noqa: ARG002 - a job's signature
-        """Return what the stage reports."""
+        """Run the stage and return its report."""
         return self.stage(self.build, self.unit)
 
 
 @contextmanager
 def _told(plan: Plan, place: WorkerPlace) -> Iterator[None]:
-    """Let an error of a file say which records were at work: those before are not to blame."""
+    """Add to an error of a file the records that were at work."""
     try:
         yield
     except StorageError as error:
@@ -120,7 +120,7 @@ def _told(plan: Plan, place: WorkerPlace) -> Iterator[None]:
 
 
 def _function(stage: Stage, functions: dict[Hashable, object]) -> UserFunction:
-    """Return the function, the one of the last job when code and lookups are the same."""
+    """Return the function: that of the last job if code and lookups are the same."""
     plan = stage.plan
     lookups = tuple(sorted(plan.lookups.items()))
     key = (str(stage.spec.folder), plan.code["digest"], stage.spec.preprocess.function, lookups)
@@ -132,7 +132,7 @@ def _function(stage: Stage, functions: dict[Hashable, object]) -> UserFunction:
 
 
 def explain(stage: Stage, death: Death) -> TrainFeedError:
-    """Return the error that says what the function of a stage did to its worker."""
+    """Return the error for a worker that died in the function of a stage."""
     resources = stage.spec.resources
     there = where(stage.plan, death.place)
     if death.cause is DeathCause.MEMORY:
@@ -170,7 +170,7 @@ def explain(stage: Stage, death: Death) -> TrainFeedError:
 
 
 def memory_ran_out(spec: DatasetSpec, death: Death) -> tuple[str, str] | None:
-    """Return what the kernel did to a worker for want of memory, and what to do; None if not so."""
+    """Return description and remedy if the kernel killed a worker for want of memory, else None."""
     if death.for_want_of_memory is False:
         return None
     probably = "probably " if death.for_want_of_memory is None else ""
@@ -179,8 +179,9 @@ def memory_ran_out(spec: DatasetSpec, death: Death) -> tuple[str, str] | None:
 
 
 def memory_remedy(spec: DatasetSpec) -> str:
-    """Return what to do when the kernel has ended a process for want of memory."""
-    # What a task has that runs beside others is a share of the settings: no numbers of them here.
+    """Return the remedy for a process that the kernel killed for want of memory."""
+    # Without values of processes and memory_bytes: in a task that runs beside others, ``spec``
+    # has only a share of the settings.
     return (
         "give the machine or container more memory, or lower resources.processes or"
         " resources.memory_bytes in dataset.yaml; with resources.worker_memory_bytes ="
@@ -195,11 +196,11 @@ def _error(kind: type[TrainFeedError], stage: Stage, what: str, remedy: str) -> 
 
 
 def where(plan: Plan, seen: LastSeen) -> str:
-    """Return which record, batch or range was at work, as messages say it.
+    """Return the record, batch or range that was at work, as part of a message.
 
     Args:
         plan: The plan.
-        seen: Where the worker was.
+        seen: The last position of the worker.
     """
     if seen.range_index is None:
         return "while it was loaded"

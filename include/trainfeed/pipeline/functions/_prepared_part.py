@@ -1,4 +1,4 @@
-"""What a worker has made of its ranges: the account of records, of late ones, of the file."""
+"""The result of a worker for its ranges: files, and accounts of records and late records."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = [
 
 @dataclass
 class Lateness:
-    """Records of one source stamped outside of the window that their offset puts them into.
+    """Records of one source that are stamped outside of the interval to which their offset belongs.
 
     Attributes:
-        late: Stamped before its start.
-        future: Stamped at its end or later.
-        max_lateness_ms: How long before its start, at most.
-        unstamped: Without a stamp: neither late nor future.
-        ahead: Those of ``future`` that are stamped so long after its end that they are refused;
-            counted where the policy is to fail.
+        late: Number of records stamped before the interval.
+        future: Number of records stamped at its end or later.
+        max_lateness_ms: The largest distance of a stamp before the interval, in milliseconds.
+        unstamped: Number of records without a stamp, which are neither late nor future.
+        ahead: Number of the ``future`` records that are refused because they are stamped too long
+            after the end; counted only for the policy ``fail``.
     """
 
     late: int = 0
@@ -45,10 +45,10 @@ class Lateness:
         """Count the stamps of a batch, int64 milliseconds of shape (n,).
 
         Args:
-            stamps: Negative where a record has none.
-            start_ms: Start of the window.
-            end_ms: Its end.
-            ahead_ms: From when on stamps are refused; None when none is.
+            stamps: Milliseconds since 1970; negative for a record without a stamp.
+            start_ms: Start of the interval.
+            end_ms: End of the interval.
+            ahead_ms: Stamps from this time on are refused; None to refuse none.
         """
         stamped = stamps >= 0
         late = stamped & (stamps < start_ms)
@@ -70,17 +70,17 @@ class Lateness:
         )
 
     def to_json(self) -> dict[str, int]:
-        """Return the counts for the trailer of the spill file; the optional ones where not 0."""
+        """Return the counts for the trailer of the spill file; optional ones only if not 0."""
         counts = {"late": self.late, "future": self.future, "max_lateness_ms": self.max_lateness_ms}
         optional = {"unstamped": self.unstamped, "ahead": self.ahead}
         return counts | {name: count for name, count in optional.items() if count}
 
     @classmethod
     def from_json(cls, value: Mapping[str, int]) -> Lateness:
-        """Read what ``to_json`` wrote.
+        """Read the JSON of ``to_json``.
 
         Raises:
-            TypeError: A value is no whole number, or has a name that is not known here.
+            TypeError: A value is no whole number, or a name is unknown.
         """
         if not all(type(count) is int for count in value.values()):
             raise TypeError(f"expected counts of late records, got {value!r}")
@@ -89,11 +89,11 @@ class Lateness:
 
 @dataclass(frozen=True)
 class RecordAccount:
-    """What became of the records of some ranges of a plan.
+    """The account of the records of some ranges of a plan.
 
     Attributes:
-        ledger: The account, by source.
-        late: Records that are stamped outside of the window, by source.
+        ledger: The ledger, by source.
+        late: Source → records stamped outside of the interval.
         ranges: Indices of the ranges.
     """
 
@@ -112,7 +112,7 @@ class RecordAccount:
         return cls(Ledger.total(part.ledger for part in parts), late, ranges)
 
     def to_json(self) -> JsonObject:
-        """Return the account as the trailer of a spill file has it."""
+        """Return the account as JSON for the trailer of a spill file."""
         return {
             "ledger": self.ledger.to_json(),
             "late": {source: late.to_json() for source, late in self.late.items()},
@@ -121,7 +121,7 @@ class RecordAccount:
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> RecordAccount:
-        """Read what ``to_json`` wrote, from a trailer that may hold further keys.
+        """Read the JSON of ``to_json``, from a trailer that may hold further keys.
 
         Raises:
             FormatError: The trailer has no such account.
@@ -143,12 +143,12 @@ class RecordAccount:
 
 @dataclass(frozen=True)
 class PreparedPart:
-    """What a worker has made of its ranges.
+    """The result of a worker for its ranges.
 
     Attributes:
         runs: Names of the files of sorted samples, in the folder of spill files.
         quarantine: Names of the files of quarantined records, likewise.
-        account: What became of the records.
+        account: The account of the records.
         kept_bytes: Bytes in quarantine.
     """
 

@@ -1,4 +1,4 @@
-"""Calls a preprocessing function record by record, and encodes what it returns, block by block."""
+"""Calls a preprocessing function record by record, and encodes its samples block by block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trainfeed.samples import Schema, TypedCodec
 
 __all__ = ["RecordMode", "iter_landed"]
 
-# Records that are looked at one by one, but cut from what was landed at once.
+# Records of a landed batch that are converted to Python at once; the function gets them one by one.
 _RECORDS_AT_ONCE: Final = 16_384
 
 
@@ -35,11 +35,11 @@ class RecordMode:
 
     Args:
         function: The function.
-        schema: Of the samples.
-        split_fields: What a data set is split by, None for single records.
+        schema: Schema of the samples.
+        split_fields: The fields by which the data set is split; None to split single records.
         tally: Counts the records that yield no sample.
-        told: Is told the offset of every record before the function gets it.
-        limits: What samples may take.
+        told: Gets the offset of every record before the function gets the record.
+        limits: Memory limits for samples.
     """
 
     def __init__(
@@ -61,12 +61,13 @@ class RecordMode:
 
     @property
     def rows_at_once(self) -> int:
-        """Any number: the function gets them one by one."""
+        """A fixed number, because the function gets the records one by one."""
         return _RECORDS_AT_ONCE
 
     def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
         """Yield blocks of about ``limits.block_bytes``."""
         block = _Block(landed, source)
+        # Local names, because the loop runs once per record.
         tell, samples_of, encode = self._tell, self._samples_of, self._codec.encode
         most = self._limits.block_bytes
         for row, record in enumerate(iter_landed(landed, source)):
@@ -74,7 +75,7 @@ class RecordMode:
             field_hash = None
             try:
                 for ordinal, sample in enumerate(samples_of(record)):
-                    # At once: a function may use the same arrays for the next one.
+                    # Encoded before the next sample is asked for: a function may reuse its arrays.
                     encoded = encode(sample)
                     if not ordinal and self._split_fields is not None:
                         field_hash = self._split_fields.of_sample(sample)
@@ -94,7 +95,7 @@ class RecordMode:
             raise self._limits.refusal(num_bytes, partial(self._function.mistake, record))
 
     def _samples_of(self, record: Record) -> list[Any]:
-        """Return the samples of a record; none when it was turned down, which is counted."""
+        """Return the samples of a record; none, with a count, if the function turned it down."""
         try:
             result = self._function.call(record)
         except Reject as reject:
@@ -112,10 +113,10 @@ class _Block:
 
     Args:
         landed: The records.
-        source: Their source.
+        source: Source string of the records.
 
     Attributes:
-        num_bytes: Of the encoded samples.
+        num_bytes: Size of the encoded samples.
     """
 
     def __init__(self, landed: pa.RecordBatch, source: str) -> None:
@@ -128,7 +129,7 @@ class _Block:
         self.num_bytes = 0
 
     def add(self, row: int, ordinal: int, encoded: bytes, field_hash: int | None) -> None:
-        """Take an encoded sample of a record, and the split hash of the record, if it has one."""
+        """Append an encoded sample of a record, and the record's split hash if there is one."""
         self._records.append(encoded)
         self._rows.append(row)
         self._ordinals.append(ordinal)
@@ -137,7 +138,7 @@ class _Block:
         self.num_bytes += len(encoded)
 
     def finish(self) -> SampleBlock:
-        """Return what was taken."""
+        """Return the block."""
         rows = np.array(self._rows, dtype=np.int64)
         ordinals = np.array(self._ordinals, dtype=np.int32)
         offsets, stamps = (self._landed.column(name).to_numpy() for name in ("offset", "timestamp"))
@@ -153,11 +154,12 @@ class _Block:
 
 
 def iter_landed(landed: pa.RecordBatch, source: str) -> Iterator[Record]:
-    """Yield landed records of one source as a function gets them."""
+    """Yield landed records of one source as the values that a function gets."""
     values, keys = (landed.column(name).to_pylist() for name in ("value", "key"))
     stamps, offsets = (landed.column(name).to_numpy().tolist() for name in ("timestamp", "offset"))
     headers = _headers(landed.column("headers"))
     fields = zip(values, keys, stamps, headers, repeat(source), offsets, strict=False)
+    # ``tuple.__new__`` makes named tuples in C, without a call of Python for each record.
     return map(tuple.__new__, repeat(Record), fields)
 
 

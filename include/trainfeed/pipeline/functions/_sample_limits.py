@@ -1,8 +1,8 @@
-"""How large a sample may be, and how many records a function gets at once.
+"""Limits for the size of a sample, and for the number of records in a batch of a function.
 
-A sample is held several times on its way: as the function made it, encoded, in a run, in a batch of
-a work file as it is and compressed. So it may take a share of the memory; and records are given to
-a function of batches in numbers that its samples so far let expect a bounded batch of.
+A sample is in memory several times on its way: as the function returned it, encoded, in a sorted
+run, and in a batch of a work file, plain and compressed. A sample may therefore take only a share
+of the memory. The number of records in the next batch follows from the size of the samples so far.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ __all__ = [
     "require_room_for_fields",
 ]
 
-# A chunk holds the length of a record before it.
+# A chunk stores the length of a record, 4 bytes, before the record.
 _MAX_SAMPLE_BYTES: Final = MAX_RAW_BYTES - 4
-# Copies of a sample that there are at once, at most.
+# At most so many copies of a sample are in memory at once.
 _COPIES: Final = 10
-# Records that a function gets at once, at most: they and their samples stay in the cache.
+# Most records of a batch: with their samples, they stay in the processor's cache.
 _BATCH_ROWS: Final = 16_384
-# A batch grows that many times at once, while its samples are small.
+# A batch has at most so many times the records of the batch before, while samples are small.
 _GROWTH: Final = 4
 _FIRST_SHARE: Final = 16
-# What a field takes in a process besides samples: its codec, its statistics, and what is written of
-# them. Measured with 10,000 fields of integers, which have frequent values besides a histogram.
+# Memory of a field besides samples: its codec, its statistics, and their JSON. Measured with 10,000
+# fields of integers, whose statistics have frequent values and a histogram.
 _FIELD_BYTES: Final = 40 << 10
 
 
 @dataclass(frozen=True)
 class SampleLimits:
-    """What the samples of one process may take.
+    """The memory that the samples of one process may take.
 
     Attributes:
         memory_bytes: The setting, for all processes of a task.
         limit_bytes: The share of this process.
-        block_bytes: What is encoded at once, about.
+        block_bytes: About how many bytes are encoded at once.
     """
 
     memory_bytes: int
@@ -54,17 +54,17 @@ class SampleLimits:
 
     @property
     def sample_bytes(self) -> int:
-        """The most that a sample may take."""
+        """The most bytes that a sample may take."""
         return min(_MAX_SAMPLE_BYTES, self.limit_bytes // _COPIES)
 
     def refusal(
         self, num_bytes: int, mistake: Callable[[str, str], PreprocessError]
     ) -> TrainFeedError:
-        """Return the error of a sample that is larger.
+        """Return the error for a sample that is too large.
 
         Args:
-            num_bytes: What it takes.
-            mistake: Makes an error of what a function did, and what to do.
+            num_bytes: Size of the sample.
+            mistake: Makes the error from a description of the mistake, and the remedy.
         """
         made = f"made a sample of {num_bytes} bytes"
         if num_bytes > _MAX_SAMPLE_BYTES:
@@ -84,14 +84,14 @@ class SampleLimits:
 
 
 class BatchSize:
-    """How many records a function of batches gets at once.
+    """The number of records in the next batch of a function in batch mode.
 
     Args:
-        sample_bytes: Of a sample, where all have one size; else None, and the first batch is small.
-        block_bytes: What the samples of a batch should take, at most.
+        sample_bytes: Size of a sample if it is fixed; else None, and the first batch is one record.
+        block_bytes: The most bytes that the samples of a batch should take.
 
     Attributes:
-        rows: How many.
+        rows: Number of records in the next batch.
     """
 
     def __init__(self, sample_bytes: int | None, block_bytes: int) -> None:
@@ -100,13 +100,13 @@ class BatchSize:
         self.rows = max(1, min(_BATCH_ROWS, first))
 
     def learn(self, num_rows: int, num_bytes: int) -> None:
-        """Take into account that so many records became samples of so many bytes."""
+        """Take into account that ``num_rows`` records became samples of ``num_bytes`` bytes."""
         fitting = num_rows * self._block_bytes // max(1, num_bytes)
         self.rows = max(1, min(_BATCH_ROWS, fitting, self.rows * _GROWTH))
 
 
 def field_bytes(spec: DatasetSpec) -> int:
-    """Return what the fields of a data set take in a process, besides samples."""
+    """Return the bytes that the fields of a data set take in a process, besides samples."""
     return _FIELD_BYTES * len(spec.fields)
 
 
@@ -114,7 +114,7 @@ def require_room_for_fields(spec: DatasetSpec) -> None:
     """Refuse more fields than the memory has room for, before anything is read.
 
     Raises:
-        MemoryLimitError: There are more; names the least that holds.
+        MemoryLimitError: There are more; the message has the ``memory_bytes`` that would suffice.
     """
     needed, resources = field_bytes(spec), spec.resources
     if needed > resources.memory_bytes:
@@ -128,9 +128,9 @@ def require_room_for_fields(spec: DatasetSpec) -> None:
 
 
 def fitting_processes(spec: DatasetSpec) -> int:
-    """Return how many processes may share the memory while each has room for a sample.
+    """Return how many processes can share the memory, each with room for one sample.
 
-    Samples that differ in size do not count, as nobody knows them yet; fields always do.
+    Samples without a fixed size do not count, because their sizes are not known yet; fields do.
     """
     resources = spec.resources
     schema = Schema.from_json(spec.schema_fields())

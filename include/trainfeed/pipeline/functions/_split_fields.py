@@ -1,7 +1,7 @@
 """The split hash of records that are split by fields of their first sample.
 
-It is the XXH3-64, seeded, of the fields' canonical bytes: presence, then the little-endian value,
-or for bytes and str a 32-bit length and the bytes.
+The hash is the seeded XXH3-64 of the canonical bytes of the fields. A field is one byte of presence
+(0 or 1), then the little-endian value; for bytes and str, a 32-bit length and the bytes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SplitFields:
     def of_batch(self, samples: pa.RecordBatch) -> Uint64s:
         """Return the hash of every row, uint64 of shape (n,)."""
         data = joined([_canonical_column(field, samples) for field in self._fields])
-        # Equal values are what a split by fields is about, so there are few to hash.
+        # Each distinct value is hashed once: a split by fields is meant for values that repeat.
         codes = data.dictionary_encode()
         hashes = np.array(
             [xxhash.xxh3_64_intdigest(v, seed=self._seed) for v in codes.dictionary.to_pylist()],
@@ -67,8 +67,9 @@ def _canonical(field: Field, value: Any) -> bytes:
 
 
 def _canonical_column(field: Field, samples: pa.RecordBatch) -> pa.Array:
-    """Return per row what ``_canonical`` gives, as large binaries."""
-    # A record of this field alone, made optional, is just that; its count is the length of text.
+    """Return the bytes of ``_canonical`` for every row, as large binaries."""
+    # The typed record of a single optional field has exactly these bytes: one byte of presence, and
+    # for text a 32-bit count, which is its length.
     lone = Field(field.name, field.dtype, field.shape, optional=True)
     names = [field.name] if field.name in samples.schema.names else []
     part = samples.select(names) if names else pa.RecordBatch.from_arrays([], [])

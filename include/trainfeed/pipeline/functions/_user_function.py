@@ -1,4 +1,4 @@
-"""Calls the preprocessing function of a data set, and believes nothing that it does."""
+"""Calls the preprocessing function of a data set, and checks everything that it returns."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class UserFunction:
 
     Raises:
         ConfigError: The function or a lookup cannot be loaded.
-        CodeChangedError: A lookup is not the one that was planned with.
+        CodeChangedError: A lookup file is not the one of the plan.
     """
 
     def __init__(self, spec: DatasetSpec, lookups: Mapping[str, str]) -> None:
         entry = spec.preprocess.function
         self._function = load_function(spec, entry)
-        # Read-only: what one record leaves behind must not reach the next.
+        # Read-only: a function must not hand anything from one record to the next through it.
         self._lookups = MappingProxyType(load_lookups(spec, lookups))
         self._names = list(spec.fields)
         self._name = f"{entry} of data set {spec.name!r}"
@@ -50,11 +50,11 @@ class UserFunction:
         self._process = os.getpid()
 
     def call(self, record: Record) -> list[Mapping[str, Any]] | Filtered:
-        """Return the samples of a record, at least one, or why it is not wanted.
+        """Return the samples of a record, at least one, or the reason why it is filtered.
 
         Raises:
             Reject: The record is broken.
-            PreprocessError: The function raised, or returned what no function may.
+            PreprocessError: The function raised, or returned something that is not allowed.
         """
         try:
             result = self._function(record, self._lookups)
@@ -66,7 +66,8 @@ class UserFunction:
             raise self.mistake(record, message, remedy) from error
         if os.getpid() != self._process:
             raise self.mistake(record, _FORKED, _FORK_REMEDY)
-        # What nearly all return needs no look at abstract classes.
+        # ``type(…) is dict`` first: nearly all functions return dicts, and the test of an abstract
+        # class takes longer.
         if type(result) is dict or isinstance(result, Mapping):
             return [result]
         if isinstance(result, list) and all(isinstance(sample, Mapping) for sample in result):
@@ -77,10 +78,10 @@ class UserFunction:
         raise self.mistake(record, f"returned a {type(result).__name__}", expected)
 
     def call_batch(self, batch: pa.RecordBatch) -> Judged:
-        """Return what became of every record of a batch of ``BATCH_SCHEMA``.
+        """Return the outcome of every record of a batch of ``BATCH_SCHEMA``.
 
         Raises:
-            PreprocessError: The function raised, or returned what no function may.
+            PreprocessError: The function raised, or returned something that is not allowed.
         """
         try:
             returned = self._function(batch, self._lookups)
@@ -96,14 +97,14 @@ class UserFunction:
             raise self.batch_mistake(batch, error.row, str(error), error.remedy) from error
 
     def mistake(self, record: Record, message: str, remedy: str) -> PreprocessError:
-        """Return the error that says what the function did at which record."""
+        """Return the error for a mistake of the function at a record."""
         place = f"at {record.source} offset {record.offset}"
         return self._error(f"{message} {place}{_held(record.value)}", remedy)
 
     def batch_mistake(
         self, batch: pa.RecordBatch, row: int | None, message: str, remedy: str
     ) -> PreprocessError:
-        """Return the error that says what the function did with which row of a batch."""
+        """Return the error for a mistake of the function in a batch, at ``row`` if it is known."""
         source = batch.column("source").dictionary[0]
         first, last = batch.column("offset")[0], batch.column("offset")[-1]
         place = f"in the batch of {source} offsets {first} to {last} ({batch.num_rows} rows)"
@@ -113,7 +114,7 @@ class UserFunction:
         return self._error(f"{message} {place}", remedy)
 
     def _raised(self, error: BaseException) -> str:
-        """Return what the function raised, cut when it is long, and in which line of its code."""
+        """Return the text of an error of the function, cut if long, and its line of code."""
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if Path(frame.filename).parent == self._folder]
         line = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""

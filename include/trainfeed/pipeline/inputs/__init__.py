@@ -1,4 +1,4 @@
-"""What an interval reads, from topics or from log files, and the proof that nothing is missing."""
+"""The inputs of an interval, from topics or log files, and the proof that nothing is missing."""
 
 from trainfeed.pipeline.inputs._boundary_check import CheckedFile, Repair, check_boundaries, repairs
 from trainfeed.pipeline.inputs._log_absence import Absence, deadline, logs_of

@@ -1,8 +1,9 @@
-"""Whether the boundaries that are written down are where the rule of today puts them.
+"""Compares boundary files with the boundaries that today's rule finds.
 
-A boundary file is never changed: versions were built from it. One that an older rule wrote may
-still be wrong, and days were published empty by it. Each is found again, from the records and the
-clock of the time when it was written, and what differs is named, with what would put it right.
+A boundary file never changes, because versions were built from it. An older rule may have written
+a wrong one, and days may have been published empty because of it. The check finds each boundary
+again, with the log end and the clock of the time when the file was written. Files that differ are
+reported with the commands that repair them.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ __all__ = ["CheckedFile", "Difference", "Repair", "check_boundaries", "repairs"]
 
 Verdict = Literal["right", "differs", "cannot be checked"]
 
-# So many records between two places are looked at.
+# Most records between the stored and the found offset that are looked at.
 _MOST: Final = 20_000
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A partition whose boundary is not where the rule puts it, or cannot be found any more.
+    """A partition whose stored boundary differs from the rule, or cannot be found any more.
 
     Attributes:
         partition: Number of the partition.
         stored: Offset in the boundary file.
         found: Offset that the rule finds; None where the log no longer holds the records.
-        records: Records between the two that were looked at, 20,000 at most.
+        records: Number of records between the two that were looked at, 20,000 at most.
     """
 
     partition: int
@@ -65,13 +66,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """One boundary file.
+    """A boundary file, with the result of its check.
 
     Attributes:
         path: The file.
         topic: Name of the topic.
-        at: Its point in time.
-        verdict: What came of the check.
+        at: Time of the boundary.
+        verdict: Result of the check.
         differences: Partitions that differ or cannot be checked.
     """
 
@@ -84,11 +85,11 @@ class CheckedFile:
 
 @dataclass(frozen=True)
 class Repair:
-    """What puts neighbouring wrong files of a topic right.
+    """The commands that repair neighbouring wrong files of a topic.
 
     Attributes:
         topic: Name of the topic.
-        intervals: Those from the last right boundary to the next.
+        intervals: Names of the intervals from the last right boundary to the next one.
         commands: Shell commands: move the files aside, then build the intervals.
     """
 
@@ -98,15 +99,15 @@ class Repair:
 
 
 def check_boundaries(spec: DatasetSpec, env: Environment) -> list[CheckedFile]:
-    """Find every boundary of a data set again, and compare; nothing is written.
+    """Find every boundary of a data set again and compare it with its file; nothing is written.
 
     Args:
         spec: The data set.
-        env: Where things are.
+        env: Folders and connections.
 
     Returns:
-        Every boundary file, by topic and time. Those of a topic that was deleted cannot be
-        checked; a data set of log files has none.
+        Every boundary file, by topic and time; nothing for a data set of log files. The files of
+        a topic that was deleted cannot be checked.
 
     Raises:
         TopicNotFoundError: A topic is not there.
@@ -125,12 +126,12 @@ def check_boundaries(spec: DatasetSpec, env: Environment) -> list[CheckedFile]:
 def repairs(
     spec: DatasetSpec, env: Environment, checked: Sequence[CheckedFile]
 ) -> Iterator[Repair]:
-    """Yield what puts the files that differ right, one for neighbours that belong together.
+    """Yield the repairs of the files that differ, one for each group of neighbouring files.
 
     Args:
         spec: The data set.
-        env: Where things are.
-        checked: What ``check_boundaries`` returned.
+        env: Folders and connections.
+        checked: The result of ``check_boundaries``.
     """
     folder = DatasetFolder(Path(env.root), spec.name)
     for topic in sorted({file.topic for file in checked}):
@@ -147,7 +148,7 @@ class _TopicCheck:
     skew_ms: int
 
     def files(self) -> Iterator[CheckedFile]:
-        """Yield every file of the topic that is there now, each with its verdict."""
+        """Yield every boundary file of the present topic, each with its verdict."""
         identity = self.topic.identity
         states = self.topic.states()
         earlier, stored = dict[int, PartitionBoundary](), None
@@ -170,7 +171,7 @@ class _TopicCheck:
         states: Mapping[int, PartitionState],
         earlier: Mapping[int, PartitionBoundary],
     ) -> dict[int, PartitionBoundary]:
-        """Find a boundary again, in the log as it ended when it was written."""
+        """Find a boundary again, in the log with the end that it had when the file was written."""
         then = {
             partition: _ended(states[partition], stored)
             for partition, stored in boundary.partitions.items()
@@ -204,18 +205,21 @@ class _TopicCheck:
 
 
 def _is_worse(between: Records, at_ms: int, *, is_early: bool) -> bool:
-    """Return whether a boundary before some records misplaces more minutes than one behind them.
+    """Return whether the stored boundary misplaces more minutes of records than the found one.
 
-    Or the other way round, unless ``is_early``.
+    Args:
+        between: The records between the two boundaries.
+        at_ms: Time of the boundary, milliseconds since 1970.
+        is_early: Whether the stored boundary is the one before the records.
     """
     early, late = (minutes_misplaced(between, after=after, at_ms=at_ms) for after in (False, True))
     return early > late if is_early else late > early
 
 
 def _misplaced_new_partitions(boundary: Boundary, earlier: Boundary | None) -> Iterator[Difference]:
-    """Yield partitions that a file does not have, although an earlier one has records of them.
+    """Yield partitions that are missing in a file, although an earlier file has an offset for them.
 
-    Later intervals read these records from offset 0 on, again.
+    A partition without an entry has the boundary 0, so later intervals read its records again.
     """
     for partition in sorted(earlier.partitions if earlier is not None else ()):
         offset = earlier.offset(partition) if earlier is not None else 0
@@ -224,7 +228,7 @@ def _misplaced_new_partitions(boundary: Boundary, earlier: Boundary | None) -> I
 
 
 def _ended(state: PartitionState, stored: PartitionBoundary) -> PartitionState:
-    """Return the state with the end that the log had."""
+    """Return the state of a partition with the log end that the boundary file has."""
     end = min(max(stored.log_end, state.log_start), state.log_end)
     return replace(state, log_end=end, high_watermark=end)
 
@@ -257,7 +261,7 @@ def _of_earlier_topics(folder: DatasetFolder, topic: Topic) -> Iterator[CheckedF
 
 
 def _repair(spec: DatasetSpec, folder: DatasetFolder, group: Sequence[CheckedFile]) -> Repair:
-    """Return what puts neighbouring wrong files right."""
+    """Return the repair of neighbouring wrong files: move them aside, and build their intervals."""
     times = {file.at for file in group}
     intervals = [
         interval

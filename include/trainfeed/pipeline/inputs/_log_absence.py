@@ -1,8 +1,8 @@
-"""What becomes of an interval whose folder of logs is not complete in time.
+"""Decides about an interval whose folder of logs is not complete in time.
 
-The wait ends at a time that the interval and the specification give: ``settle`` and ``wait`` after
-the interval's end. Schedule, trigger, backfill and command line therefore decide alike, and an
-interval of long ago is decided at once.
+The wait ends ``settle`` and ``wait`` after the interval's end, a time that interval and
+specification give. Schedule, trigger, backfill and command line therefore decide alike, and an old
+interval is decided at once.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _NEIGHBOURS: Final = 3
 
 
 def logs_of(spec: DatasetSpec) -> LogsSourceSpec:
-    """Return what a specification says of its log files.
+    """Return the part ``source.logs`` of a specification.
 
     Raises:
-        ConfigError: The data set has none.
+        ConfigError: The data set has no log files.
     """
     if spec.source.logs is None:
         raise ConfigError(f"expected data set {spec.name!r} to have source.logs, it has none")
@@ -46,13 +46,13 @@ def deadline(logs: LogsSourceSpec, interval: Interval) -> datetime:
 
 
 class Absence:
-    """The folder of an interval that is not complete, and the rule of the specification for it.
+    """An interval whose folder is not complete, and the rule of the specification for that case.
 
     Args:
         spec: A data set of log files.
         interval: The interval.
-        folder: Its folder.
-        incomplete: What was found in place of a complete folder.
+        folder: Folder of the interval.
+        incomplete: The error that says what is missing.
         now: Aware UTC time.
     """
 
@@ -72,11 +72,12 @@ class Absence:
         self._now = now
 
     def require_decided(self) -> None:
-        """Refuse an interval that is still waited for, or that may not be missing.
+        """Refuse an interval whose wait has not ended, or that may not be missing.
 
         Raises:
             WindowOpenError: The wait has not ended.
-            LogsMissingError: It has, and the specification takes no empty or skipped interval.
+            LogsMissingError: The wait has ended, and the specification neither takes the interval
+                as empty nor skips it.
         """
         if self._now < deadline(self._logs, self._interval):
             raise self._incomplete
@@ -88,11 +89,11 @@ class Absence:
             )
 
     def skip(self) -> Skip | None:
-        """Return the decision to leave the interval out, or None when the rule is another.
+        """Return the decision to skip the interval, or None if the rule is another.
 
         Raises:
             WindowOpenError: The wait has not ended.
-            LogsMissingError: It has, and the interval may not be missing.
+            LogsMissingError: The wait has ended, and the interval may not be missing.
         """
         self.require_decided()
         if self._logs.missing != "skip":
@@ -102,11 +103,11 @@ class Absence:
         return Skip(self._interval.name, why, format_time(self._now), until)
 
     def empty_because(self) -> dict[str, str]:
-        """Return folder → why it is published as empty: the same words in every run.
+        """Return folder → why the interval is published empty; the text is equal in every run.
 
         Raises:
             WindowOpenError: The wait has not ended.
-            LogsMissingError: It has, and the interval may not be empty.
+            LogsMissingError: The wait has ended, and the interval may not be empty.
         """
         self.require_decided()
         if self._logs.missing != "empty":
@@ -115,7 +116,7 @@ class Absence:
 
     @property
     def _path(self) -> str:
-        """The folder as the specification has it: the same whatever the connection says."""
+        """The folder as the specification names it, independent of the connection."""
         return expand_path(self._logs.path, self._interval)
 
     def _why(self) -> str:
@@ -140,14 +141,14 @@ class Absence:
         )
 
     def _beside(self) -> Iterator[str]:
-        """Yield what lies where the folder should be: a misspelt path shows itself there."""
+        """Yield the names beside the missing folder: they show a misspelt path."""
         parent, wanted = self._folder, ""
         try:
             while not parent.exists() and parent.name:
                 parent, wanted = parent.parent, parent.name
             names = [info.name for info in parent.list()] if wanted else []
         except StorageError:
-            return  # what is missing is known; this would only help to see why
+            return  # the message is complete without the names, which only help to find the cause
         digits = _digits(wanted)
         same = [name for name in names if digits and _digits(name) == digits]
         near = same or get_close_matches(wanted, names, _NEIGHBOURS, cutoff=0.0)

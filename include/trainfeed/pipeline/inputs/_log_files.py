@@ -1,6 +1,7 @@
-"""Reads the planned log files, and makes sure that they are those that were planned.
+"""Reads the planned log files, and makes sure that they are those of the plan.
 
-A file is compared before and after it is read, so what comes out is what was planned or an error.
+A file is compared with the plan before and after it is read, so the result is either the planned
+content or an error.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
 
     Args:
         stage: The stage at work.
-        sources: Those whose files are compared; of the others only the names are.
+        sources: Sources whose files are compared by all facts; the others are compared by name.
 
     Raises:
-        SourceReplacedError: Files changed, vanished, were replaced or added; names them.
+        SourceReplacedError: Files changed, vanished, were replaced or added; it names them.
     """
     inputs = {source: _file(stage, source) for source in stage.plan.inputs}
     interval = _interval(stage)
@@ -49,6 +50,7 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
     planned = {i.path: i for i in inputs.values()}
     problems = [f"{path} was added" for path in sorted(found.keys() - planned.keys())]
     problems += [f"{path} is gone" for path in sorted(planned.keys() - found.keys())]
+    # Names come from one listing; the other facts of a file take a request or two.
     known = [inputs[source] for source in sorted(sources) if inputs[source].path in found]
     with ThreadPoolExecutor(_THREADS, "logs") as pool:
         for changes in pool.map(lambda file: _changes(stage, file, found[file.path]), known):
@@ -59,7 +61,7 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
 def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
     """Yield the records of one range of a log file.
 
-    What was yielded counts only once the iterator has ended without an error.
+    The batches are valid only after the iterator has ended without an error.
 
     Returns:
         Batches of ``LANDING_SCHEMA``, at least one row each; they stay valid.
@@ -67,7 +69,7 @@ def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
     Raises:
         SourceReplacedError: The file is not the one that was planned.
         FormatError: The file does not decompress, or has a line that is too long.
-        StorageError: It cannot be read.
+        StorageError: The file cannot be read.
     """
     planned = _file(stage, piece.source)
     span = LineRange(
@@ -84,16 +86,17 @@ def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
     try:
         yield from iter_lines(span)
     except (FormatError, StorageError):
-        # Of a file that changed meanwhile, that is the reason, and not what its bytes look like.
+        # If the file changed meanwhile, the change is the cause, not the damage that was seen.
         _check_file(stage, planned)
         raise
-    # For pieces of a large file that would be one pass over its checksums each; ingest asked once.
+    # A checksum covers the whole file. Asked for each piece of a large file, it would cost one pass
+    # over the file per piece; for those, the one check in ``ingest`` has to do.
     _check_file(stage, planned, asks_checksum=piece.end - piece.start == planned.end)
     _require_marker(stage)
 
 
 def _require_marker(stage: Stage) -> None:
-    """Refuse a folder whose marker has gone: it is at work on again."""
+    """Refuse a folder whose marker is gone: a writer is at work on the folder again."""
     if stage.plan.marker is None:
         return
     folder = logs_folder(_logs(stage), stage.env, _interval(stage))

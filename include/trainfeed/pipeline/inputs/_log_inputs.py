@@ -1,4 +1,4 @@
-"""Which log files an interval covers."""
+"""The log files that an interval reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["LogInputs", "find_interval_logs", "log_location", "logs_folder"]
 
 
 def log_location(env: Environment, connection: str, path: str) -> Location:
-    """Return where a path of log files is.
+    """Return the location of a path of log files.
 
     Raises:
         ConfigError: The connection is not defined.
@@ -45,10 +45,10 @@ def logs_folder(logs: LogsSourceSpec, env: Environment, interval: Interval) -> L
 def find_interval_logs(
     logs: LogsSourceSpec, env: Environment, interval: Interval, *, checksums: bool = False
 ) -> list[LogFile]:
-    """Return the log files of an interval, with checksums only if they are asked for.
+    """Return the log files of an interval, with checksums only if ``checksums``.
 
     Raises:
-        WindowOpenError: Their folder is not complete.
+        WindowOpenError: The folder is not complete.
     """
     rule = CompleteRule(logs.marker, logs.stable)
     folder = logs_folder(logs, env, interval)
@@ -56,19 +56,19 @@ def find_interval_logs(
 
 
 class LogInputs:
-    """The log files of one interval, as the planner wants them.
+    """The log files of one interval, as ``Inputs`` of the planner.
 
     Args:
         spec: The data set.
-        env: Where things are.
+        env: Folders and connections.
         folder: The data set below the publication root.
         interval: The interval.
 
     Attributes:
-        marker: Name of the file that marked the folder as complete; None where none did.
+        marker: Name of the file that marked the folder as complete; None if there was none.
 
     Raises:
-        FormatError: The folder has what cannot be read.
+        FormatError: The folder holds an entry that cannot be read as a log file.
         StorageError: The file system does not answer.
     """
 
@@ -87,6 +87,7 @@ class LogInputs:
         try:
             files = find_interval_logs(logs, env, interval, checksums=True)
         except WindowOpenError as error:
+            # No error yet: the interval may be published already, or the rule may skip it.
             self._incomplete = error
             self._absence = Absence(spec, interval, self._place, error, datetime.now(UTC))
             self._is_gone = not self._place.exists()
@@ -98,12 +99,12 @@ class LogInputs:
         """Return source string → planned file.
 
         Args:
-            current: The published version. What one protocol does not tell is taken from it, where
-                the file has the length and time that it had. It speaks for a folder that is gone;
-                of a folder that is there it need not be complete any more.
+            current: The published version, or None. A file with the same length and time as in it
+                takes its checksum from it, if the protocol gives none. If the folder is gone, its
+                inputs are returned.
 
         Raises:
-            WindowOpenError: The folder is not complete, and nothing is published.
+            WindowOpenError: The folder is not complete, and no version of log files is published.
         """
         old = {} if current is None else current.inputs
         if self._incomplete is not None:
@@ -114,11 +115,11 @@ class LogInputs:
         return {source: _filled(file, old.get(source)) for source, file in self._found.items()}
 
     def skip(self) -> Skip | None:
-        """Return the decision to leave the interval out; None when it is built.
+        """Return the decision to skip the interval, or None if it is built.
 
         Raises:
-            WindowOpenError: The folder is not complete, and still waited for.
-            LogsMissingError: It was not complete in time, and may not be missing.
+            WindowOpenError: The folder is not complete, and the wait for it has not ended.
+            LogsMissingError: The folder was not complete in time, and may not be missing.
         """
         return None if self._absence is None else self._absence.skip()
 
@@ -127,13 +128,13 @@ class LogInputs:
         current: Manifest | None,
         allow_gap: str | None,
     ) -> tuple[Mapping[str, PlannedFile], list[dict[str, Any]]]:
-        """Return what will be read, and what an earlier plan saw and this one may go without.
+        """Return the files to read, and the gaps: bytes that an earlier plan saw, gone by now.
 
         Raises:
-            WindowOpenError: The folder is not complete, or gone while not all of it has landed.
-            LogsMissingError: It was not complete in time, and may not be missing.
+            WindowOpenError: The folder is not complete, or is gone and not all of it has landed.
+            LogsMissingError: The folder was not complete in time, and may not be missing.
             FormatError: A compressed file is empty.
-            SourceReplacedError: An earlier plan saw more of the folder.
+            SourceReplacedError: An earlier plan saw more files or bytes in the folder.
         """
         if current is None and self._absence is not None:
             self._absence.empty_because()
@@ -143,19 +144,19 @@ class LogInputs:
             raise self._incomplete
         refuse_cut(self._place, inputs.values())
         if current is not None:
-            return inputs, []  # a rebuild says why it takes what is there now
+            return inputs, []  # the reason of a rebuild covers files that changed or are gone
         path = expand_path(self._logs.path, self._interval)
         return inputs, require_whole(self._folder, self._interval, path, inputs, allow_gap)
 
     def empty_because(
         self,
         inputs: Mapping[str, Planned],
-        allow_gap: str | None,  # noqa: ARG002 - what is missing of a folder is decided by its rule
+        allow_gap: str | None,  # noqa: ARG002 - the rule of the folder decides about missing files
     ) -> dict[str, str]:
-        """Return why nothing is read: nothing while any file has bytes.
+        """Return, by source, why nothing is read; an empty mapping if any file has bytes.
 
-        ``no_bytes`` per file, ``no_files`` for a complete folder without files, and for one that
-        is taken as empty although it is not complete, what it lacks.
+        The reasons are ``no_bytes`` per file, ``no_files`` for a complete folder without files,
+        and ``missing: …`` for a folder that is not complete and taken as empty.
         """
         if any(planned.start < planned.end for planned in inputs.values()):
             return {}
@@ -194,7 +195,7 @@ def _are_files(inputs: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def _filled(planned: PlannedFile, old: Mapping[str, Any] | None) -> PlannedFile:
-    """Return the file with the checksum of the published version, where only one side knows it."""
+    """Return the file with the checksum of the published version if only one side has one."""
     if old is None:
         return planned
     same = (planned.end, planned.modified_ms) == (old["end"], old["modified_ms"])

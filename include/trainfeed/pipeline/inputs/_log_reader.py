@@ -32,12 +32,12 @@ __all__ = [
 ]
 
 _COPIES: Final = "logs"
-# Long ago for every rule that waits until nothing changes any more.
+# Modification time of the copies, old enough for every rule that waits for a stable folder.
 _LONG_AGO_S: Final = 0
 
 
 class LogReader(SourceReader):
-    """Reads ranges of bytes of files, and compares every file and its folder with the plan."""
+    """Reads byte ranges of log files, and compares every file and its folder with the plan."""
 
     @contextmanager
     def open(
@@ -46,7 +46,7 @@ class LogReader(SourceReader):
         """Look at the folder of the interval.
 
         Raises:
-            FormatError: The folder has what cannot be read.
+            FormatError: The folder holds an entry that cannot be read as a log file.
             StorageError: The file system does not answer.
         """
         yield LogInputs(spec, env, folder, interval)
@@ -55,7 +55,7 @@ class LogReader(SourceReader):
         """Compare the folder of the interval, and the files of ``sources``, with the plan.
 
         Raises:
-            SourceReplacedError: Files changed, vanished, were replaced or added; names them.
+            SourceReplacedError: Files changed, vanished, were replaced or added; it names them.
         """
         check_folder(stage, sources)
 
@@ -65,7 +65,7 @@ class LogReader(SourceReader):
         Raises:
             SourceReplacedError: The file is not the one that was planned.
             FormatError: The file does not decompress, or has a line that is too long.
-            StorageError: It cannot be read.
+            StorageError: The file cannot be read.
         """
         return iter_log(stage, piece)
 
@@ -85,15 +85,15 @@ class LogReader(SourceReader):
 def _with_log_heads(
     spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
 ) -> Environment:
-    """Copy the first lines of the interval's log files, and give an environment that finds them.
+    """Copy the first lines of the interval's log files; return an environment with the copies.
 
     Args:
         spec: A data set of log files.
         interval: The interval.
-        env: Where things are.
-        place: Folder for the copies; they have the names and the compression of the originals.
-            Files of which no line is wanted have none.
-        limit: Lines in all, shared out among the files.
+        env: Folders and connections.
+        place: Folder for the copies, which have the names and the compression of the originals.
+            Files behind the last wanted line are not copied.
+        limit: Number of lines in all, divided among the files.
 
     Raises:
         WindowOpenError: The folder of the interval is not complete.
@@ -110,6 +110,7 @@ def _with_log_heads(
     for number, file in enumerate(files):
         if not left:
             break
+        # An equal share of the lines that are left, rounded up: short files leave more to others.
         share = -(-left // (len(files) - number))
         lines = list(islice(_lines(folder / file.info.name, file, logs), share))
         left -= len(lines)
@@ -136,7 +137,8 @@ def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[
         offsets, values = (batch.column(name).to_pylist() for name in ("offset", "value"))
         following = [*offsets[1:], offsets[-1] + len(values[-1]) + 1]
         for offset, value, end in zip(offsets, values, following, strict=True):
-            # Lines keep their ends: offsets must be those of a build.
+            # A value has no line end, but the copy needs the original one: its offsets must equal
+            # those of a build. A distance of two bytes between two lines was CR LF.
             yield value + (b"\r\n" if end - offset > len(value) + 1 else b"\n")
 
 

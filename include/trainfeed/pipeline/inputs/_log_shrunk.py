@@ -1,7 +1,7 @@
-"""Whether a folder of logs has less than it once had: what earlier plans of the interval saw.
+"""Finds log files that are gone or shorter than an earlier plan of the interval saw them.
 
-A plan is written before anything is read, and stays. So a file that has gone or become shorter
-since, before the interval was published, is known by name.
+A plan is written before anything is read, and stays. A file that vanished or shrank between the
+first plan and the publication of the interval is therefore known by name.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["refuse_cut", "require_whole"]
 
 
 def refuse_cut(folder: Location, inputs: Iterable[PlannedFile]) -> None:
-    """Refuse compressed files of 0 bytes: even one without a line has a head and an end.
+    """Refuse compressed files of 0 bytes: a compressed file has a header even without any line.
 
     Raises:
-        FormatError: There are some; names them.
+        FormatError: There are such files; the message names them.
     """
     names = [each.path.rpartition("/")[2] for each in inputs if not each.is_cut and not each.end]
     if names:
@@ -43,21 +43,21 @@ def require_whole(
     inputs: Mapping[str, Planned],
     allow_gap: str | None,
 ) -> list[dict[str, Any]]:
-    """Compare what is there with what earlier plans of the interval saw in the same folder.
+    """Compare the files with those that earlier plans of the interval saw in the same folder.
 
     Args:
         folder: The data set below the publication root.
-        interval: The interval, which is not published.
+        interval: An interval that is not published.
         path: The folder of logs, as the specification names it.
-        inputs: What is there now.
-        allow_gap: Why less is accepted, or None to refuse it.
+        inputs: The files of now.
+        allow_gap: The reason given for accepting a gap, or None to refuse it.
 
     Returns:
-        One gap per file that is gone or shorter: ``source``, ``start`` and ``end`` (the stored
-        bytes that were seen and are not there), and ``why``.
+        One gap per file that is gone or shorter: ``source``, ``start`` and ``end`` of the missing
+        bytes in the stored file, and ``why``.
 
     Raises:
-        SourceReplacedError: There are such files, and nobody accepts that; names them.
+        SourceReplacedError: There are gaps, and ``allow_gap`` is None; the message names the files.
     """
     seen = _largest(folder, interval, f"{path}/")
     gaps = [

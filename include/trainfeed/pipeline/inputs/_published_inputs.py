@@ -1,8 +1,8 @@
-"""The inputs of a published version, for when its source is not there to be asked.
+"""The inputs of a published version, used when its source is away.
 
-A version says what it was built from. While code, specification and lookups are those that it was
-built with, it is what a build would make, whether the topic still exists or not: a published
-interval needs neither broker nor folder of logs to be found identical.
+A manifest names the inputs of its version. While code, specification and lookups are unchanged, a
+build from these inputs would give the same version. A published interval is therefore found
+identical without broker or folder of logs, whether the topic still exists or not.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from trainfeed.pipeline.plans import Planned, planned_of
 
 __all__ = ["PublishedInputs", "is_away"]
 
-# A connection that is not defined, a wrong password and a folder that may not be read are settings
-# of this deployment: they stay errors until they are changed.
+# Only these errors mean that the source is away. An undefined connection, a wrong password or a
+# folder without permission is a wrong setting of the deployment, and stays an error.
 _AWAY: Final = (SourceUnreachableError, TopicNotFoundError)
 
 
 def is_away(error: TrainFeedError) -> bool:
-    """Return whether ``error`` says that the source is gone, or does not answer just now."""
-    # The subclasses of StorageError mean something definite: denied, full, unsuitable.
+    """Return whether ``error`` means that the source is gone, or does not answer now."""
+    # Not ``isinstance``: the subclasses of StorageError have other causes (denied, full, …).
     return isinstance(error, _AWAY) or type(error) is StorageError
 
 
 class PublishedInputs:
-    """The inputs of an interval as its published version names them.
+    """The inputs of an interval from its published version.
 
     Args:
-        error: Why the source itself was not asked.
+        error: The error of the source itself.
     """
 
     def __init__(self, error: TrainFeedError) -> None:
@@ -49,7 +49,7 @@ class PublishedInputs:
             current: The published version.
 
         Raises:
-            TrainFeedError: That of the source, when nothing is published.
+            TrainFeedError: Nothing is published; the error of the source.
         """
         if current is None:
             raise self._error

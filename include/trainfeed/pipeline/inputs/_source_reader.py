@@ -1,7 +1,7 @@
-"""How a kind of source is planned and read; what it says of itself is in ``SourceKind``.
+"""The protocols by which a kind of source is planned and read; its settings are a ``SourceKind``.
 
 A further kind implements ``SourceReader`` and ``Inputs`` in a module of its own, and has one row in
-``_inputs.READERS``.
+``_source_readers.READERS``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Inputs", "KnownInputs", "SourceReader"]
 
 
 class KnownInputs(Protocol):
-    """What the planner asks to find out whether an interval is published already."""
+    """The inputs from which the planner finds out whether an interval is already published."""
 
     def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
         """Return source string → planned range or file.
@@ -35,45 +35,45 @@ class KnownInputs(Protocol):
 
 
 class Inputs(KnownInputs, Protocol):
-    """What the planner asks of the source of an interval, whatever its kind.
+    """The inputs of an interval as the planner uses them, for any kind of source.
 
     Attributes:
-        marker: Name of the file that marked the source as complete; None where none does.
+        marker: Name of the file that marked the source as complete; None if there is no such file.
     """
 
     @property
     def marker(self) -> str | None: ...
 
     def skip(self) -> Skip | None:
-        """Return the decision to leave the interval out; None when it is built.
+        """Return the decision to skip the interval, or None if it is built.
 
-        Asked of an interval that is not published.
+        The planner calls this only for an interval that is not published.
         """
 
     def without_losses(
         self, current: Manifest | None, allow_gap: str | None
     ) -> tuple[Mapping[str, Planned], list[dict[str, Any]]]:
-        """Return what can be read of the inputs, and all gaps that were allowed.
+        """Return the inputs that can still be read, and all gaps that were allowed.
 
         Args:
             current: The published version, or None.
-            allow_gap: Why further loss is accepted, or None to refuse any.
+            allow_gap: The reason given for accepting further losses, or None to refuse them.
         """
 
     def empty_because(self, inputs: Mapping[str, Planned], allow_gap: str | None) -> dict[str, str]:
-        """Return per source why nothing is read of it: a function of what is planned alone.
+        """Return, by source, why nothing is read of it: a function of the planned inputs alone.
 
         Args:
-            inputs: What ``without_losses`` returned.
-            allow_gap: As given to it.
+            inputs: The inputs that ``without_losses`` returned.
+            allow_gap: The same reason that ``without_losses`` got.
 
         Returns:
-            Nothing while anything is read.
+            An empty mapping if any source has records to read.
         """
 
 
 class SourceReader(Protocol):
-    """How a kind of source is planned and read. It keeps nothing between two calls."""
+    """Plans and reads a kind of source. A reader has no state between two calls."""
 
     def open(
         self, spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
@@ -82,23 +82,23 @@ class SourceReader(Protocol):
 
         Args:
             spec: A data set with a source of this kind.
-            env: Where things are.
+            env: Folders and connections.
             folder: The data set below the publication root.
             interval: The interval.
 
         Raises:
             IngestError: The source does not answer.
-            StorageError: Its file system does not answer.
+            StorageError: The file system of the source does not answer.
         """
 
     def check(self, stage: Stage, sources: Iterable[str]) -> None:
-        """Compare the source with the plan, before any of the sources is read or adopted as read.
+        """Compare the source with the plan, before any source is read or any landing file adopted.
 
-        A kind that compares while it reads, and always lands, has nothing to do here.
+        A kind that always lands, and compares while it reads, does nothing here.
 
         Args:
             stage: The stage at work.
-            sources: Source strings of what the task will read.
+            sources: Source strings of the ranges that the task will read.
 
         Raises:
             SourceReplacedError: The source is not the one that was planned.
@@ -107,18 +107,18 @@ class SourceReader(Protocol):
     def batches(self, stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
         """Yield the records of one planned range, by ascending offset.
 
-        What was yielded counts only once the iterator has ended without an error.
+        The batches are valid only after the iterator has ended without an error.
 
         Args:
             stage: The stage at work.
-            piece: A range of its plan.
+            piece: A range of the plan.
 
         Returns:
             Batches of ``LANDING_SCHEMA``, at least one row each; they stay valid.
 
         Raises:
             SourceReplacedError: The source is not the one that was planned.
-            IngestError: It cannot be read now.
+            IngestError: The source cannot be read now.
         """
 
     def head(
@@ -126,13 +126,13 @@ class SourceReader(Protocol):
     ) -> Environment:
         """Return an environment for a look at the first records of an interval.
 
-        Ranges that are counted in offsets are cut by the caller; ranges of bytes cannot be, so
-        a kind that is counted in bytes copies its first records.
+        The caller cuts ranges of offsets. Ranges of bytes cannot be cut to a number of records,
+        so a kind that is counted in bytes copies its first records to ``place``.
 
         Args:
             spec: A data set with a source of this kind.
             interval: The interval.
-            env: Where things are.
+            env: Folders and connections.
             place: An empty folder, for copies.
-            limit: Records in all.
+            limit: Number of records in all.
         """

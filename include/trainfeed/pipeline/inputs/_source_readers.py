@@ -1,4 +1,4 @@
-"""What an interval reads, of any kind of source: who plans it, and the records with their proof."""
+"""The reader of every kind of source, and the records of a piece with their proof."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from trainfeed.specification import (
 
 __all__ = ["READERS", "PieceReader", "late_policies", "late_skews", "reader_of"]
 
-# What a specification says of a source → what plans and reads it.
+# Class of the source in a specification → reader.
 READERS: Final[dict[type[SourceKind], SourceReader]] = {
     KafkaTopics: TopicReader(),
     RecordedSourceSpec: TopicReader(),
@@ -43,18 +43,18 @@ READERS: Final[dict[type[SourceKind], SourceReader]] = {
 
 
 def reader_of(spec: DatasetSpec) -> SourceReader:
-    """Return what plans and reads the source of a data set."""
+    """Return the reader for the source of a data set."""
     return READERS[type(spec.source.kind)]
 
 
 def late_policies(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, str]:
-    """Return per source what becomes of late records: keep, separate or fail."""
+    """Return source → policy for late records: keep, separate or fail."""
     kind = spec.source.kind
     return {source: kind.late_rule(planned.label).policy for source, planned in inputs.items()}
 
 
 def late_skews(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, timedelta]:
-    """Return, for the sources whose policy is to fail, how far after the end stamps may lie."""
+    """Return source → how far behind the interval's end stamps may lie, for the policy ``fail``."""
     kind = spec.source.kind
     rules = {source: kind.late_rule(planned.label) for source, planned in inputs.items()}
     return {source: rule.skew for source, rule in rules.items() if rule.policy == "fail"}
@@ -68,8 +68,8 @@ class PieceReader:
         piece: The range.
 
     Attributes:
-        read: Account of the records that were given away.
-        is_source: Whether the source itself is read.
+        read: Account of the records yielded so far.
+        is_source: Whether the source itself is read, not a landing file.
     """
 
     def __init__(self, stage: Stage, piece: PlannedRange) -> None:
@@ -83,12 +83,12 @@ class PieceReader:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield the records, as batches of ``LANDING_SCHEMA``, by offset.
 
-        They are proven to be those that landed behind the last one; after an error on the way,
-        ``verify`` tells whether the file is to blame.
+        The proof that they are the landed ones is complete only behind the last batch. After an
+        error before that, ``verify`` tells whether the landing file is damaged.
 
         Raises:
             NotFoundError: The landing file is missing.
-            ChecksumError: It is damaged, or holds other records than were landed.
+            ChecksumError: The landing file is damaged, or holds other records than were landed.
             SourceReplacedError: The source is not the one that was planned.
             FormatError: A log file does not decompress, or has a line that is too long.
         """
@@ -109,10 +109,10 @@ class PieceReader:
             )
 
     def verify(self) -> None:
-        """Read a landing file once more, for nothing but its digest.
+        """Read a landing file once more, only to compare its digest.
 
         Raises:
-            ChecksumError: It is damaged.
+            ChecksumError: The landing file is damaged.
         """
         if not self.is_source:
             with opened_landing(self._location):

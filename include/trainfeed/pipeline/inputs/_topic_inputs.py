@@ -1,4 +1,4 @@
-"""Which offset ranges an interval covers, and whether the topics still hold them."""
+"""The offset ranges of an interval, and whether the topics still hold them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def open_source(env: Environment, connection: str, topic: str) -> Topic:
-    """Open a topic the way the plan names it.
+    """Open a topic by the connection string of the plan.
 
     Raises:
         ConfigError: The connection is not defined.
@@ -61,11 +61,11 @@ def open_source(env: Environment, connection: str, topic: str) -> Topic:
 
 
 class TopicInputs:
-    """The offset ranges of one interval, as the planner wants them.
+    """The offset ranges of one interval, as ``Inputs`` of the planner.
 
     Args:
         spec: The data set.
-        env: Where things are.
+        env: Folders and connections.
         windows: The open topics.
     """
 
@@ -78,13 +78,14 @@ class TopicInputs:
         self._folder = DatasetFolder(Path(env.root), spec.name)
 
     def inputs(self, current: Manifest | None) -> dict[str, PlannedInput]:
-        """Return the planned ranges, without the gaps that the published version knows.
+        """Return the planned ranges, without the gaps of the published version.
 
         Raises:
             ConfigError: One topic name came from two clusters.
         """
         inputs = resolve_inputs(self._windows)
         for gap in self._known_gaps(current):
+            # The loss was accepted for the published version: the range begins behind it.
             planned = inputs[gap["source"]]
             start = min(max(planned.start, gap["end"]), planned.end)
             inputs[gap["source"]] = planned.model_copy(update={"start": start})
@@ -97,17 +98,17 @@ class TopicInputs:
     def without_losses(
         self, current: Manifest | None, allow_gap: str | None
     ) -> tuple[dict[str, PlannedInput], list[dict[str, Any]]]:
-        """Return what the topics still hold, and all gaps that were allowed.
+        """Return the ranges that the topics still hold, and all gaps that were allowed.
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
-            EmptyUnprovenError: Nothing would be read, and nothing shows that there is nothing.
+            EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty.
         """
         inputs = self.inputs(current)
         known = self._known_gaps(current)
         losses = [loss for loss in self._losses(inputs) if not loss.is_in(known)]
         if current is not None and replaced_inputs(current, inputs):
-            # A rebuild was asked for, from what is there now.
+            # A rebuild from another topic was asked for: losses of the earlier topic are accepted.
             losses = [loss for loss in losses if not loss.is_of_earlier_topic]
         kept, gaps = without(losses, inputs, known, allow_gap=allow_gap)
         if allow_gap is None:
@@ -115,7 +116,7 @@ class TopicInputs:
         return kept, gaps
 
     def empty_because(self, inputs: Mapping[str, Planned], allow_gap: str | None) -> dict[str, str]:
-        """Return per source why nothing is read of it; none while anything is read."""
+        """Return source → why nothing is read of it; empty if anything is read."""
         return reasons(self._windows, inputs, allow_gap)
 
     def _losses(self, inputs: Mapping[str, PlannedInput]) -> Iterator[Loss]:
@@ -133,10 +134,14 @@ class TopicInputs:
         lost = min(log_start, planned.end)
         is_lost = planned.start < lost and not self._is_landed(source, planned)
         topic, start, partition = window.topic, window.start, planned.partition
-        # What has landed says nothing of records before it.
+        # Only a proved start boundary limits the loss to the planned range: landing files say
+        # nothing about records before the range.
         if is_proved(self._folder, topic, start, partition, log_start):
             return Loss(source, planned.start, lost, is_certain=True) if is_lost else None
         found = start.partitions[partition]
+        # The loss may reach from the last proved boundary to the largest offset at which
+        # something may be missing: the log start when the boundary was found, the boundary itself
+        # if the log began at 0 (the topic may be a new one), and the loss of the range.
         ends = [
             found.log_start,
             found.offset if found.log_start == 0 else 0,
@@ -146,7 +151,7 @@ class TopicInputs:
         return Loss(source, min(first, max(ends)), max(ends), is_certain=False)
 
     def _known_gaps(self, current: Manifest | None) -> list[dict[str, Any]]:
-        """Return the gaps of the published version, as far as its topics are still there."""
+        """Return the gaps of the published version; none if its topics were replaced."""
         inputs = resolve_inputs(self._windows)
         if current is None or replaced_inputs(current, inputs):
             return []
@@ -155,7 +160,7 @@ class TopicInputs:
     def _is_landed(self, source: str, planned: PlannedInput) -> bool:
         pieces = cut({source: planned}, self._spec.resources.records_per_task)
         landing = Location.parse(self._env.landing)
-        # An empty range proves nothing: its records may be those that were deleted.
+        # An empty range proves nothing: its records may be the ones that were deleted.
         return bool(pieces) and all(is_landed(landing, planned, piece) for piece in pieces)
 
 
@@ -172,14 +177,14 @@ def open_topics(
 
     Args:
         spec: The data set.
-        env: Where things are.
+        env: Folders and connections.
         folder: The data set below the publication root.
         interval: The interval.
-        clock_ms: Time of planning, milliseconds since 1970; now, when it is not given.
+        clock_ms: Time of planning, milliseconds since 1970; the present time by default.
 
     Raises:
-        TransactionOpenError: Open transactions may hide records of the interval; it names all
-            partitions of all topics.
+        TransactionOpenError: Open transactions may hide records of the interval; the message
+            names all partitions of all topics.
     """
     clock_ms = milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms
     with ExitStack() as stack:
@@ -201,7 +206,7 @@ def open_topics(
 
 @dataclass(frozen=True)
 class _Resolver:
-    """Resolves boundaries of one topic; collects where a transaction is open."""
+    """Resolves boundaries of one topic, and collects the partitions with an open transaction."""
 
     folder: DatasetFolder
     topic: Topic
@@ -239,6 +244,6 @@ def resolve_inputs(windows: list[TopicWindow]) -> dict[str, PlannedInput]:
 
 
 def topics_of(spec: DatasetSpec) -> Iterator[tuple[str, str, TopicPart]]:
-    """Yield connection, topic and part of the spec of every topic; none of another source."""
+    """Yield connection, name and specification of every topic; none for other kinds of source."""
     for topic in spec.source.kind.topics:
         yield topic.place(spec.folder), topic.topic, topic

@@ -1,4 +1,4 @@
-"""Plans and reads topics, whether a broker serves them or a folder holds them."""
+"""Plans and reads topics, from a broker or from a folder of recorded topics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["TopicReader"]
 
 
 class TopicReader(SourceReader):
-    """Reads ranges of offsets, each of which says itself whether the topic is still the same."""
+    """Reads ranges of offsets, and compares the identity of the topic at each of them."""
 
     @contextmanager
     def open(
@@ -40,7 +40,7 @@ class TopicReader(SourceReader):
             yield TopicInputs(spec, env, windows)
 
     def check(self, stage: Stage, sources: Iterable[str]) -> None:
-        """Do nothing: ``batches`` compares the topic."""
+        """Do nothing: ``batches`` compares the identity of the topic."""
 
     def batches(self, stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range of offsets.
@@ -63,7 +63,7 @@ class TopicReader(SourceReader):
         place: Path,  # noqa: ARG002
         limit: int,  # noqa: ARG002
     ) -> Environment:
-        """Return ``env``: the first offsets of a range are read by themselves."""
+        """Return ``env``: the first offsets of a range can be read without a copy."""
         return env
 
 

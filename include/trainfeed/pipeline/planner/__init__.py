@@ -1,4 +1,4 @@
-"""Decides whether an interval can be planned, and what its plan says."""
+"""Decides whether an interval can be planned, and makes its plan."""
 
 from trainfeed.pipeline.planner._planner import Planner
 from trainfeed.pipeline.planner._readiness import (

@@ -1,4 +1,4 @@
-"""Decides what an interval reads and makes, and whether that is published already."""
+"""Makes the plan of an interval, and finds out whether the same is already published."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Planner:
     Args:
         spec: The data set.
         interval: The interval.
-        env: Where things are.
+        env: Folders and connections.
         folder: The data set below the publication root.
     """
 
@@ -51,22 +51,22 @@ class Planner:
         self._folder = folder
         self._code, self._code_files = code_digest(spec)
         self._lookups = lookup_digests(spec)
-        # In this order: a version that appears in between is seen as the current one, or makes
-        # this run plan the generation that it has, and adopt it.
+        # The order matters: a version that another run publishes between the two reads is either
+        # found as the current one, or has the generation that this run plans, and is adopted.
         self._next_generation = folder.last_generation(interval.name) + 1
         self._current = self._read_current()
 
     def identical(self, source: KnownInputs, rebuild: str | None) -> Plan | None:
-        """Return the plan of the published version when it is what this plan would make.
+        """Return the plan of the published version if a new plan would give the same version.
 
         Args:
-            source: The topics or files.
-            rebuild: Why the interval is built again; None when nobody asks for it.
+            source: The inputs of the interval.
+            rebuild: The reason for building the interval again, or None.
 
         Raises:
-            SourceReplacedError: It was built from another topic or file, and no rebuild is asked
-                for.
-            ConflictError: It was built from another fingerprint, and no rebuild is asked for.
+            SourceReplacedError: The version was built from another topic or file, and ``rebuild``
+                is None.
+            ConflictError: The version has another fingerprint, and ``rebuild`` is None.
         """
         current = self._current
         if current is None:
@@ -82,15 +82,15 @@ class Planner:
         return None
 
     def skip(self, source: Inputs) -> Skip | None:
-        """Return the decision to leave the interval out; None when it is, or will be, published."""
+        """Return the decision to skip the interval; None if it is published or will be built."""
         return source.skip() if self._current is None else None
 
     def make(self, source: Inputs, *, rebuild: str | None, allow_gap: str | None) -> Plan:
-        """Write the plan down, or adopt the one that an earlier or parallel run wrote.
+        """Write the plan file, or adopt the one that an earlier or parallel run wrote.
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
-            EmptyUnprovenError: Nothing would be read, and nothing shows that there is nothing.
+            EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty.
         """
         inputs, gaps = source.without_losses(self._current, allow_gap)
         supersedes = None
@@ -114,7 +114,7 @@ class Planner:
         return manifest
 
     def _plan_of(self, current: Manifest, inputs: Mapping[str, Planned]) -> Plan:
-        """Return the plan of the published version, made again when it was removed."""
+        """Return the plan of the published version; write its file again if it was removed."""
         ref = PlanRef(self._spec.name, self._interval.name, current.plan)
         try:
             return load_plan(self._folder, ref)
@@ -178,7 +178,8 @@ class Planner:
         try:
             published = load_plan(self._folder, ref).fingerprint_of
         except NotFoundError:
-            # Of the other values only the digest is left, and that they are not all the same.
+            # Without the plan, the manifest has only these two values to compare. The others are in
+            # the fingerprint, which shows that something differs, but not what.
             published = {"code": current.code["digest"], "lookups": current.lookups}
             fingerprint_of = {key: fingerprint_of[key] for key in published}
         changes, code = told_changes(self._folder, self._spec, published, fingerprint_of)

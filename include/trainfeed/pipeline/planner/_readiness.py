@@ -1,4 +1,4 @@
-"""Whether an interval can be planned: it has ended and settled, and its log files are there."""
+"""Checks that an interval can be planned: it has ended and settled, its log files are complete."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def require_closed(spec: DatasetSpec, interval: Interval, now: datetime) -> None
         now: Aware UTC time.
 
     Raises:
-        WindowOpenError: It has not ended and settled yet; with ``ready_at``.
+        WindowOpenError: The interval has not ended and settled yet; ``ready_at`` says when it will.
     """
     settle = spec.source.kind.settle
     ready = ready_at(interval, settle)
@@ -53,27 +53,26 @@ def require_closed(spec: DatasetSpec, interval: Interval, now: datetime) -> None
 
 
 def folder_of_logs(spec: DatasetSpec, interval: Interval, env: Environment) -> Location:
-    """Return where the log files of an interval are.
+    """Return the folder of the log files of an interval.
 
     Raises:
-        ConfigError: The data set has none, or its connection is not defined.
+        ConfigError: The data set has no log files, or its connection is not defined.
     """
     return logs_folder(logs_of(spec), env, interval)
 
 
 def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) -> int:
-    """Return how many log files the complete folder of an interval has.
+    """Return the number of log files in the complete folder of an interval.
 
-    A published interval is not waited for: whether its folder is gone or changed, or its file
-    system is away, ``plan`` tells. Nor is one whose wait has ended and that the specification
-    takes as empty or leaves out. Then there are 0.
+    The number is 0 for a published interval whose folder is not complete or whose file system is
+    away (``plan`` decides what that means), and for an interval whose wait has ended and that the
+    specification takes as empty or skips.
 
     Raises:
         LogsMissingError: The folder was not complete in time.
-        WindowOpenError: The folder is not complete; of an interval that has not ended and settled
-            yet, that is the reason.
-        FormatError: It has what cannot be read.
-        RootError: Nobody has made the publication root.
+        WindowOpenError: The folder is not complete; or the interval has not ended and settled yet.
+        FormatError: The folder holds an entry that cannot be read as a log file.
+        RootError: The publication root was not made by ``trainfeed init``.
         StorageError: The file system does not answer.
     """
     require_root(Path(env.root), env.root_setting)
@@ -95,9 +94,9 @@ def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) ->
 
 
 def waits_until(spec: DatasetSpec, interval: Interval) -> datetime:
-    """Return the aware UTC time until which the logs of an interval are waited for.
+    """Return the aware UTC time at which the wait for the logs of an interval ends.
 
     Raises:
-        ConfigError: The data set has none.
+        ConfigError: The data set has no log files.
     """
     return deadline(logs_of(spec), interval)

@@ -1,4 +1,4 @@
-"""Plans: what an interval reads and makes, fixed before anything is read."""
+"""Plans: the inputs and outputs of an interval, fixed before anything is read."""
 
 from trainfeed.pipeline.plans._kept_code import keep_code, told_changes
 from trainfeed.pipeline.plans._landed_ranges import (

@@ -1,9 +1,9 @@
-"""The code of every plan, kept below the publication root, and what differs from code of today.
+"""The code of every plan, kept below the publication root, and its difference from today's code.
 
-A plan knows its code by one digest. When a build meets a version of other code, a person wants to
-see what is different; the digest alone shows that something is. So the text is kept in
-``<data set>/code/<digest>.json``, readable for the account that builds. A version of before, or a
-file that is gone or damaged, takes nothing but the difference away.
+A plan has one digest for its code. When a build meets a version of other code, the digest shows
+that the code differs; the reader of the error needs to know where. The text of the code is
+therefore kept in ``<data set>/code/<digest>.json``, readable only for the account that builds.
+Without this file (older versions, a damaged file) only the difference is missing from the message.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def keep_code(folder: DatasetFolder, spec: DatasetSpec) -> None:
 
 
 def _code_difference(folder: DatasetFolder, old: str, spec: DatasetSpec) -> str:
-    """Say which files of the code changed since the one with digest ``old``, and how.
+    """Describe how the code differs from the code with digest ``old``.
 
     Returns:
-        The names, then a unified diff of at most 60 lines; without the text of then, that it is not
-        there.
+        The names of changed files, then a unified diff of at most 60 lines; one sentence if the
+        old text was not kept.
     """
     new = {name: data.decode("utf-8", "replace") for name, data in code_texts(spec).items()}
     kept = _kept(folder, old)
@@ -72,17 +72,17 @@ def _code_difference(folder: DatasetFolder, old: str, spec: DatasetSpec) -> str:
 def told_changes(
     folder: DatasetFolder, spec: DatasetSpec, old: Mapping[str, object], new: Mapping[str, object]
 ) -> tuple[str, str]:
-    """Say what differs between what a build was made from and what there is now.
+    """Describe how the fingerprint of a published version differs from that of now.
 
     Args:
         folder: The data set.
         spec: The specification of now.
-        old: What the build was made from; its code digest is ``code``.
-        new: The same of now.
+        old: The values of the version's fingerprint; ``code`` is the digest of its code.
+        new: The same values of now.
 
     Returns:
-        The values that differ as ``place: old → new``, in one line, and below it, on lines of its
-        own, what is different in the code; empty when nothing is.
+        One line with the values that differ, as ``place: old → new``; and the difference of the
+        code, which begins with a line break, or is empty.
     """
     changes = differences(old, {**new, "code": old["code"]})
     if old["code"] == new["code"]:

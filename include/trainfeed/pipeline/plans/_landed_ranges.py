@@ -1,4 +1,4 @@
-"""Landing files of planned ranges: where they are, and what a complete one accounts for."""
+"""Landing files of planned ranges: their places, and the accounts in them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 def landing_file(landing: Location, planned: Planned, piece: PlannedRange) -> Location:
-    """Return where the records of a range land, below the landing area."""
+    """Return the landing file of a range, below the landing area."""
     return landing / planned.landing_folder / landing_name(piece.start, piece.end)
 
 
@@ -44,12 +44,12 @@ def opened_landing(location: Location, *, verified: bool = True) -> Iterator[Lan
     """Open a landing file.
 
     Args:
-        location: Where it is.
+        location: The file.
         verified: Whether its content is verified first; else the caller verifies while reading.
 
     Raises:
-        NotFoundError: It is not there.
-        FormatError: It is torn or damaged, or turns out to be while it is read.
+        NotFoundError: The file is not there.
+        ChecksumError: The file is torn or damaged; this may also show in the caller's block.
     """
     if not location.exists():
         raise NotFoundError(
@@ -68,7 +68,7 @@ def promised_leaf(landing: LandingFile) -> Leaf:
     """Return the account in the trailer of a landing file.
 
     Raises:
-        FormatError: There is none, or something else.
+        FormatError: There is no account, or one that cannot be read.
     """
     if (text := landing.metadata.get(_LEDGER)) is None:
         raise FormatError(f"expected {_LEDGER!r} in the trailer, got {sorted(landing.metadata)}")
@@ -76,9 +76,9 @@ def promised_leaf(landing: LandingFile) -> Leaf:
 
 
 def landed_leaf(location: Location, source: str) -> Leaf | None:
-    """Return the account of a landing file, or None when there is no complete, intact one.
+    """Return the account of a landing file, or None if there is no complete, intact file.
 
-    The account is taken from the records; one in the trailer that differs is damage.
+    The account is computed from the records; a different one in the trailer means damage.
     """
     if not location.exists():
         return None
@@ -103,6 +103,6 @@ def is_landed(landing: Location, planned: Planned, piece: PlannedRange) -> bool:
 
 
 def leaf_of(batch: pa.RecordBatch, source: int) -> Leaf:
-    """Account for the records of a landing batch, whose source has that hash."""
+    """Return the account of a landing batch; ``source`` is the hash of its source string."""
     num_bytes = pc.sum(pc.binary_length(batch.column("value"))).as_py() or 0
     return Leaf.of(source, batch.column("offset").to_numpy(), num_bytes)

@@ -1,8 +1,8 @@
 """Cuts the work of an interval into tasks: neither too many nor too large.
 
-Airflow maps one task over each group, so there are at most ``MAX_TASKS`` of a stage; every shard
-group reads every spill file, so their product is bounded as well. Nothing here changes what is
-built.
+Airflow runs one mapped task per group, so a stage has at most ``MAX_TASKS``. Every task of
+``convert`` reads every spill file, so the product of both numbers is bounded as well. The grouping
+never changes the published bytes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ MAX_RANGE_READS: Final = 16_384
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large pieces and tasks of a data set are.
+    """The sizes of pieces and tasks of a data set.
 
-    A *span* is counted in what ranges are counted in: offsets of a topic, bytes of log files.
+    A *span* has the unit of the ranges: offsets of a topic, bytes of log files.
 
     Attributes:
-        range_span: Most of one range.
-        task_span: What a task takes, about.
-        span_per_record: What a record takes, about.
+        range_span: The largest span of a range.
+        task_span: The approximate span of a task.
+        span_per_record: The approximate span of a record: 1 offset, or some bytes.
     """
 
     range_span: int
@@ -38,7 +38,7 @@ class Sizes:
 
     @classmethod
     def of(cls, spec: DatasetSpec) -> Sizes:
-        """The sizes that a specification asks for."""
+        """Return the sizes that follow from a specification."""
         records = spec.resources.records_per_task
         measure = spec.source.kind.measure(records)
         span = measure.span_per_record
@@ -48,8 +48,7 @@ class Sizes:
 def cut(inputs: Mapping[str, Planned], range_span: int) -> list[PlannedRange]:
     """Cut inputs into ranges of at most ``range_span`` offsets or bytes.
 
-    An input that cannot be cut, as a compressed file, is one range. Inputs without a record
-    in the interval give no range.
+    An input that cannot be cut, such as a compressed file, is one range. An empty input gives none.
     """
     return [
         PlannedRange(source=source, start=start, end=min(start + step, planned.end))
@@ -63,7 +62,7 @@ def group_ranges(ranges: Sequence[PlannedRange], task_span: int) -> list[list[in
     """Group neighbouring ranges so that a task has about ``task_span`` offsets or bytes.
 
     Returns:
-        Indices into ``ranges``; one empty group when there is no range, so that a stage always
+        Indices into ``ranges``; one empty group if there is no range, so that a stage always
         has a task.
     """
     return _group([r.end - r.start for r in ranges], task_span, MAX_TASKS)
@@ -75,13 +74,13 @@ def group_shards(
     groups: Sequence[Sequence[int]],
     task_span: int,
 ) -> list[list[PlannedShard]]:
-    """Group shards, in split and shard order, so that a task writes what ``task_span`` gives.
+    """Group shards, in split and shard order, so that a task writes the samples of ``task_span``.
 
     Args:
         shards: Number of shards per split.
         ranges: The ranges to read.
-        groups: The split groups.
-        task_span: Aim for the offsets or bytes whose samples a task writes.
+        groups: The groups of ranges, one spill file each.
+        task_span: The offsets or bytes whose samples a task should write.
     """
     every = [
         PlannedShard(split=split, index=index)
@@ -98,8 +97,8 @@ def group_shards(
 
 
 def _group(weights: Sequence[int], aim: int, most: int) -> list[list[int]]:
-    """Put indices into groups of neighbours that weigh about ``aim``, at most ``most`` groups."""
-    # A group is closed once it has reached the aim, so total / aim bounds their number.
+    """Return at most ``most`` groups of neighbouring indices with weights of about ``aim``."""
+    # A larger aim where total / aim would give more than ``most`` groups.
     aim = max(aim, -(-sum(weights) // most))
     groups: list[list[int]] = [[]]
     full = 0

@@ -1,7 +1,7 @@
-"""The plan of one interval: what is read, in which pieces, into which shards.
+"""The plan of one interval: its inputs, their pieces, and the shards.
 
-Written once, before any source is read, as canonical JSON under a name that two runs of one
-interval share. Every later stage reads it and never plans again.
+The plan file is canonical JSON, written once, before any source is read, under a name that two runs
+of one interval share. Every later stage reads the file and never plans again.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 
-# Keys that were added later: whatever they do not apply to keeps its bytes.
+# Keys that were added later. They are left out where they do not apply, so that the bytes of other
+# plans stay the same.
 _OPTIONAL: Final = frozenset({"marker", "empty_because"})
-# Of a name like 0123456789abcdef-g0001.json.
+# Matches names like 0123456789abcdef-g0001.json.
 _PLANS: Final = "*-g*.json"
 
 
@@ -53,19 +54,19 @@ class Plan(PlanPart):
     """Everything that the stages of one build must agree on.
 
     Attributes:
-        rebuild: Why it was asked for although the interval may have been published.
-        fingerprint_of: The values that ``fingerprint`` is the digest of.
-        inputs: By source string.
+        rebuild: The reason of a rebuild, or None.
+        fingerprint_of: The values whose digest is ``fingerprint``.
+        inputs: Source string → planned input.
         ranges: Landing files, or pieces of log files, in order of source and offset.
-        ingest: Per task the indices into ``ranges``.
-        preprocess: Per task, and so per spill file, the indices into ``ranges``.
-        convert: Per task the shards.
+        ingest: Indices into ``ranges``, one list per task.
+        preprocess: Indices into ``ranges``, one list per task and spill file.
+        convert: Shards, one list per task.
         shards: Number of shards per split; its keys are the splits, ``late`` included.
-        quality: The gates, as the spec has them.
-        gaps: Ranges that are known to be lost, each with who allowed it why.
-        marker: Name of the file that marked the folder of logs as complete; None where none did.
-        empty_because: Per source why nothing is read of it; empty, and not in the file, while
-            anything is read.
+        quality: The gates of the specification.
+        gaps: Ranges that are known to be lost, each with the reason for accepting it.
+        marker: Name of the file that marked the folder of logs as complete, or None.
+        empty_because: Source string → why nothing is read of it. If any source has records to
+            read, the mapping is empty and not in the file.
     """
 
     format: int
@@ -94,7 +95,7 @@ class Plan(PlanPart):
 
     @property
     def sources(self) -> list[str]:
-        """Source strings, sorted by their UTF-8 bytes; the source index is the place in it."""
+        """Source strings, sorted by their UTF-8 bytes; source indices are indices into this."""
         return sorted(self.inputs, key=str.encode)
 
     @property
@@ -115,7 +116,7 @@ class Plan(PlanPart):
         ]
 
     def ref(self) -> PlanRef:
-        """Return what stages hand to each other."""
+        """Return the reference by which later stages find this plan."""
         return PlanRef(self.dataset, self.interval["name"], self.plan_id)
 
     def to_bytes(self) -> bytes:
@@ -135,7 +136,7 @@ def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
 
     Raises:
         NotFoundError: The plan is gone; the run has to be started again.
-        FormatError: It is no plan, or one of another version of trainfeed.
+        FormatError: The file is no plan, or one of another version of trainfeed.
         StorageError: The publication root refused or failed.
     """
     path = folder.plan(ref.interval, ref.plan_id)
@@ -150,8 +151,8 @@ def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
 def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
     """Return the plans of an interval that earlier runs have written, in order of their names.
 
-    One that cannot be read, as a newer version of trainfeed may have written it, is named in the
-    log and left out.
+    A plan that cannot be read, perhaps written by a newer version of trainfeed, is left out with a
+    warning in the log.
 
     Raises:
         StorageError: The publication root refused or failed.
@@ -166,11 +167,12 @@ def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
 
 
 def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
-    """Give the plan its name, or adopt the one that has it already.
+    """Write the plan file, or adopt the plan that already has the name.
 
-    A plan of the same name has the same fingerprint, hence the same inputs, code and spec. When
-    it differs in anything else (library versions, gates), it was left by an unfinished run under
-    another deployment, and this one takes its place: its tasks notice.
+    A plan of the same name has the same fingerprint, hence the same inputs, code and specification.
+    If it differs in anything else (library versions, gates), an unfinished run of another
+    deployment wrote it, and the new plan replaces it. The tasks of the other run notice that and
+    fail with CodeChangedError.
 
     Returns:
         The plan that every stage will read.

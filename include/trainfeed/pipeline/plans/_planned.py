@@ -1,4 +1,4 @@
-"""What a plan says of inputs, ranges and shards."""
+"""The parts of a plan: inputs, ranges and shards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "unit_of_input",
 ]
 
-# Lines of a message: more are not read.
+# Lines of a list in a message; further ones are only counted.
 _SHOWN_LINES: Final = 10
 _LOGS: Final = "logs"
 _KIND: Final = r"^[a-z][a-z0-9_]{0,31}$"
@@ -40,19 +40,19 @@ Unit: TypeAlias = Literal["offsets", "bytes"]
 
 
 class PlanPart(BaseModel):
-    """Frozen, strict and closed."""
+    """A model of a plan file: frozen, strict, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class _Counted(PlanPart):
-    """What is read of one source: a half-open range, and what identifies the source.
+    """A half-open range of positions of one source; subclasses add the identity of the source.
 
     Attributes:
         start: First position.
         end: Position behind the last.
-        kind: Which kind of source it is, in one lowercase word, which becomes part of a path; None,
-            and not in the file, for the kinds that the other keys tell: topics and log files.
+        kind: Kind of the source as one lowercase word, which becomes part of a path. None, and not
+            in the file, for topics and log files, which the other keys tell apart.
     """
 
     start: int
@@ -61,7 +61,7 @@ class _Counted(PlanPart):
 
     @model_serializer(mode="wrap")
     def _without_no_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave the key out where it does not apply: it is younger than the format."""
+        """Leave ``kind`` out where it is None: the key was added after the format."""
         value: dict[str, Any] = handler(self)
         if self.kind is None:
             del value["kind"]
@@ -69,7 +69,7 @@ class _Counted(PlanPart):
 
 
 class PlannedInput(_Counted):
-    """One partition of a topic, or of what is like one: positions are offsets of records."""
+    """One partition of a topic, or of a source like a topic: positions are offsets of records."""
 
     connection: str
     topic: str
@@ -82,21 +82,21 @@ class PlannedInput(_Counted):
 
     @property
     def label(self) -> str:
-        """What late records are counted under."""
+        """The name under which late records are counted."""
         return self.topic
 
     @property
     def landing_folder(self) -> str:
-        """Where its records land, below the landing area."""
+        """Folder of its landing files, relative to the landing area."""
         folder = landing_folder(self.topic, self.topic_uuid, self.partition)
         return folder if self.kind is None else f"_{self.kind}/{folder}"
 
     def fingerprint(self) -> Any:
-        """What of it determines the content."""
+        """The part of the input that determines the content of a version."""
         return [self.start, self.end]
 
     def replaced(self, old: Mapping[str, Any]) -> str | None:
-        """Say how the topic differs from the one that the published version was built from."""
+        """Describe how the topic differs from that of a published version, or return None."""
         if (old["topic_uuid"], old["cluster"]) == (self.topic_uuid, self.cluster):
             return None
         return (
@@ -106,17 +106,17 @@ class PlannedInput(_Counted):
 
 
 class PlannedFile(_Counted):
-    """One file, and what identifies it: positions are bytes, as they are stored.
+    """One file with its identity: positions are bytes of the stored, perhaps compressed, file.
 
     Attributes:
-        path: Where it is, below the place of the connection.
+        path: Path of the file below the location of the connection.
         compression: none, gzip or zstd.
-        timestamp_ms: What every record of it is stamped with: the start of the interval.
+        timestamp_ms: Timestamp of every record of the file: the start of the interval.
         start: 0.
-        end: Its length.
-        modified_ms: Milliseconds since 1970, by the store's clock.
-        file_id: What the store calls it, where the protocol tells.
-        checksum: What the store knows of its content, where the protocol tells.
+        end: Length of the file.
+        modified_ms: Modification time, milliseconds since 1970, by the clock of the store.
+        file_id: Number of the file in the store, or None if the protocol does not give it.
+        checksum: Checksum by the store, or None if the protocol does not give it.
     """
 
     connection: str
@@ -131,27 +131,27 @@ class PlannedFile(_Counted):
 
     @property
     def label(self) -> str:
-        """What late records are counted under."""
+        """The name under which late records are counted."""
         return self.kind or _LOGS
 
     @property
     def is_cut(self) -> bool:
-        """Whether it may be read in pieces: there is no way into the middle of compressed data."""
+        """Whether the file can be read in pieces; compressed data is read from its start only."""
         return self.compression == "none"
 
     @property
     def landing_folder(self) -> str:
-        """Where its records land: everything that they depend on, so that equal plans find them."""
+        """Folder of its landing files: a digest of all fields, so only equal plans share it."""
         return f"_{self.label}/{canonical.sha256_of(self.model_dump())[:32]}"
 
     def fingerprint(self) -> Any:
-        """What of it determines the content."""
+        """The part of the input that determines the content of a version."""
         if self.checksum is None:
             return {"length": self.end}
         return {"length": self.end, "checksum": self.checksum}
 
     def changes(self, old: Mapping[str, Any]) -> list[str]:
-        """Return what differs from another state of it, as far as both sides know."""
+        """Return the differences from an earlier state, in the facts that both sides have."""
         return [
             f"{what} {old[name]} → {value}"
             for name, what in _FILE_IDENTITY.items()
@@ -159,8 +159,9 @@ class PlannedFile(_Counted):
         ]
 
     def replaced(self, old: Mapping[str, Any]) -> str | None:
-        """Say how the file differs from the one that the published version was built from."""
-        # Length and checksum are equal: its time was set, or the same bytes were put there.
+        """Describe how the file differs from that of a published version, or return None."""
+        # Equal length and checksum mean equal bytes: only the time was set, or the file was
+        # written again with the same content.
         is_same = self.checksum is not None and (
             (self.end, self.checksum) == (old["end"], old["checksum"])
         )
@@ -180,10 +181,10 @@ _ANY: Final[TypeAdapter[Planned]] = TypeAdapter(Planned)
 
 
 class PlannedRange(PlanPart):
-    """A piece of an input: one landing file, or what is read of a log file at once.
+    """A piece of an input: the content of one landing file, or a range of a log file.
 
-    ``start`` and ``end`` are offsets of a topic, or bytes of a log file as it is stored. A
-    compressed file is one range; the offsets of its records count what comes out of it.
+    ``start`` and ``end`` are offsets of a topic, or bytes of the stored log file. A compressed file
+    is one range; the offsets of its records count decompressed bytes.
     """
 
     source: str
@@ -199,27 +200,27 @@ class PlannedShard(PlanPart):
 
 
 def unit_of_input(value: Mapping[str, Any]) -> Unit:
-    """Return what an input is counted in, as a manifest of any version has it."""
+    """Return the unit of an input's positions, from a manifest of any version."""
     return "bytes" if "path" in value else "offsets"
 
 
 def planned_of(value: Mapping[str, Any]) -> Planned:
-    """Return what a manifest or a plan has of an input.
+    """Return an input from its JSON in a manifest or a plan.
 
     Raises:
-        ValidationError: It is no input of this version.
+        ValidationError: ``value`` is no input that this version of trainfeed knows.
     """
     return _ANY.validate_python(value)
 
 
 def first_few(lines: Sequence[str]) -> str:
-    """Return lines as part of a message; of very many the first ones, and how many more."""
+    """Return lines as part of a message: the first ones, and the number of the others."""
     more = len(lines) - _SHOWN_LINES
     return "; ".join([*lines[:_SHOWN_LINES], *([f"and {more} more"] if more > 0 else [])])
 
 
 def replaced_inputs(current: Manifest, inputs: Mapping[str, Planned]) -> list[str]:
-    """Return one line per source of the published version that is another one now."""
+    """Return one line per source of the published version that was replaced by another."""
     lines = {
         line
         for source, planned in inputs.items()

@@ -1,8 +1,7 @@
-"""What a build would do, without doing it: reads, tasks, shards, version, space.
+"""Reports what a build would do, without doing it: reads, tasks, shards, version, space.
 
-The interval is planned by the stage ``plan`` itself, in a shadow of the publication root. So what
-is said here is what a build would do, and the root, the landing area and the work area are left
-as they are.
+The stage ``plan`` itself plans the interval, in a shadow of the publication root. The report is
+therefore that of a real build, while root, landing area and work area stay unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from trainfeed.specification import DatasetSpec
 
 __all__ = ["dry_run"]
 
-# More of them would be no small JSON, and a log that nobody reads.
+# Most sources in a report, so that JSON and log stay small.
 _SHOWN_READS = 100
 
 
@@ -43,20 +42,20 @@ def dry_run(
     rebuild: str | None = None,
     allow_gap: str | None = None,
 ) -> DryRun:
-    """Say what building an interval would read, make and publish.
+    """Report what a build of an interval would read, make and publish.
 
     Args:
         spec: The data set.
         interval: A tick of its schedule.
-        env: Where things are.
-        rebuild: Why a published interval would be built again.
-        allow_gap: Why records that retention deleted might be missing.
+        env: Folders and connections.
+        rebuild: The reason for building a published interval again, or None.
+        allow_gap: The reason for accepting that retention deleted records, or None.
 
     Returns:
-        What a build would do; of an interval that it would leave out, why.
+        The report; for an interval that a build would skip, the reason.
 
     Raises:
-        TrainFeedError: Whatever planning raises; a build would end the same way.
+        TrainFeedError: The error of planning; a build would raise the same.
     """
     started = time.perf_counter()
     with shadowed(env, spec.name, interval.name, published=True) as shadow:
@@ -112,7 +111,7 @@ def _reads(found: Plan, landed: Mapping[int, int]) -> Iterator[PlannedRead]:
 
 
 def _read_bytes(found: Plan, landing: Space) -> int | None:
-    """Return about how many bytes come from the source: all of log files, what has not landed."""
+    """Return about how many bytes come from the source: log files, or what has not landed."""
     is_counted_in_bytes = any(part.unit == "bytes" for part in found.inputs.values())
     return _span(found, "bytes") if is_counted_in_bytes else landing.needed_bytes
 

@@ -1,4 +1,4 @@
-"""What a dry run found, its JSON, and the lines that tell a person of it."""
+"""The report of a dry run, its JSON, and its lines for a terminal."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 @dataclass(frozen=True)
 class PlannedRead:
-    """What would be read of one source.
+    """The planned read of one source.
 
     Attributes:
         source: The source string.
         start: First offset of a topic partition, or byte of a log file.
         end: The offset or byte behind the last.
-        unit: What ``start`` and ``end`` count.
-        pieces: Ranges that it is read in.
-        landed_pieces: How many of them have landed already.
-        bytes: Size of the log file, or of the landing files when all are there; else None.
+        unit: Unit of ``start`` and ``end``.
+        pieces: Number of ranges in which the source is read.
+        landed_pieces: Number of these ranges that have already landed.
+        bytes: Size of the log file, or of the landing files if all are there; else None.
     """
 
     source: str
@@ -42,11 +42,11 @@ class PlannedVersion:
     """The version that would be published.
 
     Attributes:
-        version: Its name, with the data set's.
-        path: Where it would be.
-        supersedes: The generation that it would follow, and why; None of a first one.
-        bytes: About how many bytes it would have; None while nothing tells.
-        estimated_from: Name of the version that tells, or None.
+        version: Name of the version, with that of the data set.
+        path: Folder of the version.
+        supersedes: Generation before it, and the reason; None for a first generation.
+        bytes: Estimated size; None without an earlier version to estimate from.
+        estimated_from: Name of the version that the estimate comes from, or None.
     """
 
     version: str
@@ -58,26 +58,26 @@ class PlannedVersion:
 
 @dataclass(frozen=True)
 class DryRunReport:
-    """What building an interval would read, make and publish.
+    """The reads, tasks and version of a build that has not taken place.
 
     Attributes:
         dataset: Name of the data set.
         interval: Name of the interval.
-        verdict: What a build would find to do.
+        verdict: Verdict of the plan.
         generation: Name of the generation that would be built, or is published.
-        lands: Whether what is read lands first.
-        reads: Per source what would be read; of very many sources the first ones.
-        sources: How many sources there are.
-        offsets: How many offsets would be read in all.
-        read_bytes: About how many bytes would come from the sources; None where that is unknown.
-        tasks: Per mapped stage how many tasks.
-        shards: Per split how many shards.
+        lands: Whether records land before they are preprocessed.
+        reads: The read of every source, of the first 100 at most.
+        sources: Number of sources.
+        offsets: Number of offsets that would be read in all.
+        read_bytes: About how many bytes would come from the sources; None if unknown.
+        tasks: Mapped stage → number of tasks.
+        shards: Split → number of shards.
         publishes: The version.
         gaps: Ranges that are known to be lost.
-        space: What the build takes of every place.
-        seconds: How long the dry run took.
-        note: That of the plan, if it has one.
-        empty_because: Per source why nothing would be read of it.
+        space: Needed and free space of every place.
+        seconds: Duration of the dry run.
+        note: Note of the plan, or None.
+        empty_because: Source string → why nothing would be read of it.
     """
 
     dataset: str
@@ -100,7 +100,7 @@ class DryRunReport:
     empty_because: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
-        """Return small JSON; ``note`` and ``empty_because`` are left out where they say nothing."""
+        """Return small JSON, without ``note`` and ``empty_because`` if they are empty."""
         told: JsonObject = {each.name: getattr(self, each.name) for each in fields(self)}
         told |= {
             "reads": [vars(each) for each in self.reads],
@@ -115,7 +115,7 @@ class DryRunReport:
 
 @dataclass(frozen=True)
 class DryRunSkip:
-    """A build would leave the interval out; ``note`` says why."""
+    """A build would skip the interval; ``note`` has the reason."""
 
     dataset: str
     interval: str
@@ -138,7 +138,7 @@ DryRun: TypeAlias = DryRunReport | DryRunSkip
 
 
 def describe(report: DryRun) -> list[str]:
-    """Return the lines that tell a person what ``dry_run`` found."""
+    """Return the report of ``dry_run`` as lines for a terminal."""
     name = f"{report.dataset}/{report.interval}"
     if isinstance(report, DryRunSkip):
         return [f"dry run of {name}: {report.note}; a build would publish nothing"]

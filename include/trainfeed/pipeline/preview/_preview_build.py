@@ -1,7 +1,7 @@
-"""The first records of an interval, built for a look: samples, quarantine, statistics, gates.
+"""Builds the first records of an interval to look at: samples, quarantine, statistics, gates.
 
 All stages run as in a real build, over the first records of every source, in a temporary folder
-that is removed at the end. Nothing is published, and nothing is written anywhere else.
+that is removed at the end. Nothing is published, and nothing is written to another place.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ def preview(
     limit: int,
     allow_gap: str | None = None,
 ) -> JsonObject:
-    """Build the first ``limit`` records of an interval, and show what came of them.
+    """Build the first ``limit`` records of an interval, and return what to show of the result.
 
     Args:
         spec: The data set.
         interval: A tick of its schedule.
-        env: Where things are; only its sources are read.
-        limit: Offsets or lines to read, shared out among the sources; at least 1.
-        allow_gap: Why records that retention deleted may be missing.
+        env: Folders and connections; only the sources are read.
+        limit: Offsets or lines to read, divided among the sources; at least 1.
+        allow_gap: The reason for accepting that retention deleted records, or None.
 
     Returns:
         JSON: ``records``, ``samples``, ``quarantined`` and ``filtered`` counts, ``first_samples``
-        and ``first_quarantined``, ``statistics`` per field, ``gates`` as they would have judged
-        these records, ``seconds``.
+        and ``first_quarantined``, ``statistics`` per field, ``gates`` with their results for these
+        records, ``seconds``.
 
     Raises:
         ConfigError: ``limit`` is less than 1.
-        TrainFeedError: Whatever a stage raised.
+        TrainFeedError: The error of a stage.
     """
     if limit < 1:
         raise ConfigError(f"expected a limit of at least 1, got {limit}")
@@ -88,9 +88,9 @@ def preview(
 
 
 def _shorten(folder: DatasetFolder, whole: Plan, limit: int) -> None:
-    """Replace the plan by one over its first records: one task a stage, gates that only warn."""
+    """Replace the plan by one for the first records: one task per stage, gates that only warn."""
     inputs = _first(whole.inputs, limit)
-    # Of what is counted in bytes there are only the first records.
+    # Inputs in bytes stay whole: ``SourceReader.head`` has copied only their first records.
     ranges = [piece for piece in whole.ranges if piece.source not in inputs]
     ranges += cut(inputs, limit)
     shards = dict.fromkeys(whole.shards, 1)
@@ -110,11 +110,11 @@ def _shorten(folder: DatasetFolder, whole: Plan, limit: int) -> None:
 
 
 def _first(planned: Mapping[str, Planned], limit: int) -> dict[str, Planned]:
-    """Return the ranges of offsets, ``limit`` of them in all, of as many sources as possible."""
+    """Return ranges with ``limit`` offsets in all, from as many sources as possible."""
     inputs = {source: part for source, part in planned.items() if part.unit == "offsets"}
     shares = dict.fromkeys(inputs, 0)
     left = limit
-    # The smallest first: what they cannot use goes to the others.
+    # The smallest sources first: the part of their share that they cannot use goes to the others.
     waiting = sorted(inputs, key=lambda source: inputs[source].end - inputs[source].start)
     for number, source in enumerate(waiting):
         size = inputs[source].end - inputs[source].start

@@ -1,4 +1,4 @@
-"""What a preview shows of the version that it built, small enough for a terminal."""
+"""The report of a preview about the version that it built, small enough for a terminal."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _samples(version: Version) -> Iterator[JsonObject]:
 
 
 def _plain(value: object) -> object:
-    """Return a field's value as JSON, long ones cut."""
+    """Return a field's value as JSON, cut if it is long."""
     if isinstance(value, np.ndarray | np.generic):
         flat = np.asarray(value).reshape(-1)
         if flat.size == 1 and not np.asarray(value).shape:
@@ -64,7 +64,7 @@ def _finite(value: object) -> object:
 
 
 def _readable(data: bytes) -> str:
-    """Return bytes as text where they are text, in base64 otherwise; long ones are cut."""
+    """Return bytes as text if they are UTF-8, else in base64; cut if they are long."""
     head = data[:_SHOWN_CHARS]
     try:
         return head.decode()

@@ -1,7 +1,7 @@
-"""A publication root of one's own, to plan and build in as in the real one, which stays untouched.
+"""A temporary publication root, to plan and build in while the real root stays unchanged.
 
-It is a temporary folder. What a plan looks at (boundaries of topics, earlier plans and versions of
-the interval) is there as links to the real files; whatever is written lands beside them.
+The files that a plan reads (boundaries of topics, earlier plans and versions of the interval) are
+links to the files of the real root. New files are written beside the links.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ _PREFIX: Final = "trainfeed-"
 def shadowed(
     env: Environment, dataset: str, interval: str, *, published: bool
 ) -> Iterator[Environment]:
-    """Give ``env`` a temporary root, removed at the end, with a data set as the real one knows it.
+    """Yield ``env`` with a temporary root that has a data set of the real one; removed at the end.
 
     Args:
-        env: Where things are.
+        env: Folders and connections.
         dataset: The data set.
         interval: The interval that will be planned.
-        published: Whether its plans and versions are there, too. Without them it is one that
-            nobody has built yet; only then may a version be published in the shadow.
+        published: Whether plans and versions of the interval are linked, too. Without them the
+            interval is not published, and only then may a version be published in the shadow:
+            a linked folder of versions is the real one.
 
     Raises:
-        RootError: Nobody has made the publication root of ``env``.
+        RootError: The root of ``env`` was not made by ``trainfeed init``.
     """
     real = DatasetFolder(Path(env.root), dataset)
     require_root(real.root, env.root_setting)
@@ -57,17 +58,17 @@ def shadowed(
 
 
 def _link_files(source: Path, target: Path) -> None:
-    """Make the folders below ``source`` again, with links to their files."""
+    """Copy the tree of folders below ``source``, with links in place of the files."""
     for path in walk(source):
         if path.suffix != ".json" or path.name == SKIPPED:
-            continue  # skipped ones are decided again: what is there now counts
+            continue  # the shadow decides again whether the interval is skipped
         link = target / path.relative_to(source)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(path)
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """Copy the texts of code: a link would not be read, and a folder of links be written to."""
+    """Copy the texts of code: they are read without following links, and may be written."""
     for path in listed(source, "*.json"):
         target.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target / path.name)

@@ -1,4 +1,4 @@
-"""Records that a build turned down: stored, read back, shown without secrets."""
+"""Records that a build turned down: read from their files, shown without secrets."""
 
 from trainfeed.pipeline.quarantine._excerpt import excerpt, plain
 from trainfeed.pipeline.quarantine._quarantined import (

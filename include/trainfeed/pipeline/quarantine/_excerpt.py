@@ -1,7 +1,7 @@
-"""Shows what a record holds in messages, reports and logs: short, printable, without secrets.
+"""Excerpts of records for messages, reports and logs: short, printable, without secrets.
 
-Records come from elsewhere, and messages travel: to logs, to the database of a scheduler, to a
-browser. The quarantine itself keeps every byte, and only the account that builds may read it.
+Records come from outside, and messages reach logs, the database of a scheduler and browsers. The
+quarantine itself keeps the raw bytes, and only the account that builds may read it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ __all__ = ["MOST_CHARS", "excerpt", "plain"]
 
 MOST_CHARS: Final = 160
 
-# A secret that begins within what is shown may end behind it.
+# So many times the shown characters are searched: a secret that begins in the shown part may end
+# behind it.
 _LOOKED_AT: Final = 4
 
 
 def plain(text: str, most_chars: int = MOST_CHARS) -> str:
-    """Return text on one line that no terminal acts on, shortened, with secrets replaced."""
+    """Return text as one printable line, cut, with secrets replaced by ``***``."""
     head = without_secrets(text[: _LOOKED_AT * most_chars])
     shown = printable(head)
     if len(shown) <= most_chars and len(head) <= len(text) <= _LOOKED_AT * most_chars:
@@ -28,7 +29,7 @@ def plain(text: str, most_chars: int = MOST_CHARS) -> str:
 
 
 def excerpt(data: bytes | None, most_chars: int = MOST_CHARS) -> str:
-    """Return what a value holds: text as text, other bytes in hexadecimal, ``null`` for none.
+    """Return the beginning of a value: text as text, other bytes in hexadecimal, None as ``null``.
 
     Args:
         data: The value of a record, or the beginning of it.
@@ -44,7 +45,7 @@ def excerpt(data: bytes | None, most_chars: int = MOST_CHARS) -> str:
 
 
 def _decoded(data: bytes) -> str | None:
-    """Return UTF-8 as text; the last character may be cut, and there is no NUL in text."""
+    """Return UTF-8 as text, also if the last character is cut; None for bytes with NUL."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

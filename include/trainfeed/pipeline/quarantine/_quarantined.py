@@ -1,9 +1,9 @@
-"""The quarantined records of a published version, or of a build that did not get that far.
+"""The quarantined records of a published version, or of a build that has not published.
 
-While an interval is built, they lie in the work files of its plan, one file per task of
-``preprocess``: ``<work>/spill/<plan id>/NNNNN.quarantine.arrow``. These stay when the build fails,
-until the next build of the same plan writes them again or ``housekeeping`` removes them.
-A published version has them in ``quarantine/records.arrow``, which only its builder may read.
+During a build, the records are in work files of the plan, one file per task of ``preprocess``:
+``<work>/spill/<plan id>/NNNNN.quarantine.arrow``. The files stay when the build fails, until the
+next build of the same plan writes them again or ``housekeeping`` removes them. A published version
+has the records in ``quarantine/records.arrow``, which only its builder may read.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class QuarantinedRecord:
 
     Attributes:
         source: Source string, as in ``kafka:clicks/0``.
-        offset: Offset in the topic's partition; of a line the byte at which it begins.
-        reason: The short code that it was rejected with.
-        message: What exactly is wrong, at most 500 characters.
-        raw: The value, its first 64 KiB.
+        offset: Offset in the topic's partition; for a line, the byte at which it begins.
+        reason: The short code with which the function rejected the record.
+        message: The exact error, at most 500 characters.
+        raw: The first 64 KiB of the value.
     """
 
     source: str
@@ -64,15 +64,15 @@ class QuarantinedRecord:
 
 @dataclass(frozen=True)
 class Quarantine:
-    """What was turned down while one interval was built.
+    """The quarantined records of one build of an interval.
 
     Attributes:
         dataset: Name of the data set.
         interval: Name of the interval.
-        origin: The generation that has the records, or the id of the plan that is not published.
-        is_published: Which of both it is.
+        origin: Name of the generation with the records, or id of the plan that is not published.
+        is_published: True if ``origin`` is a generation, False if it is a plan id.
         place: Path or URI of the file, or of the folder of the work files.
-        modified_ms: When it was written, milliseconds since 1970, UTC.
+        modified_ms: When the records were written, milliseconds since 1970.
     """
 
     dataset: str
@@ -116,7 +116,7 @@ class Quarantine:
 
 
 def quarantine_files(place: Location) -> list[FileInfo]:
-    """Return the quarantine files of a plan's work files, by number; none when there are none."""
+    """Return the quarantine files in the work folder of a plan, by number."""
     try:
         found = place.list()
     except NotFoundError:
@@ -149,10 +149,10 @@ def quarantine_of_version(version: Version) -> Quarantine:
 
 
 def quarantine_of_plan(env: Environment, ref: PlanRef) -> Quarantine:
-    """Return what the work files of a plan hold; of a build at work, what it has turned down yet.
+    """Return the quarantine in the work files of a plan; during a build, the records so far.
 
     Raises:
-        NotFoundError: There is no such plan, or it has no work files (any more).
+        NotFoundError: There is no such plan, or its work files do not exist (any more).
     """
     plan = load_plan(DatasetFolder(Path(env.root), ref.dataset), ref)
     place = Location.parse(env.work) / _SPILL / plan.plan_id
@@ -167,7 +167,7 @@ def quarantine_of_plan(env: Environment, ref: PlanRef) -> Quarantine:
 
 
 def unpublished_plans(env: Environment, dataset: str, interval: str) -> list[Quarantine]:
-    """Return what plans of an interval have in their work files, the newest last."""
+    """Return the quarantines in the work files of an interval's plans, the newest last."""
     folder = DatasetFolder(Path(env.root), dataset)
     spill = Location.parse(env.work) / _SPILL
     found = []
@@ -205,7 +205,8 @@ def _published_tables(path: Path) -> Iterator[pa.Table]:
             raise _damaged(str(path), f"got columns {reader.schema.names}, or of other types")
         for number in range(reader.num_record_batches):
             batch = reader.get_batch(number)
-            # Buffers come from a disk: an offset that points outside would crash the process.
+            # The buffers come from a file: without validation, an offset that points outside of its
+            # buffer would crash the process.
             batch.validate(full=True)
             yield pa.Table.from_batches([batch])
 
@@ -214,7 +215,7 @@ def _published_tables(path: Path) -> Iterator[pa.Table]:
 def _arrow_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    # Some of pyarrow's complaints about the bytes are an OSError, of no number.
+    # pyarrow raises some errors about damaged bytes as OSError without errno.
     except (pa.ArrowException, OSError, UnicodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise

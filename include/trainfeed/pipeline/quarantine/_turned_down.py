@@ -1,4 +1,4 @@
-"""What was turned down, as messages and pages show it: reasons with counts and a few examples."""
+"""Turned-down records for messages and pages: reasons with counts and a few examples."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Example:
 
     Attributes:
         source: Source string.
-        offset: Offset, or byte of a line, in it.
-        message: What is wrong.
-        value: What the record holds.
+        offset: Offset in the source; for a line, the byte at which it begins.
+        message: The error.
+        value: Beginning of the record's value.
     """
 
     source: str
@@ -37,7 +37,7 @@ class Example:
         """Return the example as lines of a message.
 
         Args:
-            name: What it is an example of.
+            name: The reason that the example shows.
         """
         said = f": {self.message}" if self.message else ""
         place = f"  {name} at {self.source} offset {self.offset}{said}"
@@ -59,7 +59,7 @@ class Reason:
 
     Attributes:
         name: The short code.
-        records: How many.
+        records: Number of records.
         examples: The first ones.
     """
 
@@ -82,8 +82,8 @@ def turned_down(quarantine: Quarantine, counts: Mapping[str, int]) -> list[Reaso
     """Return the most frequent reasons, each with its first records.
 
     Args:
-        quarantine: Where the records are.
-        counts: Records by reason, of all reasons.
+        quarantine: The quarantine with the records.
+        counts: Reason → number of records, of all reasons.
 
     Returns:
         At most 5 reasons with at most 2 examples, the most frequent first.
@@ -107,7 +107,7 @@ def turned_down(quarantine: Quarantine, counts: Mapping[str, int]) -> list[Reaso
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """Return records by reason as part of a message: ``12 not_json, 6 no_value``."""
+    """Return counts by reason as part of a message: ``12 not_json, 6 no_value``."""
     shown = _most_frequent(counts)
     parts = [f"{records} {plain(name)}" for name, records in shown.items()]
     more = len(counts) - len(shown)

@@ -1,4 +1,4 @@
-"""Collects the samples of one split group, in runs that are sorted as they are written."""
+"""Collects the samples of one task in memory, and sorts each run before it is written."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from trainfeed.specification import DatasetSpec
 
 __all__ = ["SampleBlock", "SampleSorter"]
 
-# What a sample takes besides its record: key, source, offset, ordinal, split, place in the order.
+# Bytes of a sample besides its record: key, source, offset, ordinal, split, place in the order.
 _OVERHEAD_BYTES: Final = 48
-# A run is held as blocks, put together, and put in order: two copies beside the blocks. Three parts
-# more are for the block that comes next, as the function made it, as it is encoded and as it is
-# added, and for what is written.
+# The memory is divided by this number. Three parts are the run: as blocks, joined, and in order.
+# Three are for the next block (as returned, encoded, added) and for the batch that is written.
 _COPIES: Final = 6
 _DTYPES: Final = (np.uint64, np.int32, np.int64, np.int32, np.int16)
 
@@ -62,8 +61,8 @@ class SampleSorter:
         spec: The data set.
         plan: The plan, for sources and shard counts.
         limit_bytes: Memory that a run may take, sorting it included.
-        late_before: By source the time in milliseconds before which records are late, for sources
-            whose late records have a split of their own.
+        late_before: Source string → time in milliseconds before which records are late, for the
+            sources whose late records have a split of their own.
 
     Attributes:
         valid: Account of the valid records so far, by source.
@@ -78,7 +77,7 @@ class SampleSorter:
         self._seed = spec.seed
         self._split_seed = split_seed(spec.name)
         self._bounds = SplitBounds.from_shares(spec.split.millionths)
-        # From the order of the shares to that of all splits, the late one included.
+        # Index of a split among the shares → its index among all splits, which include ``late``.
         self._places = np.array(
             [plan.splits.index(name) for name in self._bounds.names], dtype=np.int16
         )
@@ -92,7 +91,7 @@ class SampleSorter:
         self.valid = {source: ValidLeaf() for source in plan.sources}
 
     def has_room(self, block: SampleBlock) -> bool:
-        """Whether the run may take the samples, or has to be written before."""
+        """Return whether the current run has room for the samples; else it is written first."""
         return not self._num_bytes or self._num_bytes + _bytes_of(block) <= self._limit_bytes
 
     def add(self, block: SampleBlock) -> None:
@@ -105,19 +104,21 @@ class SampleSorter:
         keys = position_hash(self._seed, number, block.offsets, block.ordinals)
         sources = np.full(len(keys), index, dtype=np.int32)
         splits = self._split_indices(block, number)
+        # Blocks stay apart until the run is sorted: joining them at each call would be quadratic.
         self._blocks.append((keys, sources, block.offsets, block.ordinals, splits))
         self._records.append(block.records)
         self._num_bytes += _bytes_of(block)
 
     def run(self) -> tuple[pa.Table, dict[str, list[int]]]:
-        """Return the samples of the run in their order, and begin the next one.
+        """Return the samples of the run in their order, and begin the next run.
 
         Returns:
-            A table of ``SPILL_SCHEMA``, and per split the first row of every shard and the end.
+            A table of ``SPILL_SCHEMA``; and split → the first row of every shard, and the end.
         """
         keys, sources, offsets, ordinals, splits = self._columns()
         records = self._records
         self._blocks, self._records, self._num_bytes = [], [], 0
+        # Sorted by key first; the stable sort by split keeps the order within every split.
         order = sample_order(keys, self._hashes, sources, offsets, ordinals)
         order = order[np.argsort(splits[order], kind="stable")]
         splits, keys = splits[order], keys[order]
@@ -135,6 +136,7 @@ class SampleSorter:
 
     def _columns(self) -> list[NDArray[Any]]:
         """Return key, source, offset, ordinal and split of all samples of the run."""
+        # The empty arrays give the dtypes to a run without blocks.
         empty = [np.empty(0, dtype) for dtype in _DTYPES]
         return [np.concatenate(parts) for parts in zip(empty, *self._blocks, strict=True)]
 
@@ -145,7 +147,7 @@ class SampleSorter:
         indices = self._places[self._bounds.assign(hashes)]
         late_before = self._late_before.get(block.source)
         if late_before is not None:
-            # A record without a stamp, -1, is not late.
+            # The stamp -1 means that a record has none; such a record is not late.
             is_late = (block.stamps >= 0) & (block.stamps < late_before)
             indices[is_late] = self._plan.splits.index(LATE_SPLIT)
         return indices
@@ -155,6 +157,7 @@ class SampleSorter:
     ) -> dict[str, list[int]]:
         rows = {}
         for index, name in enumerate(self._plan.splits):
+            # ``splits`` ascends, and so do the keys within a split: both searches are binary.
             start, end = (int(np.searchsorted(splits, i, side="left")) for i in (index, index + 1))
             starts = shard_starts(keys[start:end], self._plan.shards[name])
             rows[name] = [start + first for first in starts] + [end]

@@ -1,10 +1,10 @@
 """Merges sorted runs of samples, block by block, within a bound of memory.
 
-Rows without their records are put in order first: as many as sort before the smallest key that a
-run has loaded last, because rows that are still in the files cannot belong before it. Then their
-records are read, for as many rows at once as the memory takes, however large they are. Every batch
-of every run is read once. Where there are more runs than the memory has room for, groups of them
-are merged into one, in files, before.
+The merge loads rows without their records first. Let the bound be the smallest of the last keys
+that the runs have loaded: rows that are still in the files cannot sort before it, so all loaded
+rows below the bound can be put in order. Then the merge reads the records of these rows, for as
+many rows at once as the memory has room for. Every batch of every run is read once. If there are
+more runs than the memory has room for, groups of runs are first merged into files.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from trainfeed.storage import Location
 
 __all__ = ["Merge", "held_batch_bytes"]
 
-# Records of a block are read, put together, and put in order; the fourth is for what writes them.
+# Copies of a block's records: as read, joined, in order, and one for the consumer that writes them.
 _COPIES: Final = 4
-# More memory makes no merge faster. Measured with 34 runs: 24 MiB take 1.5 times as long, 256 MiB
-# as long as this.
+# More memory does not make a merge faster. Measured with 34 runs: with 24 MiB it takes 1.5 times as
+# long, with 256 MiB as long as with this value.
 _MAX_BLOCK_BYTES: Final = 96 << 20
-# What a row takes without its record while it is put in order.
+# Memory of a row without its record while rows are put in order.
 _ROW_BYTES: Final = 128
 _MAX_ROWS_BYTES: Final = 32 << 20
-# Files that are open at once.
+# Most runs, and so open files, of one merge.
 _MAX_RUNS: Final = 512
-# Bounds of a batch where several files have one in memory each.
+# Bounds for the size of a batch when several files have one batch each in memory.
 _LEAST_BATCH_BYTES: Final = 4 << 10
 _MOST_BATCH_BYTES: Final = 1 << 20
 _LEAST_SHARES: Final = 64
@@ -47,7 +47,7 @@ _SHARES_PER_FILE: Final = 8
 
 
 def held_batch_bytes(limit_bytes: int, num_files: int) -> int:
-    """Return how large batches may be, if they are to be merged from so many files at once."""
+    """Return the size of batches that allows a merge of ``num_files`` files at once."""
     share = limit_bytes // max(_LEAST_SHARES, _SHARES_PER_FILE * num_files)
     return max(_LEAST_BATCH_BYTES, min(_MOST_BATCH_BYTES, share))
 
@@ -57,9 +57,9 @@ class Merge:
 
     Args:
         plan: The plan, for sources and schema.
-        limit_bytes: Memory to keep within: a quarter for batches of runs, an eighth for rows, half
-            for records. One record may take more.
-        scratch: Runs that are too many at once are merged into files whose names begin with it.
+        limit_bytes: Memory of the merge: a quarter for batches of runs, an eighth for rows, half
+            for records. A single large record may exceed it.
+        scratch: Prefix of the temporary files for merges of too many runs.
     """
 
     def __init__(self, plan: Plan, limit_bytes: int, scratch: Location) -> None:
@@ -74,8 +74,11 @@ class Merge:
     def blocks(self, runs: Sequence[SpillRun]) -> Generator[pa.Table, None, None]:
         """Yield the rows of all runs in the order of samples, as tables of ``SPILL_SCHEMA``."""
         runs = [run for run in runs if run.num_rows]
+        # Each round merges groups of runs into files. The files of the round before are deleted
+        # (``before.close()``) once the new ones are complete.
         with ExitStack() as before:
             while len(runs) > (most := self._fan_in(runs)):
+                # Groups of about equal size, as few as possible: both divisions round up.
                 size = -(-len(runs) // -(-len(runs) // most))
                 groups = [runs[start : start + size] for start in range(0, len(runs), size)]
                 with ExitStack() as files:
@@ -85,15 +88,16 @@ class Merge:
             yield from self._merged(runs)
 
     def _fan_in(self, runs: Sequence[SpillRun]) -> int:
-        """Return how many runs are merged at once."""
+        """Return how many runs fit into the memory for batches."""
         held = max((run.held_bytes for run in runs), default=0)
         return max(2, min(_MAX_RUNS, self._limit_bytes // 4 // max(1, held)))
 
     @contextmanager
     def _joined(self, runs: Sequence[SpillRun]) -> Iterator[SpillRun]:
-        """Merge runs into one, in a file that is there as long as it is needed."""
+        """Merge runs into one temporary file, which is deleted at the end of the context."""
         location = self._scratch.parent / f"{self._scratch.name}.{uuid.uuid4().hex}.arrow"
         location.write_atomic(lambda file: self._write(runs, file))
+        # The merged files are not read again, and an open one would use up a descriptor.
         for run in runs:
             run.file.close()
         file = ArrowWithTrailer(location)
@@ -113,6 +117,7 @@ class Merge:
     def _merged(self, runs: Sequence[SpillRun]) -> Iterator[pa.Table]:
         records = [RunRecords(run) for run in runs]
         for rows in self._rows_in_order(runs):
+            # Rows in blocks whose records together fit the memory; sizes are int32, sums are not.
             ends = np.cumsum(rows["size"], dtype=np.int64)
             start = 0
             while start < len(rows):
@@ -122,7 +127,8 @@ class Merge:
 
     def _rows_in_order(self, runs: Sequence[SpillRun]) -> Iterator[NDArray[np.void]]:
         total = sum(run.num_rows for run in runs)
-        # As keys are spread evenly, all runs then have loaded up to about the same key.
+        # Each run loads rows in proportion to its length. Keys are hashes and so spread evenly, so
+        # all runs have loaded up to about the same key.
         aheads = [-(-run.num_rows * self._block_rows // total) for run in runs]
         cursors = [RunIndex(r, n, a) for n, (r, a) in enumerate(zip(runs, aheads, strict=True))]
         while cursors:
@@ -132,7 +138,8 @@ class Merge:
                 positions = (rows[name] for name in ("source", "offset", "ordinal"))
                 yield rows[sample_order(rows["key"], self._hashes, *positions)]
             for cursor in cursors:
-                # All rows of one key come together, so one that ended the block has to go on.
+                # Rows of one key must be put in order together. The run whose last key is the
+                # bound may have more of them, so it loads more even if it has enough rows.
                 if cursor.has_more and cursor.last_key == bound:
                     cursor.load()
                 else:
@@ -140,7 +147,8 @@ class Merge:
             cursors = [cursor for cursor in cursors if not cursor.is_done]
 
     def _block(self, rows: NDArray[np.void], records: Sequence[RunRecords]) -> pa.Table:
-        # The next rows of every run, in the order that they have there.
+        # ``parts`` has the records run by run, each in the order of its file; ``place`` maps every
+        # row of the block to its index among the joined parts: the inverse of a stable sort by run.
         numbers, counts = np.unique(rows["run"], return_counts=True)
         parts = [
             part

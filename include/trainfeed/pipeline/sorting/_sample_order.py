@@ -1,4 +1,4 @@
-"""The order of samples, and rows of records put into it."""
+"""The order of samples, and the columns of records in that order."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from trainfeed.dataset.order import key_order
 
 __all__ = ["RecordColumn", "end_within", "sample_order"]
 
-# Records that are larger than this are not copied: looking at each takes less, and two copies of
-# them could be more than there is room for.
+# Records above this mean size are not copied but referred to one by one: that is faster, and there
+# may be no room for two copies.
 _LARGE_BYTES: Final = 64 << 10
 
 
@@ -38,28 +38,29 @@ def sample_order(
     order = np.argsort(keys)
     ranked = keys[order]
     if (ranked[1:] == ranked[:-1]).any():
-        # Hashes of 64 bits hardly ever collide; looking costs a fifth of sorting by all four.
+        # Equal keys need the full order. They hardly ever occur with 64-bit hashes, and this look
+        # costs a fifth of a sort by all four columns.
         return key_order(keys, hashes[sources], offsets, ordinals)
     return order
 
 
 def end_within(ends: NDArray[np.int64], start: int, num_bytes: int) -> int:
-    """Return the row behind the last of those that take ``num_bytes`` together, or one row.
+    """Return the end (exclusive) of the rows from ``start`` on that fit into ``num_bytes``.
 
     Args:
-        ends: Bytes of all rows up to and with each, shape (n,).
-        start: The first of the rows.
-        num_bytes: What they may take; a single row may take more.
+        ends: Cumulative bytes: of all rows up to and including each row, shape (n,).
+        start: The first row.
+        num_bytes: Limit for the rows together; a single larger row is still taken.
     """
     before = int(ends[start - 1]) if start else 0
     return max(start + 1, int(np.searchsorted(ends, before + num_bytes, side="right")))
 
 
 class RecordColumn:
-    """Moves records in bulk, the faster way where all have one size.
+    """Moves records in bulk; faster if all have the same size.
 
     Args:
-        size_bytes: The size of every record, or None when they differ.
+        size_bytes: The size of every record, or None if sizes differ.
     """
 
     def __init__(self, size_bytes: int | None) -> None:
@@ -68,14 +69,14 @@ class RecordColumn:
     def gather(
         self, parts: Sequence[pa.Array], order: NDArray[np.intp]
     ) -> pa.Array | pa.ChunkedArray:
-        """Return the records of binary arrays, one after another, in ``order``, as binaries.
+        """Return the records of several binary arrays in ``order``, as one column.
 
         Args:
-            parts: Binary or large binary arrays of n records together.
-            order: Permutation of their n rows.
+            parts: Binary or large binary arrays with n records together.
+            order: Permutation of the n rows of the joined parts.
 
         Returns:
-            An array of its own; of large records an array of chunks that share their memory.
+            A new array; for large records a chunked array that shares the memory of ``parts``.
         """
         num_bytes = sum(part.nbytes for part in parts)
         if num_bytes > _LARGE_BYTES * len(order):
@@ -88,8 +89,10 @@ class RecordColumn:
         return self._wrap(np.concatenate([empty, *map(self.rows, parts)])[order])
 
     def rows(self, records: pa.Array) -> NDArray[np.void]:
-        """Return records of one size as an array of voids that shares their memory."""
+        """Return records of one size as a void array of shape (n,) that shares their memory."""
         size = self._size or 0
+        # A binary array in memory: n + 1 ends (32 or 64 bits), then the bytes of all records. The
+        # ends of a slice begin at its offset, and its first byte is at the first of these ends.
         _, ends, data = records.buffers()
         width = np.int64 if pa.types.is_large_binary(records.type) else np.int32
         start = int(np.frombuffer(ends, width)[records.offset]) if len(records) else 0
@@ -97,17 +100,17 @@ class RecordColumn:
         return view[start : start + len(records) * size].view(f"V{size}")
 
     def joined(self, records: pa.ChunkedArray) -> NDArray[np.void]:
-        """Return records of one size as an array of voids, which shares the memory of one chunk."""
+        """Return records of one size as a void array; a single chunk is not copied."""
         parts = [self.rows(chunk) for chunk in records.chunks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     @property
     def size_bytes(self) -> int:
-        """The size of every record, 0 when they differ."""
+        """The size of every record, 0 if sizes differ."""
         return self._size or 0
 
     def _wrap(self, rows: NDArray[np.void]) -> pa.Array:
-        """Return an array of voids as a binary array that shares its memory."""
+        """Return a void array as a binary array that shares its memory."""
         ends = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(rows.itemsize)
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(rows)]
         return pa.Array.from_buffers(pa.binary(), len(rows), buffers)

@@ -1,7 +1,7 @@
-"""A sorted run of rows of a spill file, as merging sees it: rows without records, then records.
+"""A sorted run of rows of a spill file, read in two passes: rows without records, then records.
 
-Rows are loaded ahead of what is merged, so that it is known which of them come next and what their
-records will take. Records follow in the same order, batch by batch, and no batch is read twice.
+The rows tell a merge which samples come next and how large their records are, before any record is
+read. The records follow in the same order, batch by batch. No column of a batch is read twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 
 __all__ = ["INDEX_COLUMNS", "RunIndex", "RunRecords", "SpillRun"]
 
-# A row without its record; ``run`` is the number of its run.
+# A row without its record; ``size`` is the size of the record, ``run`` the number of its run.
 _INDEX: Final = np.dtype(
     [
         ("key", "u8"),
@@ -39,25 +39,25 @@ class SpillRun(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """How many rows it has."""
+        """Number of rows."""
         return self.end - self.start
 
     @property
     def held_bytes(self) -> int:
-        """The most that is held of it: a batch of records, and the rows of two."""
+        """Most memory of the run in a merge: a batch of records, and the rows of two batches."""
         return 2 * int(self.file.trailer["held_bytes"])
 
 
 class RunIndex:
-    """The rows of a run that are loaded, and not taken yet.
+    """The rows of a run that are loaded and not yet taken.
 
     Args:
         run: The run; it is not empty.
-        number: What its rows say in ``run``.
-        ahead: How many rows should be loaded, at least.
+        number: Number of the run, for the column ``run``.
+        ahead: Number of rows that should be loaded, at least.
 
     Attributes:
-        last_key: The largest that was loaded; whatever is still in the file is not below it.
+        last_key: The largest loaded key; no key that is still in the file is below it.
     """
 
     def __init__(self, run: SpillRun, number: int, ahead: int) -> None:
@@ -72,21 +72,21 @@ class RunIndex:
 
     @property
     def has_more(self) -> bool:
-        """Whether rows of it are still in the file."""
+        """Whether rows of the run are still in the file only."""
         return self._next < self._run.end
 
     @property
     def is_done(self) -> bool:
-        """Whether all of it was taken."""
+        """Whether all rows were taken."""
         return not self.has_more and not len(self._rows)
 
     def fill(self) -> None:
-        """Load more where fewer rows are left than there should be."""
+        """Load more if fewer than ``ahead`` rows are left."""
         if len(self._rows) < self._ahead:
             self.load()
 
     def load(self) -> None:
-        """Load the next batch, and more while fewer rows are there than should be."""
+        """Load the next batch, and further ones until ``ahead`` rows are loaded."""
         parts = [self._rows]
         missing = max(1, self._ahead - len(self._rows))
         while missing > 0 and self.has_more:
@@ -97,7 +97,7 @@ class RunIndex:
             self.last_key = int(self._rows["key"][-1])
 
     def take(self, bound: int | None) -> NDArray[np.void]:
-        """Return, and drop, the loaded rows with keys below ``bound``, or all."""
+        """Return and drop the loaded rows with keys below ``bound``, or all of them for None."""
         count = len(self._rows)
         if bound is not None:
             count = int(np.searchsorted(self._rows["key"], np.uint64(bound)))
@@ -107,6 +107,8 @@ class RunIndex:
     def _load_batch(self) -> NDArray[np.void]:
         index = next(self._batches)
         first = self._run.file.trailer["starts"][index]
+        # The first and the last batch may have rows of other shards: the slice cuts those before
+        # ``_next`` and from ``end`` on.
         batch = self._run.file.head(index)
         batch = batch.slice(self._next - first, self._run.end - self._next)
         rows = np.empty(len(batch), _INDEX)
@@ -131,7 +133,7 @@ class RunRecords:
         self._rest: pa.Array = pa.array([], pa.binary())
 
     def take(self, count: int) -> list[pa.Array]:
-        """Return the next ``count`` records, as binary arrays; there are so many."""
+        """Return the next ``count`` records as binary arrays; the run must have that many."""
         parts = []
         while count:
             if not len(self._rest):
@@ -141,13 +143,14 @@ class RunRecords:
             parts.append(part)
             count -= len(part)
         if not len(self._rest):
-            # A slice of nothing would keep its batch.
+            # An empty slice would keep the memory of its whole batch.
             self._rest = pa.array([], pa.binary())
         return parts
 
     def _read_batch(self) -> pa.Array:
         index = next(self._batches)
         first = self._run.file.trailer["starts"][index]
+        # Cut at both ends as in ``RunIndex._load_batch``.
         records = self._run.file.records(index)
         part = records.slice(self._next - first, self._run.end - self._next)
         self._next += len(part)

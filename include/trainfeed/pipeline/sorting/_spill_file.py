@@ -1,7 +1,7 @@
-"""Reads spill files and what is kept like them; every byte is verified before it counts.
+"""Reads spill files and files of the same layout; every byte is verified before it is used.
 
-Hundreds of these are merged at once. So keys and positions are read without the records, whose
-sizes they tell, and a closed file opens again at the next read.
+A merge reads hundreds of these files at once. It can therefore read keys, positions and sizes
+without the records, and a closed file opens again at the next read.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ class ArrowWithTrailer:
     """A file that ``TrailerWriter`` wrote, read by batches.
 
     Args:
-        location: The file; it is held open until ``close``.
+        location: The file; it stays open until ``close``.
 
     Attributes:
-        trailer: What was given to ``close`` of the writer; ``starts``, ``num_rows``, ``row_bytes``
-            (of one, about) and ``held_bytes`` (of the largest batch of more than one row).
+        trailer: The mapping given to ``close`` of the writer, with ``starts``, ``num_rows``,
+            ``row_bytes`` (mean size of a row) and ``held_bytes`` (size of the largest batch of
+            more than one row).
 
     Raises:
         NotFoundError: There is no such file.
@@ -54,20 +55,22 @@ class ArrowWithTrailer:
             raise
         except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
             self.close()
-            # With a number it comes from the file system and says nothing about the bytes.
+            # An error with errno comes from the file system, and does not mean damaged bytes.
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise TruncatedError(f"file has no trailer; {_REMEDY}", path=location.uri) from error
 
     def batches(self, start: int, end: int) -> range:
-        """Return the numbers of the batches that rows ``[start, end)`` are in."""
+        """Return the numbers of the batches with the rows ``[start, end)``."""
         starts = self.trailer["starts"]
         if end <= start:
             return range(0)
+        # From the last batch that begins at or before ``start`` to the last that begins before
+        # ``end``.
         return range(bisect_right(starts, start) - 1, bisect_left(starts, end))
 
     def head(self, index: int) -> pa.RecordBatch:
-        """Return a batch without its records, which are not read."""
+        """Return a batch without the column of records, which is not read."""
         return self._read(index, is_record=False)
 
     def records(self, index: int) -> pa.Array:
@@ -85,7 +88,7 @@ class ArrowWithTrailer:
             yield pa.Table.from_batches([self._whole(index)])
 
     def close(self) -> None:
-        """Close the file; whatever is read later opens it again."""
+        """Close the file; a later read opens it again."""
         self._readers.clear()
         if self._file is not None:
             self._file.close()
@@ -93,7 +96,7 @@ class ArrowWithTrailer:
 
     def _read_trailer(self) -> dict[str, Any]:
         reader = self._reader(None)
-        # Names that are no text would surface where columns are looked at.
+        # Decodes the names of the columns now, so that damage in them raises here.
         _ = reader.schema.names
         last = reader.num_record_batches - 1
         _, metadata = reader.get_batch_with_custom_metadata(last)
@@ -104,7 +107,7 @@ class ArrowWithTrailer:
         return trailer
 
     def _reader(self, is_record: bool | None) -> Any:
-        """Return a reader of the records, of all else, or of everything."""
+        """Return a reader of the records (True), of all other columns (False), or of all (None)."""
         if self._file is None:
             self._file = self._location.open_read()
         if is_record not in self._readers:
@@ -138,6 +141,7 @@ class ArrowWithTrailer:
         return batch
 
     def _compare(self, index: int, columns: list[pa.Array], *, is_record: bool) -> None:
+        # The digests of all batches are one string, of ``_DIGEST_CHARS`` characters each.
         digests = self.trailer["bodies" if is_record else "heads"]
         place = index * _DIGEST_CHARS
         if digest_of(columns) != digests[place : place + _DIGEST_CHARS]:

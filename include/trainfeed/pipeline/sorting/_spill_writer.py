@@ -1,10 +1,16 @@
-"""Spill files: the samples of a split group, sorted so that what a task converts is a run of rows.
+"""Spill files: the sorted samples of a task, so that a shard is one range of rows.
 
-An Arrow IPC file of ``SPILL_SCHEMA``, sorted by (split, key, source_hash, offset, ordinal). A last
-batch of 0 rows carries metadata: for every split and shard the first row, what became of the
-group's records, the first row of every batch and two digests of it, one of its records and one of
-all the other columns, which can be read alone; and a digest of the metadata itself. A file without
-it is torn. Quarantined rows and the positions of shards are kept in the same way.
+A spill file is an Arrow IPC file of ``SPILL_SCHEMA``, sorted by (split, key, source_hash, offset,
+ordinal). Its last batch has 0 rows and carries the trailer as metadata:
+
+* for every split, the first row of every shard, and the end;
+* the account of the task's records;
+* for every batch its first row and two digests, one of its records and one of all other columns,
+  because each of the two can be read alone;
+* a digest of the trailer itself.
+
+A file without a trailer is torn. Files of quarantined records and of shard positions have the same
+layout.
 """
 
 from __future__ import annotations
@@ -37,13 +43,14 @@ __all__ = [
 
 _BATCH_ROWS: Final = 16_384
 _BATCH_BYTES: Final = 8 << 20
-# Written and read once: what zstd saves in bytes, against lz4, costs twice as much in time.
+# A spill file is written and read once. Compared with lz4, zstd costs twice the time that its
+# smaller files save.
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
-# A file of an earlier layout is as one that is torn.
+# The number changes with the layout: a file of another layout counts as torn.
 TRAILER: Final = "trainfeed-3"
 DIGEST: Final = "trainfeed-xxh3"
 RECORD: Final = "record"
-# Where a value of bytes or text ends.
+# Bytes of the end of a value in a column of bytes or text.
 _END_BYTES: Final = 4
 
 SPILL_SCHEMA: Final = pa.schema(
@@ -52,7 +59,7 @@ SPILL_SCHEMA: Final = pa.schema(
         "source": pa.int32(),
         "offset": pa.int64(),
         "ordinal": pa.int32(),
-        # Bytes of the record: what it will take is known before it is read.
+        # Size of the record in bytes: known before the record is read.
         "size": pa.int32(),
         RECORD: pa.binary(),
     }
@@ -69,7 +76,7 @@ QUARANTINE_SCHEMA: Final = pa.schema(
 
 
 def first_shards(unit: Sequence[PlannedShard]) -> list[tuple[PlannedShard, int]]:
-    """Return the first shard of every split in a task of ``convert``, and how many follow it."""
+    """Return the first shard of every split in a task of ``convert``, and their number."""
     splits = (list(shards) for _, shards in groupby(unit, key=lambda shard: shard.split))
     return [(shards[0], len(shards)) for shards in splits]
 
@@ -77,10 +84,10 @@ def first_shards(unit: Sequence[PlannedShard]) -> list[tuple[PlannedShard, int]]
 def edges_of(
     rows: Mapping[str, Sequence[int]], units: Sequence[Sequence[PlannedShard]]
 ) -> list[int]:
-    """Return, ascending, the rows at which tasks of ``convert`` begin to read.
+    """Return the rows at which tasks of ``convert`` begin to read, ascending.
 
     Args:
-        rows: Per split the first row of every shard, and the end.
+        rows: Split → the first row of every shard, and the end.
         units: The shards of every task.
     """
     firsts = [first for unit in units for first, _ in first_shards(unit)]
@@ -88,15 +95,15 @@ def edges_of(
 
 
 class TrailerWriter:
-    """Writes rows as they come, in batches of bounded size, then a trailer.
+    """Writes rows in batches of bounded size, then a trailer.
 
-    Where a batch ends depends on the rows alone, not on how they are written.
+    The ends of batches depend on the rows alone, not on how they are divided among calls.
 
     Args:
-        file: Where to write. The caller closes it, after ``close``.
-        schema: Of the rows: numbers, bytes and text.
-        batch_bytes: The most that a batch of several rows takes; readers hold one per file.
-        edges: Rows, ascending, at which a batch has to begin.
+        file: The file to write. The caller closes it, after ``close``.
+        schema: Columns of the rows: numbers, bytes and text.
+        batch_bytes: Size limit of a batch of several rows; readers hold one batch per file.
+        edges: Rows at which a batch must begin, ascending.
     """
 
     def __init__(
@@ -124,13 +131,13 @@ class TrailerWriter:
     def write(self, table: pa.Table) -> None:
         """Append rows."""
         for batch in table.cast(self._schema).to_batches():
-            # What is joined with rows that wait is a copy: of a piece, not of all.
+            # In pieces: joining with the rows that wait copies only a piece, not the whole table.
             step = max(1, len(batch) * self._batch_bytes // max(1, batch.nbytes))
             for start in range(0, len(batch), step):
                 self._append(batch.slice(start, step))
 
     def close(self, trailer: Mapping[str, object]) -> None:
-        """Write what is left, then the trailer, and Arrow's footer."""
+        """Write the rows that wait, the trailer, and Arrow's footer."""
         self._flush(last=True)
         heads, bodies = self._digests
         data = canonical.dumps(
@@ -158,11 +165,12 @@ class TrailerWriter:
             self._flush(last=False)
 
     def _flush(self, *, last: bool) -> None:
-        """Write batches; without ``last`` only those that no further row could belong to."""
+        """Write batches; unless ``last``, only those that cannot take a further row."""
         if not self._pending:
             return
         batch = self._pending[0] if len(self._pending) == 1 else _joined(self._pending)
         ends = _row_ends(batch)
+        # ``first`` is the number in the file of the first row that waits; ``start`` counts from it.
         first, start = self._num_rows - len(batch), 0
         while start < len(batch):
             end = self._end_of_batch(ends, first, start)
@@ -173,7 +181,7 @@ class TrailerWriter:
         self._wait_for_more(batch.slice(start))
 
     def _wait_for_more(self, rest: pa.RecordBatch) -> None:
-        # A copy: a slice would keep all that it was cut from.
+        # A copy, because a slice would keep the memory of the whole batch.
         self._pending = [rest.take(pa.array(np.arange(len(rest))))] if len(rest) else []
         self._pending_rows, self._pending_bytes = len(rest), rest.nbytes
 
@@ -189,18 +197,21 @@ class TrailerWriter:
         self._writer.write_batch(piece)
 
     def _end_of_batch(self, ends: NDArray[np.int64], first: int, start: int) -> int:
-        """Return the row behind the last of a batch, both counted from the first that waits."""
+        """Return the end of the batch from ``start``; both count from the first row that waits."""
+        # A batch ends at the nearest of three limits: bytes, rows, and the next edge.
         end = min(end_within(ends, start, self._batch_bytes), start + _BATCH_ROWS)
         edge = bisect_right(self._edges, first + start)
         return min(end, self._edges[edge] - first) if edge < len(self._edges) else end
 
 
 def digest_of(columns: Sequence[pa.Array]) -> str:
-    """Return a digest of what columns of a batch say, however they lie in memory, in hex."""
-    # Against damage of disks and wires, not against people: a tenth of the time of SHA-256.
+    """Return a digest of the values of columns, independent of their layout in memory, in hex."""
+    # XXH3 finds accidental damage, not forgery, in a tenth of the time of SHA-256.
     digest = xxhash.xxh3_128()
     for column in columns:
         if _is_variable(column.type):
+            # Lengths and bytes of the values only: a slice shares buffers with other rows, and its
+            # ends do not begin at 0.
             ends = _value_ends(column)
             digest.update(np.diff(ends).data)
             digest.update(memoryview(column.buffers()[2] or b"")[ends[0] : ends[-1]])
@@ -214,7 +225,7 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _row_ends(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """Return the bytes of all rows up to and with each, shape (n,)."""
+    """Return cumulative bytes: of all rows up to and including each row, shape (n,)."""
     sizes = np.zeros(len(batch), np.int64)
     for column in batch.columns:
         if _is_variable(column.type):
@@ -229,6 +240,6 @@ def _is_variable(kind: pa.DataType) -> bool:
 
 
 def _value_ends(column: pa.Array) -> NDArray[np.int32]:
-    """Return where the first value begins and all end, shape (n + 1,)."""
+    """Return the start of the first value and the ends of all, shape (n + 1,)."""
     ends = np.frombuffer(column.buffers()[1], np.int32)
     return ends[column.offset : column.offset + len(column) + 1]

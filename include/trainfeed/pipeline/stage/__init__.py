@@ -1,4 +1,4 @@
-"""What every stage does before, during and after its work: plan, code, staging folder, space."""
+"""Steps that all stages share before, during and after their work: plan, code, staging, space."""
 
 from trainfeed.pipeline.stage._opened_stage import Stage, kept
 from trainfeed.pipeline.stage._run_stage import run_stage, unit_of

@@ -1,4 +1,4 @@
-"""One stage at work on one plan: its files and version, changes of its code, what it leaves."""
+"""A stage at work on a plan: its files and version, and the comparison of its code."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _SPILL: Final = "spill"
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage at work on one plan.
+    """A stage at work on a plan.
 
     Attributes:
         spec: The data set.
-        env: Where things are.
+        env: Folders and connections.
         plan: The plan.
     """
 
@@ -51,7 +51,7 @@ class Stage:
 
     @property
     def version_path(self) -> Path:
-        """Where the version will be."""
+        """The folder of the version, once it is published."""
         return self.folder.version(self.plan.interval["name"], self.plan.generation)
 
     @property
@@ -70,27 +70,27 @@ class Stage:
         return Location.parse(self.env.work) / _SPILL / self.plan.plan_id
 
     def spill_file(self, group: int) -> Location:
-        """The sorted samples of one split group."""
+        """The file of sorted samples of a task of ``preprocess``."""
         return self.spill / f"{group:05d}.arrow"
 
     def quarantine_file(self, group: int) -> Location:
-        """The rejected records of one split group."""
+        """The file of quarantined records of a task of ``preprocess``."""
         return self.spill / f"{group:05d}.quarantine.arrow"
 
     def part_file(self, shard: PlannedShard) -> Location:
-        """What is known of a written shard: digests, chunks, positions, statistics."""
+        """The file about a written shard: digests, chunks, positions, statistics."""
         return self.spill / f"{self.plan.shard_name(shard)}.part.arrow"
 
     @property
     def verdict_file(self) -> Location:
-        """What ``check`` found."""
+        """The file with the verdict of ``check``."""
         return self.spill / "check.json"
 
     def published(self) -> Version | None:
         """Return the version of this plan, or None while it is not published.
 
         Raises:
-            ConflictError: The generation exists, made from another fingerprint, or is removed.
+            ConflictError: The generation has another fingerprint, or was removed.
         """
         if self.folder.is_removed(self.plan.interval["name"], self.plan.generation):
             raise ConflictError(
@@ -112,7 +112,7 @@ class Stage:
         """Compare code, spec and libraries with those of the plan.
 
         Raises:
-            CodeChangedError: They differ; publishing would put new code under an old name.
+            CodeChangedError: They differ: the version would not be that of its fingerprint.
         """
         digest, _ = code_digest(self.spec)
         running = {"code": digest, "spec": fingerprint_fields(self.spec), **running_libraries()}
@@ -128,6 +128,6 @@ class Stage:
 
 
 def kept(spec: DatasetSpec) -> str:
-    """Return the part of a message: landing files are named only where there are any."""
+    """Return the part of a message about what is kept: landing files only if there are any."""
     nothing = "nothing was published"
     return f"landing files are kept, {nothing}" if spec.source.kind.lands else nothing

@@ -1,7 +1,7 @@
-"""What every stage does before and after its work: open the plan, compare the code, look first.
+"""The frame of every stage: open the plan, look whether it is published, compare the code, work.
 
-A stage whose plan is published returns at once: cleared runs re-execute old mapped tasks, and of
-two runs of one interval the slower one meets a version that is already there.
+A stage whose plan is published returns at once. This happens when a run is cleared, because old
+mapped tasks run again, and when a second run of the interval has been faster.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["run_stage", "unit_of"]
 
 logger = logging.getLogger(__name__)
 
-# A NameNode or DataNode that is started again is back within some seconds.
+# Pauses for a NameNode or DataNode that restarts, which takes some seconds.
 _PAUSES_S: Final = (1, 2, 4, 8)
 _Unit = TypeVar("_Unit")
 _Report = TypeVar("_Report", bound=StageReport)
@@ -43,7 +43,7 @@ def unit_of(units: Sequence[_Unit], unit: int) -> _Unit:
     """Return the work of one task.
 
     Raises:
-        CodeChangedError: There is none: the plan was exchanged for one with other tasks.
+        CodeChangedError: The plan has no such task: it was replaced by one with other tasks.
     """
     if not 0 <= unit < len(units):
         raise CodeChangedError(
@@ -58,12 +58,12 @@ def run_stage(
     build: Build,
     work: Callable[[Stage], _Report],
 ) -> _Report | PublishedBefore:
-    """Do ``work`` unless the plan is published, and report what was done.
+    """Do ``work`` unless the plan is published, and return its report.
 
     Args:
         name: The stage, for reports and logs.
         build: The build.
-        work: Gets the opened stage, returns the report, whose ``seconds`` are filled in here.
+        work: Gets the opened stage and returns the report; ``seconds`` is set here.
     """
     started = time.perf_counter()
     stage = Stage.open(build)
@@ -94,10 +94,11 @@ def _attempt(
     try:
         return _patiently(stage, name, work)
     except (ConflictError, NonDeterminismError):
-        # These speak of what is published; that it is there is no way out of them.
+        # These errors are about the published version itself, so its presence does not solve them.
         raise
     except TrainFeedError as error:
-        # Another run may have published this plan meanwhile and taken the staging folder along.
+        # Another run may have published this plan meanwhile: its rename took the staging folder
+        # away, and that is the cause of the error.
         if report := _published(stage, name):
             logger.info("%s gave way to a version published meanwhile: %s", name, error)
             return report
@@ -107,9 +108,10 @@ def _attempt(
 
 
 def _patiently(stage: Stage, name: str, work: Callable[[Stage], _Report]) -> _Report:
-    """Do the work, again after a pause while a server of a file system restarts.
+    """Do the work; repeat it after a pause while a server of a file system restarts.
 
-    A second run of the same plan writes the same files; HDFS cannot go on reading the first ones.
+    A second run of the same plan replaces the work files by equal ones. HDFS then fails to read the
+    old ones to the end (FileReplacedError), so the work is repeated for that error, too.
     """
     for pause_s in (*_PAUSES_S, None):
         try:

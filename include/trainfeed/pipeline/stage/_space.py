@@ -1,7 +1,7 @@
-"""How much space a build will need, and what is said when a disk or a quota is full in the middle.
+"""Estimates the space that a build needs, and makes the error for a full disk or quota.
 
-A range of offsets does not say how many bytes it has. The newest version does: its manifest counts
-records, their bytes, and the bytes of its files.
+A range of offsets does not tell its bytes. The estimate therefore uses the newest version, whose
+manifest counts records, their bytes, and the bytes of its files.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ __all__ = [
     "space",
 ]
 
-# What a version costs besides its records counts for little in one that is not much smaller.
+# No estimate for an interval more than so many times larger than the version: in a small version,
+# the fixed cost per version would count too much.
 _MAX_FACTOR: Final = 20
 
 
 @dataclass(frozen=True)
 class Experience:
-    """What one published version cost.
+    """The bytes of a published version per planned position, to estimate others from.
 
     Attributes:
-        version: Its name, as in ``2013-01-01/g0001``.
-        positions: Offsets, or bytes of log files, that were planned.
-        read_bytes: Bytes of records per offset, or byte of a log file, that was planned.
-        published_bytes: Bytes of the version's files per planned offset or byte.
+        version: Name of the version, as in ``2013-01-01/g0001``.
+        positions: Planned positions: offsets, or bytes of log files.
+        read_bytes: Bytes of records per planned position.
+        published_bytes: Bytes of the version's files per planned position.
     """
 
     version: str
@@ -48,10 +49,10 @@ class Experience:
 
     @classmethod
     def for_plan(cls, plan: Plan, root: str) -> Experience | None:
-        """That of the newest version that can be read, or None where it says too little.
+        """Return the values of the newest readable version, or None if it is too small.
 
         Args:
-            plan: What will be built.
+            plan: The plan of the build.
             root: The publication root.
         """
         found = cls._newest(DatasetFolder(Path(root), plan.dataset))
@@ -67,7 +68,7 @@ class Experience:
             try:
                 found = cls._of(Version.resolve(folder, interval, generation))
             except TrainFeedError:
-                continue  # a damaged one is no reason to build nothing
+                continue  # a damaged version must not prevent a build
             if found is not None:
                 return found
         return None
@@ -85,13 +86,13 @@ class Experience:
 
 @dataclass(frozen=True)
 class Space:
-    """What a build takes of a place, and what is free there.
+    """Needed and free space of a place.
 
     Attributes:
         place: landing or root.
-        uri: Where the place is.
-        needed_bytes: About how many bytes the build writes there; None where that is unknown.
-        free_bytes: How many bytes are free; None where the place does not tell.
+        uri: URI of the place.
+        needed_bytes: About how many bytes the build writes there; None if unknown.
+        free_bytes: Free bytes; None if the file system does not tell.
     """
 
     place: str
@@ -101,7 +102,7 @@ class Space:
 
 
 def landed_bytes(stage: Stage) -> dict[int, int]:
-    """Return the size of the landing files that are there already, by index of their range."""
+    """Return index of a range → size of its landing file, for those that already exist."""
     sizes: dict[int, int] = {}
     if not stage.spec.source.kind.lands:
         return sizes
@@ -113,11 +114,11 @@ def landed_bytes(stage: Stage) -> dict[int, int]:
 
 
 def space(stage: Stage, landed: Mapping[int, int]) -> list[Space]:
-    """Return what a build takes of each place, and what is free there.
+    """Return needed and free space of the landing area and the root.
 
     Args:
         stage: A stage of the build.
-        landed: As ``landed_bytes`` gives it.
+        landed: Sizes from ``landed_bytes``.
     """
     plan, env = stage.plan, stage.env
     experience = Experience.for_plan(plan, env.root)
@@ -138,10 +139,10 @@ def space(stage: Stage, landed: Mapping[int, int]) -> list[Space]:
 
 
 def require_space(stage: Stage) -> None:
-    """Refuse a build that cannot fit where it is written to.
+    """Refuse a build that does not fit into the free space.
 
     Raises:
-        QuotaExceededError: A place has less free space than the build is known to need.
+        QuotaExceededError: A place has less free space than the estimate.
     """
     for place in space(stage, landed_bytes(stage)):
         needed, free = place.needed_bytes, place.free_bytes
@@ -154,7 +155,7 @@ def require_space(stage: Stage) -> None:
 
 
 def _free_bytes(uri: str) -> int | None:
-    """Return the free space at the nearest folder that exists."""
+    """Return the free space of the nearest folder above that exists."""
     location = Location.parse(uri)
     while location.path != "/" and not location.exists():
         location = location.parent
@@ -162,7 +163,7 @@ def _free_bytes(uri: str) -> int | None:
 
 
 def full(stage: Stage, error: QuotaExceededError) -> QuotaExceededError:
-    """Return the error of a build, for the one of the file that did not fit."""
+    """Return the error of a build from the error of the file that did not fit."""
     places = space(stage, landed_bytes(stage))
     lines = [_line(each.place, each.needed_bytes, each.free_bytes) for each in places]
     work = _line("work", None, Location.parse(stage.env.work).free_bytes())

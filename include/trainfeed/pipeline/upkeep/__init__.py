@@ -1,4 +1,4 @@
-"""Removes what killed builds leave behind, and superseded generations."""
+"""Removes files of killed and abandoned builds, and superseded generations."""
 
 from trainfeed.pipeline.upkeep._leftovers import OLD, sweep
 from trainfeed.pipeline.upkeep._retention import Removal, prune

@@ -1,13 +1,14 @@
-"""What killed and abandoned builds leave behind, and how it is removed.
+"""Files that killed and abandoned builds leave behind, and their removal.
 
-Nothing ever refers to it again, so only age tells it from what a build is at work on: everything in
-a folder counts, and a task touches its folders every few minutes. Should a build come back after
-all, to a run that was cleared days later, it misses files, says so, and makes them again.
+Nothing refers to these files any more. Only their age tells them from the files of a running build:
+a task touches its folders every few minutes, and the youngest entry of a folder decides. If such a
+build continues after all, because its run is cleared days later, it reports the missing files and
+makes them again.
 
 ================================ ================================================================
 place                            what is removed
 ================================ ================================================================
-``<root>/<data set>/_staging``   unfinished files of single tries; folders of plans that were
+``<root>/<data set>/_staging``   unfinished files of one attempt; folders of plans that were
                                  never published; in ``<root>/models`` those of models
 ``plans``, ``boundaries``,       temporary files: of all that is written there, only these can be
 ``training``, aliases; landing   incomplete
@@ -50,7 +51,7 @@ _ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-[gv][0-9]{{4,}}|\.probe-{_UUID}
 _MARK: Final = re.compile(r"[0-9a-f]{16}-g[0-9]{4,}\.[a-z0-9-]+\.json")
 _TRASHED: Final = re.compile(_UUID)
 TRASH: Final = "_trash"
-# How deep the files of a folder lie.
+# Folder → levels of folders between it and its files.
 _DEPTHS: Final = {"_staging/tmp": 0, "plans": 1, "boundaries": 2, "training": 2}
 _LANDING_DEPTH: Final = 3
 
@@ -60,7 +61,7 @@ class _Leftover:
     place: Location
     size_bytes: int
     modified_ms: int
-    trash: Location | None = None  # where it goes first, in one step
+    trash: Location | None = None  # renamed to here before the deletion; None to delete at once
 
     def remove(self) -> None:
         if self.trash is None:
@@ -71,12 +72,12 @@ class _Leftover:
 
 @dataclass(frozen=True)
 class Swept:
-    """What was left behind and is removed, or would be.
+    """A leftover that was removed, or in a dry run would be.
 
     Attributes:
-        place: Where it was.
+        place: URI of the file or folder.
         bytes: Size of its files.
-        modified: When it was last touched, an ISO 8601 time.
+        modified: Time of the last change, ISO 8601.
     """
 
     place: str
@@ -85,11 +86,11 @@ class Swept:
 
 
 def discard(place: Location, trash: Location) -> None:
-    """Remove a folder in one step for readers, then its files; fine if it is gone.
+    """Remove a folder: one rename for its readers, then the deletion; does nothing if it is gone.
 
     Args:
         place: The folder.
-        trash: Where it goes first; what a kill leaves there, the next sweep deletes.
+        trash: Folder for the rename. After a kill, the next sweep deletes the rest there.
     """
     trash.make_dir()
     moved = trash / uuid.uuid4().hex
@@ -102,22 +103,22 @@ def discard(place: Location, trash: Location) -> None:
 
 
 def sweep(env: Environment, *, older_than: timedelta = OLD, dry_run: bool = False) -> list[Swept]:
-    """Remove what nobody has touched for ``older_than``.
+    """Remove leftovers that have not changed for ``older_than``.
 
-    It may run beside builds and other sweeps, and be killed: the next one finishes its work.
+    A sweep may run beside builds and other sweeps. After a kill, the next sweep goes on.
 
     Args:
-        env: Where things are, of all data sets.
-        older_than: Less than a day takes files from under builds that pause: those fail, with a
-            message, and are to be started again.
+        env: Folders and connections, of all data sets.
+        older_than: Age from which leftovers are removed. Less than a day may remove files of
+            builds that pause: such a build fails with a message, and must be started again.
         dry_run: Whether to remove nothing.
 
     Returns:
-        What was removed, or would be.
+        The leftovers that were removed, or would be.
 
     Raises:
-        RootError: Nobody has made the publication root.
-        StorageError: A place cannot be read, or not be written. What was removed is removed.
+        RootError: The publication root was not made by ``trainfeed init``.
+        StorageError: A place cannot be read or written. Earlier removals of this call stand.
     """
     require_root(Path(env.root), env.root_setting)
     now = datetime.now(UTC)
@@ -138,7 +139,8 @@ def sweep(env: Environment, *, older_than: timedelta = OLD, dry_run: bool = Fals
 def _leftovers(env: Environment) -> Iterator[_Leftover]:
     for info in _listed(root := Location.parse(env.root)):
         dataset = root / info.name
-        # Of a file system's own folders, lost+found for one, nobody but root sees the inside.
+        # ``is_name`` excludes folders of the file system itself, such as lost+found, which only
+        # root may list.
         if info.is_dir and is_name(info.name) and (dataset / "_staging").exists():
             for folder, depth in _DEPTHS.items():
                 yield from _files(dataset / folder, depth)

@@ -1,14 +1,14 @@
-"""Superseded generations: which ones a data set no longer keeps, and how they are removed.
+"""Removes the superseded generations that a data set no longer keeps.
 
-The only thing that ever removes a version, and nobody calls it but a person. The newest generation
-of an interval stays whatever its age, so does the one that CURRENT names, and so do those that a
-training has begun with and not finished; where the file of such a training cannot be read, every
-version that it may read. A reader that holds another one gets an error that names
-the shard.
+No other code removes a version, and no task calls it: only a person does. Three kinds of
+generations always stay: the newest of an interval, the one that CURRENT names, and the inputs of a
+training that has begun and not finished. If the job file of such a training cannot be read, every
+version stays that the training may read. A reader that has another, removed version open gets an
+error that names the shard.
 
-A removal is a mark, ``g0001.removed``, one rename into ``_trash``, and the deletion. After a kill
-at any line the next call goes on: the mark alone makes the generation unreadable, and its number is
-never used again.
+A removal is a mark, ``g0001.removed``, one rename into ``_trash``, and the deletion. The mark alone
+makes the generation unreadable, and its number is never used again. After a kill at any point the
+next call goes on.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Removal:
     """A generation that was removed, or would be.
 
     Attributes:
-        interval: Name of its interval.
-        generation: Its number.
-        num_bytes: What its files take.
+        interval: Name of the interval.
+        generation: Number of the generation.
+        num_bytes: Size of its files.
         published: When it was published.
     """
 
@@ -60,11 +60,11 @@ def prune(spec: DatasetSpec, root: FilePath, *, dry_run: bool = False) -> list[R
         dry_run: Whether to remove nothing.
 
     Returns:
-        What was removed, or would be, by interval and generation.
+        The generations that were removed, or would be, in order of interval and number.
 
     Raises:
-        RootError: Nobody has made the publication root.
-        StorageError: The file system refused. What was removed is removed.
+        RootError: The publication root was not made by ``trainfeed init``.
+        StorageError: The file system refused. Earlier removals of this call stand.
     """
     require_root(root, "TRAINFEED_ROOT")
     folder = DatasetFolder(Path(root), spec.name)
@@ -84,7 +84,8 @@ def prune(spec: DatasetSpec, root: FilePath, *, dry_run: bool = False) -> list[R
 
 
 def _superseded(spec: DatasetSpec, folder: DatasetFolder, interval: str) -> list[int]:
-    """Return the generations of an interval that are beyond what is kept."""
+    """Return the generations of an interval that ``retention`` does not keep."""
+    # Ascending, so the slice leaves out the newest. ``keep_days`` keeps further ones.
     beyond = folder.generations(interval)[: -spec.retention.keep_generations]
     readable = folder.readable_generation(interval)
     days = spec.retention.keep_days
@@ -96,12 +97,13 @@ def _superseded(spec: DatasetSpec, folder: DatasetFolder, interval: str) -> list
 
 @dataclass(frozen=True)
 class _Pins:
-    """What trainings read that have no result yet.
+    """The versions that trainings without a result read.
 
     Attributes:
         versions: Interval and generation of each version that a readable job names.
-        all_up_to: Interval of the latest job that cannot be read, "" when there is none. A window
-            ends with the interval of its job, so any version up to there may be read.
+        all_up_to: Interval of the latest job that cannot be read, "" if there is none. The
+            intervals of a training end with that of its job, so the job may read any version up
+            to there.
     """
 
     versions: frozenset[tuple[str, int]]
@@ -133,7 +135,7 @@ def _pins(folder: DatasetFolder) -> _Pins:
 
 
 def _versions_of(job: Path) -> list[tuple[str, int]]:
-    """Return interval and generation of what a job reads that has no result yet."""
+    """Return interval and generation of the versions of a job, none if the job has a result."""
     if is_there(job.with_name("result.json")) or not is_there(job):
         return []
     value = canonical.loads(
@@ -150,13 +152,14 @@ def _removal(folder: DatasetFolder, interval: str, generation: int) -> Removal:
 
 
 def _published(folder: DatasetFolder, interval: str, generation: int) -> datetime:
-    """Return when the folder got its last entry: nothing changes it after the rename."""
+    """Return the modification time of the folder: nothing changes it after publication."""
     path = folder.version(interval, generation)
     with posix.map_errors(path):
         return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
 def _remove(folder: DatasetFolder, interval: str, generation: int) -> None:
+    # The mark comes before any deletion: from then on no reader opens the generation.
     mark = folder.removal_mark(interval, generation)
     account: dict[str, Any] = {"at": datetime.now(UTC).isoformat(), "uid": os.geteuid()}
     posix.create_exclusive(mark, canonical.dumps(account))
@@ -165,7 +168,7 @@ def _remove(folder: DatasetFolder, interval: str, generation: int) -> None:
 
 
 def _finish(folder: DatasetFolder, interval: str) -> None:
-    """Delete the files of what is marked, also where an earlier call was killed."""
+    """Delete all marked generations, also those of an earlier call that was killed."""
     trash = Location.parse(str(folder.path / TRASH))
     for generation in range(1, folder.last_generation(interval) + 1):
         path = folder.version(interval, generation)

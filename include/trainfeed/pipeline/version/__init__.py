@@ -1,4 +1,4 @@
-"""What a version consists of: shards, gates, manifest, and reports about it."""
+"""The parts of a version: shards, gates, manifest, and reports about it."""
 
 from trainfeed.pipeline.version._assemble import assemble, checked_content
 from trainfeed.pipeline.version._gates import Counts, FieldFacts, GateResult, evaluate, failures

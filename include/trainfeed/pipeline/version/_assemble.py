@@ -1,7 +1,7 @@
-"""Puts everything but the shards into the staging folder: index, positions, quarantine, manifest.
+"""Writes all files but the shards to the staging folder: index, positions, quarantine, manifest.
 
-All of it but BUILT.json is a function of the plan and of the shards' parts, so two tries write the
-same bytes.
+All files except BUILT.json are functions of the plan and of the shards' parts, so two attempts
+write the same bytes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def assemble(stage: Stage) -> None:
 
 
 def checked_content(stage: Stage) -> str:
-    """Return the content digest of what ``check`` let through.
+    """Return the content digest of the shards that passed ``check``.
 
     Raises:
         GateError: ``check`` has not let this plan through, or its verdict is gone.
@@ -120,7 +120,7 @@ def _chunks(stage: Stage) -> Iterator[pa.Table]:
 def _positions(stage: Stage) -> Iterator[pa.Table]:
     names = pa.array(stage.plan.splits)
     for shard, positions, _ in _parts(stage):
-        # One dictionary for the whole file: an IPC file cannot replace it half-way.
+        # One dictionary for the whole file: an IPC file cannot change it between batches.
         indices = pa.array([stage.plan.splits.index(shard.split)] * len(positions), pa.int32())
         column = pa.DictionaryArray.from_arrays(indices, names)
         columns = [column, *(positions[name] for name in ("source", "offset", "ordinal"))]
@@ -128,17 +128,20 @@ def _positions(stage: Stage) -> Iterator[pa.Table]:
 
 
 def _quarantine(stage: Stage) -> Iterator[pa.Table]:
-    # Groups hold ranges in order, and ranges records in order: one after another they are sorted.
+    # Groups have ranges in order, and ranges have records in order, so the files one after another
+    # are sorted.
     for group in range(len(stage.plan.preprocess)):
         with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
             yield from _in_batches(file.read_all().combine_chunks())
 
 
 def _in_batches(table: pa.Table) -> Iterator[pa.Table]:
-    """Cut a table by what its rows say alone: the batches of work files tell of memory and tasks.
+    """Cut a table into batches that depend on its rows alone, so that the published bytes do, too.
+
+    The batches of work files depend on memory and tasks.
 
     Args:
-        table: In one piece: Arrow writes what is cut from it otherwise than equal rows of another.
+        table: A table of one chunk: Arrow writes other bytes for equal rows in several chunks.
 
     Yields:
         Equal numbers of rows, at most 16,384 and about 1 MiB.
@@ -204,6 +207,7 @@ def _splits(stage: Stage, verdict: Verdict) -> dict[str, SplitEntry]:
 
 
 def _built(stage: Stage) -> JsonObject:
+    # Not in the manifest, because time, host and process differ between attempts.
     path = stage.folder.plan(stage.plan.interval["name"], stage.plan.plan_id)
     planned_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     now = datetime.now(UTC)

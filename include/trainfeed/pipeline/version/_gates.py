@@ -1,4 +1,4 @@
-"""Quality gates: what must hold of an interval before it may be seen."""
+"""Quality gates: conditions that an interval must meet to be published."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = [
     "line",
 ]
 
-# A gate as the specification has it: its check, severity and limits, perhaps a field.
+# A gate of the specification: check, severity, limits, and a field if the check needs one.
 _Gate: TypeAlias = Mapping[str, object]
 _Number: TypeAlias = float | None
 
 
 @dataclass(frozen=True)
 class FieldFacts:
-    """What gates look at of one field, over all splits.
+    """The statistics of one field that gates use, over all splits.
 
     Attributes:
-        count: Samples.
-        nulls: Samples that lack the field.
-        not_finite: Values that are NaN or infinite.
-        min: The least finite value; None where there is none, as of texts.
+        count: Number of samples.
+        nulls: Number of samples without the field.
+        not_finite: Number of values that are NaN or infinite.
+        min: The least finite value; None if there is none, for example in texts.
         max: The largest finite value, likewise.
     """
 
@@ -45,7 +45,7 @@ class FieldFacts:
 
     @classmethod
     def of(cls, statistics: Mapping[str, object]) -> FieldFacts:
-        """Pick them out of the statistics of a field, as JSON."""
+        """Return the facts from the JSON of a field's statistics."""
         found = cast("Mapping[str, int]", statistics)
         return cls(
             found["count"],
@@ -58,16 +58,16 @@ class FieldFacts:
 
 @dataclass(frozen=True)
 class Counts:
-    """What gates look at.
+    """The counts that gates use.
 
     Attributes:
-        read: Source records read.
-        quarantined: Records in quarantine.
-        samples: Samples of all splits.
-        late: Records of topics whose policy is to fail that are stamped before the interval, or
-            later than its end and the topic's ``skew``.
-        fields: The fields that gates are about.
-        filtered: Records that are not wanted.
+        read: Number of source records read.
+        quarantined: Number of records in quarantine.
+        samples: Number of samples of all splits.
+        late: Number of records, of topics with the policy ``fail``, that are stamped before the
+            interval, or later than its end and the topic's ``skew``.
+        fields: The fields that have a gate.
+        filtered: Number of records that the function filtered.
     """
 
     read: int
@@ -85,11 +85,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class GateResult:
-    """A gate, and what it measured.
+    """A gate with its measured value.
 
     Attributes:
-        gate: The gate as the specification, or a manifest, has it.
-        value: What was measured: a number, the least and the largest, or words.
+        gate: The gate, from the specification or a manifest.
+        value: The measured value: a number, least and largest of a field, or words.
         passed: Whether the value is allowed.
     """
 
@@ -99,12 +99,12 @@ class GateResult:
 
     @property
     def check(self) -> str:
-        """What the gate measures."""
+        """Name of the gate's check."""
         return str(self.gate["check"])
 
     @property
     def field(self) -> str | None:
-        """The field that the gate is about; None where it is about none."""
+        """The field of the gate, or None."""
         return _field(self.gate)
 
     def to_json(self) -> JsonObject:
@@ -113,7 +113,7 @@ class GateResult:
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> GateResult:
-        """Read what ``to_json`` gives.
+        """Read the JSON of ``to_json``.
 
         Raises:
             KeyError: A key is missing.
@@ -132,12 +132,12 @@ def broken(results: Sequence[GateResult], severity: str) -> list[GateResult]:
 
 
 def failures(results: Sequence[GateResult], severity: str, counts: Counts) -> list[str]:
-    """Return one line per gate of a severity that did not pass, as ``line`` gives it."""
+    """Return the ``line`` of each gate of a severity that did not pass."""
     return [line(result, counts) for result in broken(results, severity)]
 
 
 def line(result: GateResult, counts: Counts) -> str:
-    """Return what a gate measured, what is allowed, and what the value is made of."""
+    """Return the value of a gate, the allowed range, and the counts behind the value."""
     field = f" of {result.field}" if result.field else ""
     limits = ", ".join(
         f"{side} {result.gate[side]}"
@@ -149,7 +149,7 @@ def line(result: GateResult, counts: Counts) -> str:
 
 
 def because(result: GateResult, counts: Counts) -> str:
-    """Return the counts that a gate's value is made of."""
+    """Return the counts from which the value of a gate comes, as part of a message."""
     match result.check:
         case "quarantine_ratio":
             return f"{counts.quarantined} of {counts.read} records quarantined"
@@ -186,7 +186,7 @@ def _measured(gate: _Gate, counts: Counts) -> GateResult:
             field = counts.fields[str(_field(gate))]
             low, high = field.min, field.max
             if field.not_finite:
-                # NaN and infinity are in no minimum and maximum, and lie in no range.
+                # Minimum and maximum leave out NaN and infinity, which are outside of any range.
                 return GateResult(gate, f"{field.not_finite} times NaN or infinity", passed=False)
         case unknown:
             raise ConfigError(f"unknown check {unknown!r} in the plan")
@@ -195,7 +195,7 @@ def _measured(gate: _Gate, counts: Counts) -> GateResult:
 
 
 def _lies_in(gate: _Gate, low: _Number, high: _Number) -> bool:
-    # No sample, no minimum: an empty interval breaks no range.
+    # Without samples there is no minimum: an empty interval passes every range.
     if low is None or high is None:
         return True
     least, most = (cast("_Number", gate.get(side)) for side in ("min", "max"))

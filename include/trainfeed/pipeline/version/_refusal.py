@@ -1,6 +1,6 @@
-"""Says why an interval is not published: gates, reasons, examples, where to look, what to do.
+"""The error of an interval that is not published: gates, reasons, examples, place, remedy.
 
-Examples are samples that break a gate on a field; the value of the gate alone does not tell them.
+Examples are samples that fail the gate of a field: the value of the gate alone does not show them.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _REMEDY: Final = (
     " (in Airflow: trigger it again)"
 )
 _MOST_EXAMPLES: Final = 2
-# Decoding one by one takes about 10 µs: a failed task may take a second more, not an hour.
+# Decoding a sample takes about 10 µs: the search for examples may take a second, not an hour.
 _MOST_SAMPLES: Final = 100_000
 
 
 def refusal(stage: Stage, verdict: Verdict, counts: Counts) -> GateError | None:
-    """Return the error of gates that do not hold and block; None when all do.
+    """Return the error of the failed gates that block, or None if there are none.
 
     Args:
         stage: The stage ``check``.
-        verdict: What it found.
-        counts: What the gates looked at.
+        verdict: The verdict of the stage.
+        counts: The counts that the gates used.
     """
     gates = broken(verdict.gates, "block")
     if not gates:
@@ -76,11 +76,11 @@ def refusal(stage: Stage, verdict: Verdict, counts: Counts) -> GateError | None:
 def check_report(
     stage: Stage, verdict: Verdict, counts: Counts, reasons: Sequence[Reason] = ()
 ) -> JsonObject:
-    """Return what a page shows of the stage: small JSON.
+    """Return the report of the stage for pages: small JSON.
 
     Returns:
-        ``counts``, ``reasons`` (top ones with examples), ``filtered``, ``gates`` with value and
-        what contributed to it, ``quarantine`` (place of the records) and ``command``.
+        ``counts``, ``reasons`` (the most frequent, with examples), ``filtered``, ``gates`` with
+        value and the counts behind it, ``quarantine`` (place of the records) and ``command``.
     """
     quarantined = verdict.quarantine.reasons
     shown = reasons or [Reason(name, records) for name, records in quarantined.items()]
@@ -112,7 +112,7 @@ def _gate_lines(
 
 
 def _reasons(stage: Stage, counts: Mapping[str, int]) -> list[Reason]:
-    # The reasons are counted already: examples are an addition that must not hide the failure.
+    # Examples are only an addition: an error while they are read must not hide the failed gate.
     with suppress(TrainFeedError):
         return turned_down(quarantine_of_plan(stage.env, stage.plan.ref()), counts)
     return [Reason(name, records) for name, records in counts.items()]
@@ -142,14 +142,14 @@ def _offending(
 
 
 def _offending_samples(stage: Stage, result: GateResult) -> list[Example]:
-    """Return the first samples, of the first 100,000 of the work files, that break a gate.
+    """Return the first samples that fail a gate, among the first 100,000 of the work files.
 
     Args:
         stage: The stage at work.
-        result: A gate ``range`` or ``null_ratio`` with its field; of others there is no sample.
+        result: A gate; only ``range`` and ``null_ratio``, which have a field, give examples.
 
     Returns:
-        At most 2; none when those that break it come later.
+        At most 2 examples; none if all samples that fail it come later.
     """
     field = result.field
     if field is None:

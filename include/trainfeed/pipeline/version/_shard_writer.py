@@ -1,6 +1,6 @@
-"""Writes one shard from blocks of samples, and keeps the account of what it wrote.
+"""Writes one shard from blocks of samples, and keeps an account of the samples and chunks.
 
-The account of a shard that is written is the trailer of the file of its positions.
+The account of a written shard is the trailer of its file of positions.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ __all__ = [
     "shard_entry",
 ]
 
-# Records are framed, hashed and counted in pieces that stay in the processor's cache; of very many
-# fields in larger ones, as a step for each field costs more than what leaves the cache.
+# Records are framed, hashed and counted in pieces that stay in the processor's cache. With many
+# fields the pieces are larger, because then the fixed cost per field and piece counts more.
 _PIECE_BYTES: Final = 1 << 20
 _PIECE_BYTES_PER_FIELD: Final = 512
 
@@ -56,7 +56,7 @@ class ShardPart:
     statistics: Mapping[str, object]
 
     def to_json(self) -> JsonObject:
-        """Return what the trailer says."""
+        """Return the JSON for the trailer."""
         return {
             "shard": self.entry.model_dump(),
             "chunks": list(self.chunks),
@@ -65,10 +65,10 @@ class ShardPart:
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> ShardPart:
-        """Read what ``to_json`` gives, from a trailer that may hold further keys.
+        """Read the JSON of ``to_json``, from a trailer that may hold further keys.
 
         Raises:
-            FormatError: It is something else.
+            FormatError: The trailer is not that of a shard.
         """
         try:
             return cls(
@@ -85,10 +85,10 @@ class ShardPart:
 
 
 def shard_entry(value: object) -> ShardEntry:
-    """Read what is known of the file of a shard.
+    """Read the entry of a shard's file.
 
     Raises:
-        ValueError: ``value`` is something else; names the first key that is wrong.
+        ValueError: ``value`` is no such entry; the message names the first wrong key.
     """
     try:
         return ShardEntry.model_validate(value)
@@ -123,35 +123,36 @@ class ShardWriter:
             for chunk in records.chunks:
                 self._write_each(chunk)
             return
-        # Large records come in chunks of one.
+        # ``joined`` copies: large records are in chunks of one record each.
         step = max(1, self._piece_bytes // self._column.size_bytes)
         for start in range(0, len(records), step):
             self._write_rows(self._column.joined(records.slice(start, step)))
 
     def close(self) -> None:
-        """Write the last chunk; the file is closed by its owner."""
+        """Write the last chunk; the owner of the file closes it."""
         self._writer.close()
 
     def part(self, entry: ShardEntry) -> ShardPart:
-        """Return what is known of the shard, once closed.
+        """Return the account of the shard; call it after ``close``.
 
         Args:
-            entry: What is known of its file.
+            entry: Name, size and digests of the file.
         """
         chunks = [_chunk_json(chunk) for chunk in self._writer.chunks]
         return ShardPart(entry, chunks, self._statistics.to_json())
 
     @property
     def num_samples(self) -> int:
-        """How many samples were written."""
+        """Number of samples written."""
         return self._writer.num_records
 
     @property
     def records_sha256(self) -> str:
-        """Digest over length and bytes of every record, in hex."""
+        """SHA-256 over length (4 bytes, little-endian) and bytes of every record, in hex."""
         return self._digest.hexdigest()
 
     def _write_rows(self, rows: NDArray[np.void]) -> None:
+        # Length and bytes of every record: the form that digest and decoder read.
         framing = frame_records(rows)
         self._digest.update(framing)
         self._statistics.update_columns(self._codec.decode_records(framing, len(rows)))

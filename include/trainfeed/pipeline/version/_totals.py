@@ -13,7 +13,7 @@ def total_statistics(version: Version) -> dict[str, JsonObject]:
     """Return the statistics of every field over all splits, as JSON.
 
     Raises:
-        ChecksumError: The file is not the one that was published.
+        ChecksumError: The file of statistics is not the published one.
         StorageError: The file cannot be read.
     """
     total = Statistics(version.schema)

@@ -1,6 +1,7 @@
-"""What ``check`` found of a plan: the work file that ``publish`` makes the manifest from.
+"""The verdict of ``check`` about a plan: the work file from which ``publish`` makes the manifest.
 
-A verdict counts for the very plan that it was reached on: gates may change under one plan id.
+A verdict has the digest of its plan and holds only for that plan: the gates of a plan may change
+under the same plan id.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ __all__ = ["CheckedShard", "LateCounts", "QuarantineCounts", "Verdict"]
 
 @dataclass(frozen=True)
 class QuarantineCounts:
-    """How many records are in quarantine, and for which reasons."""
+    """Number of records in quarantine, by reason."""
 
     reasons: Mapping[str, int]
 
     @property
     def records(self) -> int:
-        """Records of all reasons."""
+        """Number of records of all reasons."""
         return sum(self.reasons.values())
 
     def to_json(self) -> JsonObject:
@@ -37,16 +38,16 @@ class QuarantineCounts:
 
 @dataclass(frozen=True)
 class LateCounts:
-    """Records that are stamped outside of the window, over all sources.
+    """Records that are stamped outside of the interval, over all sources.
 
     Attributes:
-        policy: What becomes of late records, by topic.
-        late: Stamped before the window.
-        future: Stamped at its end or later.
-        max_lateness_ms: How long before the window, at most.
-        refused: Those that no policy lets pass.
-        unstamped: Without a stamp.
-        ahead: Stamped so long after the window that they are refused.
+        policy: Topic → policy for late records.
+        late: Number of records stamped before the interval.
+        future: Number of records stamped at its end or later.
+        max_lateness_ms: The largest distance of a stamp before the interval, in milliseconds.
+        refused: Number of records that the policy refuses.
+        unstamped: Number of records without a stamp.
+        ahead: Number of records refused because they are stamped too long after the interval.
     """
 
     policy: Mapping[str, str]
@@ -59,7 +60,7 @@ class LateCounts:
 
     def to_json(self) -> JsonObject:
         """Return the counts as the manifest has them."""
-        # Where they are not 0 only: they are younger than the format.
+        # Optional keys, left out where 0: they were added after the format.
         optional = {"unstamped": self.unstamped, "ahead": self.ahead}
         return {
             "policy": dict(self.policy),
@@ -73,35 +74,35 @@ class LateCounts:
 
 @dataclass(frozen=True)
 class CheckedShard:
-    """A shard of a split, as the manifest will name it."""
+    """A shard with its split, and its entry for the manifest."""
 
     split: str
     entry: ShardEntry
 
     def to_json(self) -> JsonObject:
-        """Return the shard as the work file has it."""
+        """Return the shard as JSON for the work file."""
         return {"split": self.split, **self.entry.model_dump()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> CheckedShard:
-        """Read what ``to_json`` gives."""
+        """Read the JSON of ``to_json``."""
         entry = {name: each for name, each in value.items() if name != "split"}
         return cls(str(value["split"]), shard_entry(entry))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What ``check`` found.
+    """The results of ``check``.
 
     Attributes:
-        plan_sha256: Digest of the plan that it was found of.
+        plan_sha256: Digest of the plan.
         ledger: The account of all records.
         quarantine: The records in quarantine.
-        filtered: How many records were not wanted, by reason.
-        late: Records that are stamped outside of the window.
+        filtered: Reason → number of filtered records.
+        late: Records that are stamped outside of the interval.
         shards: All shards, in split and shard order.
         statistics: Statistics of the samples as JSON, by split.
-        gates: Every gate with what it measured.
+        gates: Every gate with its measured value.
     """
 
     plan_sha256: str
@@ -133,11 +134,11 @@ class Verdict:
         """Read the work file.
 
         Args:
-            data: Its content.
-            path: Where it is, for messages.
+            data: Content of the file.
+            path: Path or URI of the file, for messages.
 
         Raises:
-            FormatError: It is something else.
+            FormatError: The file is no verdict.
         """
         value = canonical.loads(data, path=path)
         try:

@@ -1,7 +1,7 @@
-"""What a page tells of a published version: small JSON that a browser shows without opening files.
+"""The report of a published version for pages: small JSON that needs no access to its files.
 
-A version of thousands of files, fields or reasons gives no larger report than a small one: the
-first of each kind are in it, and how many there are.
+The report of a version with thousands of files, fields or reasons is as small as that of others: it
+has the first entries of each kind, and their total number.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _STATISTICS: Final = ("count", "nulls", "min", "max", "mean", "std")
 
 
 def version_report(version: Version, folder: DatasetFolder) -> JsonObject:
-    """Return what a page shows of a version.
+    """Return the report of a version for pages.
 
     Args:
         version: The version.
-        folder: Its data set, for the other generations of the interval.
+        folder: The data set, for the other generations of the interval.
 
     Returns:
         ``version`` (name, path, digests), ``counts``, ``splits``, ``reasons`` with examples,
-        ``filtered``, ``gates`` with what contributed, ``late``, ``sources`` with their ranges,
-        ``gaps``, ``generations`` of the interval with why each was made, ``statistics`` per
-        field, ``totals`` (how many sources, fields, reasons there are) and ``command``.
+        ``filtered``, ``gates`` with the counts behind them, ``late``, ``sources`` with their
+        ranges, ``gaps``, ``generations`` of the interval with their reasons, ``statistics`` per
+        field, ``totals`` (numbers of sources, fields and reasons) and ``command``.
 
     Raises:
         StorageError: The version cannot be read.
-        FormatError: It is damaged.
+        FormatError: The version is damaged.
     """
     manifest = version.manifest
     statistics = total_statistics(version)
@@ -114,7 +114,7 @@ def _counts(
 
 def _reasons(version: Version) -> list[Reason]:
     counts: dict[str, int] = version.manifest.quarantine["reasons"]
-    # Only the account that builds may read the records; the counts are for everybody.
+    # Other accounts than the builder's may not read the records: they get the counts alone.
     with suppress(TrainFeedError):
         return turned_down(quarantine_of_version(version), counts)
     return [Reason(name, records) for name, records in _first(counts, _MOST_REASONS).items()]
@@ -139,7 +139,7 @@ def _source(name: str, planned: Mapping[str, Any], leaf: Mapping[str, Any]) -> d
 
 
 def _generations(folder: DatasetFolder, version: Version) -> list[JsonObject]:
-    """Return the newest generations of the interval, the newest first, with why each was made."""
+    """Return the newest generations of the interval, newest first, with their reasons."""
     interval = version.path.parent.name
     numbers = sorted(folder.generations(interval), reverse=True)[:_MOST_GENERATIONS]
     return [_generation(folder.version(interval, number), version) for number in numbers]

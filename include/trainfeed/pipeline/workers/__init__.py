@@ -1,7 +1,7 @@
 """The worker processes of the local engine: started, given jobs, watched, ended.
 
-This room imports nothing heavy: workers are started before the rest of a stage is imported. A
-worker itself imports what jobs need once it is tied to its parent, which plans meanwhile.
+This room imports nothing heavy, because workers start before the rest of a stage is imported. A
+worker imports the modules that jobs need after it is tied to its parent, which plans meanwhile.
 """
 
 from trainfeed.pipeline.workers._worker_death import Death, DeathCause, WorkerLimits

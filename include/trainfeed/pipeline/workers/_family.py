@@ -1,9 +1,9 @@
-"""The processes that a worker's functions have started, wherever they have gone.
+"""Finds and ends the processes that a worker's functions have started, daemons included.
 
-A worker adopts the orphans below it, so a daemon that left its group and its session is still its
-descendant. Once the worker itself has died nothing leads from it to them any more: then they are
-found by a token that the worker's environment holds and that its children inherit. Only a daemon
-that got another environment *and* outlived a worker that was killed escapes.
+A worker is a subreaper: it becomes the parent of orphans below it, so a daemon that left the
+worker's group and session is still a descendant. When the worker itself has died, this tree is
+gone. The processes are then found by a token in the worker's environment, which children inherit.
+Only a daemon with another environment that outlives a killed worker escapes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["VARIABLE", "Family", "adopt_orphans"]
 VARIABLE: Final = "TRAINFEED_WORKER"
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
-# A process that starts others while it is looked for is caught in the next round.
+# The search is repeated, because a process may start others during it.
 _MOST_ROUNDS: Final = 20
 _KIB: Final = 1024
 
@@ -35,11 +35,11 @@ def adopt_orphans() -> None:
 
 
 class Family:
-    """A worker, and what its functions have started.
+    """A worker, and the processes that its functions have started.
 
     Args:
         worker: Process id of the worker, the leader of its group.
-        token: What its environment holds as ``TRAINFEED_WORKER``.
+        token: Value of ``TRAINFEED_WORKER`` in its environment.
     """
 
     def __init__(self, worker: int, token: str) -> None:
@@ -47,18 +47,21 @@ class Family:
         self._entry = f"{VARIABLE}={token}".encode()
 
     def memory_bytes(self) -> int:
-        """Return the memory of the worker and its descendants; shared pages count once.
+        """Return the memory of the worker and its descendants in bytes; shared pages count once.
 
-        Without descendants it is the resident memory of the worker; 0 when the worker is gone.
+        Without descendants this is the resident memory of the worker; 0 if the worker is gone.
         """
         pids = list(_descendants(self._worker))
         if not pids:
             return _field(self._worker, "status", b"VmRSS:")
+        # Pss divides a page among the processes that share it, so the sum counts it once.
         return sum(_field(pid, "smaps_rollup", b"Pss:") for pid in [self._worker, *pids])
 
     def end(self) -> None:
         """End the worker and its descendants; the caller has not reaped the worker yet."""
-        # What is stopped starts nothing, and the ids of its children cannot be given to others.
+        # The order matters. First the group is stopped: a stopped process starts no others, and
+        # does not reap its children, so their ids cannot be reused while they are killed. Then
+        # descendants are killed, then the group, and last the processes found by the token.
         self._signal_group(signal.SIGSTOP)
         for _ in range(_MOST_ROUNDS):
             if not _kill(_descendants(self._worker)):
@@ -73,7 +76,7 @@ class Family:
             os.killpg(self._worker, number)
 
     def _marked(self) -> Iterator[int]:
-        """Yield the processes, the worker left out, whose environment holds the token."""
+        """Yield the processes, except the worker, whose environment holds the token."""
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal() and int(entry.name) != self._worker:
                 with suppress(OSError):  # of another user, or gone
@@ -82,7 +85,7 @@ class Family:
 
 
 def _kill(pids: Iterator[int]) -> bool:
-    """Kill processes; returns whether any of them was still alive."""
+    """Kill processes; return whether any of them was still alive."""
     found = False
     for pid in pids:
         if not has_ended(pid):
@@ -103,7 +106,7 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 def _field(pid: int, file: str, name: bytes) -> int:
-    """Return a number of KiB from a file of the kernel, as bytes; 0 when the process is gone."""
+    """Return a value in KiB from a file of /proc, as bytes; 0 if the process is gone."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/{file}").read_bytes().splitlines():
             if line.startswith(name):

@@ -1,4 +1,4 @@
-"""What a worker may take for a job, and how it ends when it takes more, or is ended otherwise."""
+"""The limits of a worker for a job, and the exception for a worker that died."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Death", "DeathCause", "WorkerLimits"]
 
 @dataclass(frozen=True)
 class WorkerLimits:
-    """What a worker may take for a job.
+    """The limits of a worker for a job.
 
     Attributes:
-        time_s: Seconds.
+        time_s: Duration of the job in seconds.
         memory_bytes: Resident memory.
     """
 
@@ -24,13 +24,13 @@ class WorkerLimits:
 
 
 class DeathCause(StrEnum):
-    """What a worker may end of, before it is done.
+    """Why a worker ended before its job was done.
 
     Attributes:
-        EXIT: It ended itself.
-        SIGNAL: A signal ended it.
-        TIME: It took longer than it may.
-        MEMORY: It took more memory than it may.
+        EXIT: The worker ended itself.
+        SIGNAL: A signal ended the worker.
+        TIME: The job took longer than its limit.
+        MEMORY: The worker took more memory than its limit.
     """
 
     EXIT = "exit"
@@ -40,15 +40,15 @@ class DeathCause(StrEnum):
 
 
 class Death(Exception):  # noqa: N818 - what happened, to be told with the names of things
-    """A worker ended, or was ended, before it was done.
+    """A worker ended, or was ended, before its job was done.
 
     Attributes:
-        cause: What the worker ended of.
-        detail: Exit status, signal number, or bytes.
-        place: Where the worker was when it was seen last.
-        printed: The end of what it has printed, or the stack of a function that did not come back.
-        for_want_of_memory: Whether the kernel ended it because there was no memory left, as far as
-            its control group tells; None where that is probable and nobody counts.
+        cause: Why the worker ended.
+        detail: Exit status, signal number, or bytes, depending on the cause.
+        place: The last position of the worker.
+        printed: The end of the worker's output; for TIME, the stack of the function.
+        for_want_of_memory: Whether the kernel killed the worker for want of memory, by the
+            counter of the control group; None if that is probable but there is no counter.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a worker process is given to do, and what it has at hand while it does it."""
+"""The protocol of a job for a worker process, and the worker's state between jobs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _Result_co = TypeVar("_Result_co", covariant=True)
 
 @dataclass
 class Desk:
-    """What a worker has at hand, from one job to the next.
+    """The state of a worker that a job uses, kept from one job to the next.
 
     Attributes:
-        place: Where it says where it is.
+        place: Shared memory in which the worker records its position.
         on_piece: Called with the number of every range that is done.
-        functions: The function of the last job, by what it depends on.
+        functions: The function of the last job, by everything that determines it.
     """
 
     place: WorkerPlace
@@ -29,14 +29,14 @@ class Desk:
 
 
 class Job(Protocol[_Result_co]):
-    """A piece of work that travels to a worker by pickle."""
+    """A piece of work that is sent to a worker by pickle."""
 
     @property
     def label(self) -> str:
-        """What is said of it in logs."""
+        """Name of the job in logs."""
 
     def run(self, desk: Desk) -> _Result_co:
-        """Do it, and return what was made.
+        """Do the work and return the result.
 
         Raises:
             TrainFeedError: The parent raises it as its own.

@@ -1,7 +1,7 @@
-"""A worker process of the local engine: runs user functions where they can do no harm.
+"""The program of a worker process: runs user functions where they can do no harm to the build.
 
-Started by ``WorkerProcess`` with a socket, on which jobs come and reports go. It dies with its
-parent: the kernel ends it when the parent is gone, whatever the function is doing.
+``WorkerProcess`` starts it with a socket, for jobs in one direction and reports in the other. The
+kernel ends the process when its parent is gone, whatever the function is doing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from trainfeed.process_ties import tie_to_parent
 
 __all__ = ["main"]
 
-# What every job of a build needs: imported while the parent still plans, not when the job comes.
+# The modules that every job needs: imported while the parent still plans, before the first job.
 _OF_JOBS: Final = "trainfeed.pipeline.functions"
 
 
@@ -50,12 +50,13 @@ def main(channel: int, progress: int, parent: int) -> None:
     """
     _end_with(parent)
     adopt_orphans()
-    # Ctrl-C goes to all processes of a terminal; the parent ends this one.
+    # Ctrl-C in a terminal signals all its processes; this one leaves its end to the parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.register(STACK_SIGNAL, all_threads=False)
-    # One worker is one core's worth of work; there are several of them.
+    # Several workers run at once, each for one core.
     pa.set_cpu_count(1)
-    # A batch reuses the memory of the one before: new pages from the kernel cost more than sorting.
+    # With malloc a batch reuses the memory of the one before: new pages from the kernel would cost
+    # more time than sorting.
     pa.set_memory_pool(pa.system_memory_pool())
     return_large_blocks()
     importlib.import_module(_OF_JOBS)
@@ -75,7 +76,8 @@ def main(channel: int, progress: int, parent: int) -> None:
         report = _report(job, desk)
         if os.getpid() != own:
             _end_as_child(desk, report)
-        # What a child says that came back from the function counts more than what was made.
+        # A text in the shared memory is from a forked child that returned from the function. It
+        # takes precedence over the report, because the result cannot be trusted then.
         told = desk.place.take()
         connection.send(JobFailed(PreprocessError(told)) if told else report)
 
@@ -86,7 +88,7 @@ def _end_with(parent: int) -> None:
 
 
 def _end_as_child(desk: Desk, report: JobReport) -> NoReturn:
-    """End a forked child that came back from the function: the channel belongs to its parent."""
+    """End a forked child that returned from the function; it must not use the parent's channel."""
     desk.place.leave(_text_of(report))
     os._exit(1)
 
@@ -102,13 +104,13 @@ def _text_of(report: JobReport) -> str:
 
 
 def _report(job: Job[object], desk: Desk) -> JobReport:
-    """Do the job; return how it ended."""
+    """Do the job and return its report."""
     desk.place.begin(NOWHERE)
     try:
         return JobDone(job.run(desk))
     except TrainFeedError as error:
         return JobFailed(error)
-    except BaseException:  # noqa: BLE001 - whatever it is, the parent has to hear of it
+    except BaseException:  # noqa: BLE001 - the parent must get every error
         return JobCrashed(traceback.format_exc())
     finally:
         sys.stdout.flush()

@@ -1,9 +1,9 @@
 """The local engine: a pool of worker processes in which user functions run.
 
-A function may raise, exit, be killed, loop, print without end, or eat all memory: each is one error
-that says what happened, at which record, and the worker is replaced. Workers are started as new
-programs, not forked: clients of HDFS and Kafka do not survive a fork. They are kept for the next
-task of this process, because starting one takes half a second.
+A function may raise, exit, be killed, loop, print without end, or take all memory. Each of these
+gives one error with cause and record, and the worker is replaced. Workers are new programs, not
+forks, because clients of HDFS and Kafka do not survive a fork. The pool keeps idle workers for the
+next task of this process, because the start of one takes half a second.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ def run_jobs(
         on_piece: Called with the number of every range that is done.
 
     Returns:
-        What the jobs have made, in their order.
+        The results in the order of ``jobs``.
 
     Raises:
         TrainFeedError: The first error of a job; the others are ended.
-        Death: A worker did not come to an end by itself.
+        Death: A worker died, or exceeded a limit.
     """
     with _leased(len(jobs), limits.memory_bytes) as workers:
+        # Counted from here on: a kill by the kernel after this is probably one of these workers.
         kills = KillCount()
         for worker, job in zip(workers, jobs, strict=True):
             try:
@@ -70,13 +71,13 @@ def run_jobs(
 
 
 def start_workers(count: int) -> None:
-    """See to it that ``count`` workers wait for jobs, or soon will; they start by themselves."""
+    """Start workers until ``count`` are idle; returns before they are ready."""
     with _leased(min(count, _MAX_IDLE)):
         pass
 
 
 def rest_workers() -> None:
-    """Let idle workers give back memory: nobody needs them for a while."""
+    """Make idle workers return their free memory to the system."""
     with _lock:
         for worker in _idle:
             worker.rest()
@@ -86,12 +87,12 @@ def stop_workers(*, busy: bool = False) -> None:
     """End all idle workers.
 
     Args:
-        busy: End those at work as well; a caller that waits for one gets a ``Death``.
+        busy: Whether to end busy workers as well; a caller that waits for one gets a ``Death``.
     """
     with _lock:
         workers, _idle[:] = _idle[:], []
         at_work = list(_busy) if busy else []
-    # All at once, then one after the other what is left to do: giving back memory takes a while.
+    # First all get the signal, then each is waited for: a process takes a while to free its memory.
     for worker in [*workers, *at_work]:
         worker.interrupt()
     for worker in workers:
@@ -99,7 +100,7 @@ def stop_workers(*, busy: bool = False) -> None:
 
 
 class _Watch(Generic[_Result]):
-    """Waits for the reports of workers, and for what they may not do."""
+    """Waits for the reports of workers, and enforces their limits."""
 
     def __init__(
         self,
@@ -113,11 +114,11 @@ class _Watch(Generic[_Result]):
         self._on_piece = on_piece
         self._kills = kills
         self._results: dict[int, _Result] = {}
-        # From when on a worker is at it: starting a process is not the function's time.
+        # Set when a worker begins its job: the start of a process does not count as its time.
         self._deadlines: dict[int, float] = {}
 
     def results(self) -> list[_Result]:
-        """Return what the jobs have made."""
+        """Return the results of all jobs."""
         with selectors.DefaultSelector() as selector:
             for number, worker in enumerate(self._workers):
                 selector.register(worker.channel, selectors.EVENT_READ, (number, True))
@@ -134,7 +135,7 @@ class _Watch(Generic[_Result]):
             if not worker.read_output():
                 selector.unregister(worker.output)
             return
-        # What it printed before it reported is logged before that.
+        # Output comes before the report on which it was printed, also in the log.
         worker.read_output()
         report = worker.receive()
         if report is None:
@@ -145,7 +146,7 @@ class _Watch(Generic[_Result]):
             case RangeDone():
                 self._on_piece(report.index)
             case JobDone():
-                # What a job of this type has returned; a pipe does not say so.
+                # The type is that of the jobs; the report from the socket has no type.
                 self._results[number] = cast("_Result", report.result)
                 selector.unregister(worker.channel)
             case JobFailed():
@@ -167,6 +168,8 @@ def _death(worker: WorkerProcess, kills: KillCount) -> Death:
     status = worker.wait()
     place, printed = worker.place.read(), worker.printed()
     if status < 0:
+        # The kernel kills with SIGKILL for want of memory, and so does this process: only a kill by
+        # another one can be the kernel's.
         is_foreign_kill = status == -signal.SIGKILL and not worker.was_told_to_end
         want = is_foreign_kill and kills.has_grown()
         return Death(DeathCause.SIGNAL, -status, place, printed, want)
@@ -174,7 +177,8 @@ def _death(worker: WorkerProcess, kills: KillCount) -> Death:
 
 
 def _new_nursery() -> ThreadPoolExecutor:
-    # The kernel takes the thread that started a process for its parent: this one stays.
+    # One thread starts all workers and lives as long as the process: for the death signal, the
+    # kernel takes the thread that started a process as its parent, not the process.
     return ThreadPoolExecutor(1, thread_name_prefix="trainfeed-engine")
 
 
@@ -186,12 +190,12 @@ _busy: set[WorkerProcess] = set()
 
 @contextmanager
 def _leased(count: int, memory_bytes: int = sys.maxsize) -> Iterator[list[WorkerProcess]]:
-    """Give ``count`` workers; those that are still at work at the end are ended.
+    """Yield ``count`` workers; those that are still busy at the end are killed.
 
     Args:
-        count: How many.
-        memory_bytes: What one may have kept of the jobs before, which its next one is not to
-            blame for.
+        count: Number of workers.
+        memory_bytes: Most memory of an idle worker that is used again: memory left by its earlier
+            jobs must not count against the next.
     """
     workers: list[WorkerProcess] = []
     try:
@@ -201,6 +205,7 @@ def _leased(count: int, memory_bytes: int = sys.maxsize) -> Iterator[list[Worker
                 _busy.add(workers[-1])
         yield workers
     finally:
+        # A worker that is not idle here has a job whose result is not wanted any more.
         kept = [worker for worker in workers if worker.is_idle and worker.is_alive]
         with _lock:
             _busy.difference_update(workers)
@@ -227,8 +232,8 @@ def _idle_worker(memory_bytes: int) -> WorkerProcess | None:
 
 
 def _forget() -> None:
-    """Drop, in a forked child, what belongs to its parent."""
-    # They belong to threads that are not here.
+    """Forget, in a forked child, the workers of its parent."""
+    # Lock and thread are replaced: their threads do not exist in the child.
     global _lock, _nursery
     _lock, _nursery = threading.Lock(), _new_nursery()
     for worker in [*_idle, *_busy]:

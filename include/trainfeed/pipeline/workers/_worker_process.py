@@ -1,4 +1,4 @@
-"""A worker process as its parent sees it: started, fed with jobs, watched, ended."""
+"""The parent's side of a worker process: starts it, sends jobs, watches it, ends it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["WorkerProcess"]
 
 logger = logging.getLogger(__name__)
-# A logger of its own, to see what functions print and nothing else.
+# A separate logger, so that the output of functions can be selected.
 _printed = logging.getLogger("trainfeed.printed")
 
 _PROGRAM: Final = "trainfeed.pipeline.workers._worker_main"
@@ -40,26 +40,28 @@ _GRACE_S: Final = 5.0
 _STACK_S: Final = 5.0
 _STACK_BEGIN: Final = "(most recent call first):\n"
 _STACK_END: Final = b"in <module>\n"
-# Where the user's frames end, and what nobody wants to read begins.
+# In a stack, the first frame of trainfeed: the frames of the user's code come before it.
 _OUR_FRAME: Final = f'  File "{Path(__file__).parent.with_name("functions") / "_user_function.py"}'
 _READ_BYTES: Final = 64 << 10
-# Of what functions print: logged per job, and shown in an error.
+# Limits for the output of functions: in the log per job, and in an error.
 _MAX_LOGGED_BYTES: Final = 64 << 10
 _MAX_SHOWN_BYTES: Final = 2000
 
 
 class WorkerProcess:
-    """One worker process. It ends together with all processes that its functions have started.
+    """A worker process. Ending it ends all processes that its functions have started.
 
     Attributes:
-        place: Where its function is at work.
-        is_idle: Whether it waits for a job.
+        place: Position of its function.
+        is_idle: Whether the worker waits for a job.
     """
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         progress = os.memfd_create("trainfeed-progress")
         token = uuid.uuid4().hex
+        # Leaving the block closes ``theirs``, so that the worker's end ends the channel, and
+        # ``progress``, whose memory stays mapped. ``ours`` is detached before that, and stays open.
         with ExitStack() as files:
             files.enter_context(ours)
             files.enter_context(theirs)
@@ -90,42 +92,42 @@ class WorkerProcess:
 
     @property
     def channel(self) -> int:
-        """Descriptor that becomes readable when a report comes, or when it has died."""
+        """Descriptor that becomes readable when a report arrives or the worker has died."""
         return self._connection.fileno()
 
     @property
     def output(self) -> int:
-        """Descriptor that becomes readable when it has printed something."""
+        """Descriptor that becomes readable when the worker has printed something."""
         return self._output.fileno()
 
     @property
     def was_told_to_end(self) -> bool:
-        """Whether this process has ended it."""
+        """Whether this process has ended the worker."""
         return self._ends
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can take a job."""
-        # It may not have ended yet when it was told to.
+        """Whether the worker can take a job."""
+        # A worker that was told to end may still be there for a moment.
         return not self._ends and not self._has_ended()
 
     def submit(self, job: Job[object]) -> None:
         """Send a job; one at a time.
 
         Raises:
-            OSError: It has died.
+            OSError: The worker has died.
         """
         self._tail, self._num_printed, self._label = b"", 0, job.label
         self.is_idle = False
         self._connection.send(job)
 
     def rest(self) -> None:
-        """Let it give back memory that it does not use; it has no job."""
+        """Make an idle worker return its free memory to the system."""
         with suppress(OSError):
             self._connection.send(None)
 
     def receive(self) -> WorkerReport | None:
-        """Return the next report, or None when it has died without one."""
+        """Return the next report, or None if the worker has died without one."""
         try:
             report: WorkerReport = self._connection.recv()
         except (EOFError, OSError):
@@ -134,10 +136,10 @@ class WorkerProcess:
         return report
 
     def read_output(self) -> bool:
-        """Log what it has printed since the last call, up to a bound.
+        """Log the worker's output since the last call, up to a bound per job.
 
         Returns:
-            Whether it may print more; else it has closed its output, or ended.
+            False if the worker has closed its output or ended, else True.
         """
         while True:
             try:
@@ -147,6 +149,7 @@ class WorkerProcess:
             if not data:
                 return False
             self._tail = (self._tail + data)[-_MAX_SHOWN_BYTES:]
+            # Bytes that may still be logged for this job.
             room = _MAX_LOGGED_BYTES - self._num_printed
             self._num_printed += len(data)
             if room > 0:
@@ -156,17 +159,17 @@ class WorkerProcess:
                 _printed.warning("%s prints too much; the rest is not logged", self._label)
 
     def printed(self) -> str:
-        """Return the end of what it has printed during the job."""
+        """Return the end of the worker's output during the job."""
         self.read_output()
         return self._tail.decode(errors="replace").strip()
 
     def stack(self) -> str:
-        """Return the innermost Python frames of a function that does not come back."""
+        """Return the innermost Python frames of a function that does not return."""
         self.read_output()
         with suppress(OSError):
             self._process.send_signal(STACK_SIGNAL)
         text = b""
-        # Not select, which refuses descriptors beyond 1023.
+        # ``poll``, because ``select`` refuses descriptors above 1023.
         more = select.poll()
         more.register(self.output, select.POLLIN)
         deadline = time.monotonic() + _STACK_S
@@ -177,16 +180,17 @@ class WorkerProcess:
             if not data:
                 break
             text = (text + data)[-_READ_BYTES:]
+        # The output may have other text before the stack; the last mark begins the stack.
         _, _, frames = text.decode(errors="replace").rpartition(_STACK_BEGIN)
         own, _, _ = frames.partition(_OUR_FRAME)
         return own[:_MAX_SHOWN_BYTES].rstrip()
 
     def rss_bytes(self) -> int:
-        """Return the memory that it and what it has started take now; 0 when it is gone."""
+        """Return the bytes of the worker and of the processes it started; 0 if it is gone."""
         return self._family.memory_bytes()
 
     def wait(self) -> int:
-        """Return its exit status, negative for a signal; it has closed its channel."""
+        """Return the exit status, negative for a signal; call it after the channel has closed."""
         if not self._has_ended(_GRACE_S):
             self.kill()
             return -signal.SIGKILL
@@ -194,29 +198,29 @@ class WorkerProcess:
         return self._process.wait()
 
     def interrupt(self) -> None:
-        """End it at once; who waits for it releases it."""
+        """End the worker at once; its owner still has to release it with ``kill``."""
         self._ends = True
         self._end_family()
 
     def kill(self) -> None:
-        """End it at once, and release what belongs to it; safe to call twice."""
+        """End the worker at once and release its descriptors; safe to call twice."""
         self.interrupt()
         self._process.wait()
         self._close()
 
     def forget(self) -> None:
-        """Drop it in a child of this process, to which it does not belong."""
+        """Release the descriptors in a forked child, without touching the worker itself."""
         self._process.returncode = 0
         self._close()
 
     def _has_ended(self, timeout_s: float = 0.0) -> bool:
-        """Return whether it has ended within a time; it is not reaped then."""
+        """Return whether the worker ends within a time; does not reap it."""
         end = select.poll()
         end.register(self._pidfd, select.POLLIN)
         return bool(end.poll(1000 * timeout_s))
 
     def _end_family(self) -> None:
-        # Once it was reaped, its id may be that of anybody's group.
+        # After it was reaped, its id may belong to another process group.
         if self._process.returncode is None:
             self._family.end()
 

@@ -1,4 +1,4 @@
-"""What a worker process and its parent agree on; light, so that workers are started early."""
+"""Messages and shared memory between a worker process and its parent; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
     "WorkerReport",
 ]
 
-# Makes a worker write where it is to its standard error, even inside a loop of C code.
+# The signal makes a worker write its Python stack to standard error, even inside C code.
 STACK_SIGNAL: Final = signal.SIGUSR1
 NOWHERE: Final = -1
 
@@ -35,19 +35,19 @@ PROGRESS_BYTES: Final = 8 * _NUMBERS + _TEXT_BYTES
 
 @dataclass(frozen=True)
 class JobStarted:
-    """The worker has the job and begins: its time runs from now on."""
+    """The worker has received the job and begins; its time runs from now on."""
 
 
 @dataclass(frozen=True)
 class RangeDone:
-    """A range of the plan is done; ``index`` is its place among those of the plan."""
+    """A range is done; ``index`` is its index in the plan's ranges."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class JobDone:
-    """The job has come to its end with a result."""
+    """The job has ended with a result."""
 
     result: object
 
@@ -61,18 +61,18 @@ class JobFailed:
 
 @dataclass(frozen=True)
 class JobCrashed:
-    """The job has raised something else; ``stack`` is the traceback as text."""
+    """The job has raised any other error; ``stack`` is the traceback as text."""
 
     stack: str
 
 
-# What ends a job, and all that a worker sends.
+# The reports that end a job, and all reports of a worker.
 JobReport: TypeAlias = JobDone | JobFailed | JobCrashed
 WorkerReport: TypeAlias = JobStarted | RangeDone | JobReport
 
 
 class LastSeen(NamedTuple):
-    """Where a worker was when it was seen last; None for what is not known.
+    """The last known position of a worker; None for unknown parts.
 
     Attributes:
         range_index: Range of the plan.
@@ -88,7 +88,10 @@ class LastSeen(NamedTuple):
 
 
 class WorkerPlace:
-    """Where a worker is, in memory that its parent shares and reads after its death.
+    """The position of a worker in shared memory, which the parent can read after its death.
+
+    The memory holds four int64 (range, first and last offset of the batch, record; -1 for unknown),
+    then a text that ends with a NUL byte.
 
     Args:
         file: Descriptor of ``PROGRESS_BYTES`` of memory.
@@ -101,30 +104,30 @@ class WorkerPlace:
         self._text = whole[8 * _NUMBERS :]
 
     def begin(self, index: int) -> None:
-        """Say which range of the plan comes now."""
+        """Record the range that comes next, by its index in the plan."""
         self._view[0], self._view[1], self._view[2], self._view[3] = index, *[NOWHERE] * 3
 
     def leave(self, text: str) -> None:
-        """Leave a text, cut to about 4 KB, that ends the job: a forked child has no other way."""
+        """Leave a text for the worker, cut to about 4 KB: the only way out for a forked child."""
         data = text.encode()[: _TEXT_BYTES - 1]
         self._text[: len(data) + 1] = data + b"\0"
 
     def take(self) -> str:
-        """Return the text that was left, and drop it; empty when there is none."""
+        """Return the text of ``leave`` and clear it; empty if there is none."""
         data, _, _ = bytes(self._text).partition(b"\0")
         self._text[:1] = b"\0"
         return data.decode(errors="replace")
 
     def batch(self, source: str, first: int, last: int) -> None:  # noqa: ARG002 - the range says it
-        """Say that records of offsets ``first`` to ``last`` come now."""
+        """Record that the offsets ``first`` to ``last`` come next."""
         self._view[1], self._view[2], self._view[3] = first, last, NOWHERE
 
     def record(self, offset: int) -> None:
-        """Say which record comes now."""
+        """Record the offset of the record that comes next."""
         self._view[3] = offset
 
     def read(self) -> LastSeen:
-        """Return where the worker is."""
+        """Return the position of the worker."""
         return LastSeen(*(None if number == NOWHERE else number for number in self._view))
 
     def close(self) -> None:

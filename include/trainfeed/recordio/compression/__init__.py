@@ -1,4 +1,4 @@
-"""The codecs of RecordIO, and what compressed data say about themselves."""
+"""The codecs of RecordIO, and the sizes that compressed data announce."""
 
 from trainfeed.recordio.compression._codecs import (
     Payload,

@@ -1,7 +1,7 @@
-"""The codecs, as one table: what each needs to compress, to announce its size, to decompress.
+"""The table of codecs: for each one how to compress, read the announced size, and decompress.
 
-A decoder never trusts what it decodes: the size that a payload announces is read first, without
-decompressing, and output goes into memory of exactly that size.
+A decoder does not trust its input: the size that a payload announces is read first, without
+decompressing, and checked; the output goes into memory of exactly that size.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = [
 _GZIP_WINDOW_BITS: Final = 31
 _GZIP_OVERHEAD_BYTES: Final = 18
 _U32: Final = Struct("<I")
-# The library's stub declares an instance where there is a class.
+# The type stub of the library declares an instance; it is a class.
 _INFLATE_ERROR: Final[type[Exception]] = isal_zlib.error  # type: ignore[assignment]
 
 _Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class Payload(Protocol):
-    """A payload that may still lie in a file: its length is known, slices of it can be had."""
+    """A payload of known length that may still be in a file; slices of it are read on demand."""
 
     def __len__(self) -> int:
         """Return the stored size in bytes."""
@@ -50,17 +50,17 @@ class Payload(Protocol):
 
 @dataclass(frozen=True)
 class _Coder:
-    """What there is to know about one codec.
+    """Functions and limits of one codec.
 
     Attributes:
-        compress: Framing and level to payload; equal input gives equal output.
-        raw_bytes: The size that a payload announces.
-        decompress_into: Fills memory of the announced size; returns how much it filled.
-        max_ratio: No payload decompresses to more than this multiple of its size.
-        decompress: Payload and announced size to memory of its own, of that size, where that is
-            faster; None where it is not.
-        levels: What the user may choose from.
-        default_level: Used when the user does not choose.
+        compress: Function from framing and level to payload; equal input gives equal output.
+        raw_bytes: Function from payload to the size that it announces.
+        decompress_into: Fills memory of the announced size; returns the number of bytes filled.
+        max_ratio: Largest possible ratio of framing size to payload size.
+        decompress: Function from payload and announced size to new memory of that size, for codecs
+            where this is faster; None for the others.
+        levels: Levels that the user may choose.
+        default_level: Level when the user chooses none.
     """
 
     compress: Callable[[_Buffer, int], _Buffer]
@@ -100,7 +100,7 @@ def raw_bytes_of(codec: Codec, payload: Payload) -> int:
     """Return the size after decompression that a payload announces, without decompressing.
 
     Raises:
-        FormatError: The payload does not announce one, or one that its size cannot yield.
+        FormatError: The payload announces no size, or one that is impossible for its length.
     """
     coder = _CODERS[codec]
     num_bytes = coder.raw_bytes(payload)
@@ -118,10 +118,11 @@ def decompress(
     """Decompress a payload to exactly the announced size.
 
     Args:
-        codec: How it is compressed.
-        payload: As stored.
+        codec: The codec.
+        payload: The stored payload.
         num_bytes: The announced size.
-        memory: Gives memory for so many bytes; not used by codecs that bring their own.
+        memory: Function that returns memory of a given size; not used by codecs with
+            ``decompress``.
 
     Raises:
         FormatError: The payload is damaged, or yields another number of bytes.
@@ -159,8 +160,8 @@ def _copy(payload: memoryview, out: memoryview) -> int:
 
 
 def _gzip_compress(framing: _Buffer, level: int) -> bytes:
-    # Not isal: its output depends on what the processor can do, and equal records must give equal
-    # bytes on every machine. The header has no time stamp.
+    # zlib, not isal: the output of isal depends on the instruction set of the processor, and equal
+    # records must give equal bytes on every machine. The header has no time stamp.
     return zlib.compress(framing, level, _GZIP_WINDOW_BITS)
 
 
@@ -173,7 +174,8 @@ def _gzip_raw_bytes(payload: Payload) -> int:
 
 def _gzip_decompress_into(payload: memoryview, out: memoryview) -> int:
     inflater = isal_zlib.decompressobj(_GZIP_WINDOW_BITS)
-    # One byte more than announced, so that a longer member shows; 0 would mean no limit.
+    # One byte more than announced, so that a longer member is noticed. (A limit of 0 would mean no
+    # limit.)
     data = inflater.decompress(payload, len(out) + 1)
     if len(data) > len(out) or not inflater.eof or inflater.unused_data:
         raise FormatError("expected one complete gzip member of the announced size")
@@ -201,7 +203,7 @@ def _zstd_compress(framing: _Buffer, level: int) -> _Buffer:
 
 
 def _zstd_decompress(payload: memoryview, num_bytes: int) -> memoryview:
-    """Decompress in one step: the way into given memory is a stream's, and a tenth slower."""
+    """Decompress in one step: the library's call into given memory streams, and is 10 % slower."""
     _require_one_frame(payload)
     import pyarrow as pa
 
@@ -212,7 +214,7 @@ def _zstd_decompress(payload: memoryview, num_bytes: int) -> memoryview:
 
 
 def _require_one_frame(payload: memoryview) -> None:
-    # The library would go on with a second frame, or skip one, and nobody would notice.
+    # Without this check the library would decompress a second frame, or skip one, without an error.
     if (num_bytes := zstd_frame_bytes(payload)) != len(payload):
         raise FormatError(f"{len(payload) - num_bytes} bytes follow the zstd frame")
 
@@ -222,8 +224,9 @@ def _zstd_decompress_into(payload: memoryview, out: memoryview) -> int:
     return cramjam.zstd.decompress_into(payload, out)
 
 
-# The ratios follow from the formats: a snappy copy makes 64 bytes of 3, deflate's longest match 258
-# of 2 bits, an lz4 length grows by 255 a byte, a zstd block of 4 bytes repeats one 131,072 times.
+# The ratios follow from the formats: snappy copies 64 bytes with 3; the longest match of deflate,
+# 258 bytes, takes 2 bits; each byte of an lz4 length adds 255 bytes; a zstd block of 4 bytes
+# repeats one byte 131,072 times.
 _CODERS: Final = {
     Codec.NONE: _Coder(_store, len, _copy, max_ratio=1),
     Codec.SNAPPY: _Coder(

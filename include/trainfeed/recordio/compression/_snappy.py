@@ -1,4 +1,4 @@
-"""What a framed snappy stream says about itself, read without decompressing it.
+"""The size that a framed snappy stream announces, read without decompressing it.
 
 ::
 
@@ -24,10 +24,11 @@ _STORED: Final = 0x01
 _SKIPPABLE: Final = 0x80
 _VARINT_MAX_BYTES: Final = 5
 _HEAD_BYTES: Final = 8 + _VARINT_MAX_BYTES
-# Frames of less than this are read many at once.
+# Heads of smaller frames than this are read together, _READ_BYTES at a time.
 _SMALL_FRAME_BYTES: Final = 4 << 10
 _READ_BYTES: Final = 64 << 10
-# No writer makes even one: each takes a step and four bytes, so one payload could hold millions.
+# Writers make no empty frames. Each would take four bytes and a step of the loop, so a hostile
+# payload could hold millions of them.
 _MAX_EMPTY_FRAMES: Final = 64
 
 
@@ -38,10 +39,10 @@ class _Payload(Protocol):
 
 
 def snappy_raw_bytes(payload: _Payload) -> int:
-    """Add up what the frames of a stream announce.
+    """Return the sum of the sizes that the frames of a stream announce.
 
     Raises:
-        FormatError: It is no such stream, or consists of frames without data.
+        FormatError: The payload is not such a stream, or has too many frames without data.
     """
     if bytes(payload[: len(_IDENTIFIER)]) != _IDENTIFIER:
         raise FormatError("expected a snappy stream, its identifier is missing")
@@ -51,6 +52,7 @@ def snappy_raw_bytes(payload: _Payload) -> int:
         if head[0] < _SKIPPABLE:
             raw_bytes = _block_bytes(head[: 4 + frame_bytes], frame_bytes)
         total += raw_bytes
+        # Counts empty frames beyond those with data; a frame with data makes up for an empty one.
         num_empty += -1 if raw_bytes else 1
         if num_empty > _MAX_EMPTY_FRAMES:
             raise FormatError(
@@ -61,13 +63,16 @@ def snappy_raw_bytes(payload: _Payload) -> int:
 
 
 def _frames(payload: _Payload) -> Iterator[tuple[bytes, int]]:
-    """Yield the first bytes of every frame after the first, and how many follow its first four."""
+    """Yield for every frame behind the identifier its first bytes and its length without head.
+
+    The head of a frame is its type (1 byte) and length (3 bytes).
+    """
     num_bytes, position, frame_bytes = len(payload), len(_IDENTIFIER), _SMALL_FRAME_BYTES
     window, start = b"", position
     while position < num_bytes:
         if position + _HEAD_BYTES > start + len(window):
-            # The payload may lie in a file: no read per frame where they are small, and nothing of
-            # what is between them where they are not.
+            # The payload may be in a file. Small frames: one read for many of them. Large frames:
+            # one small read per head, which skips the data between.
             size = _HEAD_BYTES if frame_bytes >= _SMALL_FRAME_BYTES else _READ_BYTES
             window, start = bytes(payload[position : position + size]), position
         head = window[position - start : position - start + _HEAD_BYTES]
@@ -79,7 +84,7 @@ def _frames(payload: _Payload) -> Iterator[tuple[bytes, int]]:
 
 
 def _block_bytes(head: bytes, frame_bytes: int) -> int:
-    """Return the raw size of a frame with data: type, length and checksum take 8 bytes of it."""
+    """Return the raw size of a frame with data, which starts with 8 bytes of head and checksum."""
     if head[0] == _COMPRESSED:
         return _varint(head[8:])
     if head[0] == _STORED and frame_bytes >= 4:
@@ -90,6 +95,7 @@ def _block_bytes(head: bytes, frame_bytes: int) -> int:
 def _varint(data: bytes) -> int:
     value = 0
     for index, byte in enumerate(data):
+        # Seven bits per byte, lowest first; the highest bit is set in all bytes but the last.
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return value

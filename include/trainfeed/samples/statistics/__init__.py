@@ -1,4 +1,4 @@
-"""Statistics of samples, taken in parts and merged."""
+"""Statistics of samples, computed in parts and merged."""
 
 from trainfeed.samples.statistics._statistics import FieldStatistics, Statistics
 

@@ -1,4 +1,4 @@
-"""How numbers are distributed, in bounded memory and whatever their order."""
+"""The distribution of numbers, in bounded memory and independent of their order."""
 
 from __future__ import annotations
 
@@ -14,89 +14,94 @@ from trainfeed.samples.statistics._top_values import MAX_TOP
 
 __all__ = ["Histogram", "byte_counts", "byte_values"]
 
-# Of a float64, bins keep sign, exponent and three bits: each spans an eighth of a power of two.
+# The key of a bin is the sign, the exponent and three bits of the fraction of a float64, so a bin
+# covers an eighth of the range between two powers of two.
 _DROPPED_BITS: Final = 49
 _NUM_BINS: Final = 1 << (64 - _DROPPED_BITS)
 _NUM_BYTES: Final = 256
-# What is counted at once, in pairs, and from how much on.
+# Bytes that are counted at once in pairs, and the least number of bytes for that way.
 _COUNTED_BYTES: Final = 1 << 19
 _MIN_PAIRED_BYTES: Final = 1 << 17
 _SHARES: Final = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
 def byte_values(dtype: np.dtype[Any]) -> NDArray[np.int64]:
-    """Return all integers of a dtype of one byte, ascending."""
+    """Return all values of an integer dtype of one byte, ascending."""
     return np.arange(_NUM_BYTES) + int(np.iinfo(dtype).min)
 
 
 def byte_counts(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """Return how often each of ``byte_values`` occurs, shape ``(256,)``.
+    """Return the count of each of ``byte_values``, shape ``(256,)``.
 
     Args:
         numbers: Contiguous, of a dtype of one byte, shape ``(n,)``.
     """
     data = numbers.view(np.uint8)
-    # Counting pairs takes half the steps, but a table of their own that must be worth it.
+    # Counting pairs of bytes takes half the steps, but needs a table of 65,536 counts, so it is
+    # used for long inputs only. A row sum and a column sum of the table count both bytes of the
+    # pairs.
     num_paired = len(data) & ~1 if len(data) >= _MIN_PAIRED_BYTES else 0
     counts = np.bincount(data[num_paired:], minlength=_NUM_BYTES)
     for start in range(0, num_paired, _COUNTED_BYTES):
         pairs = data[start : min(start + _COUNTED_BYTES, num_paired)].view(np.uint16)
         table = np.bincount(pairs, minlength=_NUM_BYTES * _NUM_BYTES).reshape(_NUM_BYTES, -1)
         counts += table.sum(axis=0) + table.sum(axis=1)
-    # As bytes, negative numbers follow the others.
+    # As unsigned bytes, negative numbers come behind the others: rotate them to the front.
     return counts if numbers.dtype.kind == "u" else np.roll(counts, _NUM_BYTES // 2)
 
 
 class Histogram:
     """Counts of finite numbers of one dtype, in bins that do not depend on the numbers.
 
-    Of dtypes of one byte every value has a bin. Of others a bin is named after its number next to
-    zero, and reaches up to an eighth farther from it; integers up to 16 have bins of their own.
+    In dtypes of one byte every value has its own bin. In other dtypes the name of a bin is its
+    number nearest to zero, and the bin extends from there, away from zero, by at most an eighth of
+    that number; integers up to 16 have their own bins.
 
     Args:
-        dtype: Of the numbers; not bool.
+        dtype: The dtype of the numbers; not bool.
     """
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._is_exact = dtype.itemsize == 1
         self._lowest = int(byte_values(dtype)[0]) if self._is_exact else 0
-        # Bins that have any, ascending, and how many. Most fields fill few of 32,768, and there
-        # may be many fields. Neither array is ever changed: copies share them.
+        # Keys of the filled bins, ascending, and their counts. Most fields fill few of the 32,768
+        # bins, and there may be many fields. The arrays are replaced, never changed, so copies can
+        # share them.
         self._keys = np.empty(0, np.int64)
         self._counts = np.empty(0, np.int64)
 
     def add(self, numbers: NDArray[np.float64]) -> None:
-        """Take finite numbers of a dtype of more than one byte, shape ``(n,)``."""
+        """Count finite numbers of a dtype of more than one byte, shape ``(n,)``."""
         bits = numbers.view(np.uint64) >> np.uint64(_DROPPED_BITS)
         found = np.bincount(bits.view(np.int64), minlength=_NUM_BINS // 2 + 1)
-        # Zero has one bin, whatever its sign. Nor do numbers next to zero have one below it: its
-        # name, -0.0, would be zero's.
+        # The bins of 0.0 and -0.0 are joined. The latter also holds the negative numbers next to
+        # zero, because the name of their bin, -0.0, equals 0.0.
         found[0] += found[_NUM_BINS // 2]
         found[_NUM_BINS // 2] = 0
         self.add_counts(found)
 
     def add_counts(self, counts: NDArray[np.int64]) -> None:
-        """Take numbers by their bins; of one byte, as ``byte_counts`` counts them."""
+        """Add counts per bin; for dtypes of one byte the result of ``byte_counts``."""
         keys = np.flatnonzero(counts)
         self._take(keys, counts[keys])
 
     def copy(self) -> Histogram:
-        """Return the same, to be changed."""
+        """Return an independent copy."""
         return copy.copy(self)
 
     def merge(self, other: Histogram) -> None:
-        """Take what ``other`` has taken."""
+        """Add the counts of ``other``."""
         self._take(other._keys, other._counts)
 
     def to_json(self) -> list[list[Any]]:
-        """Return names and counts of the bins that have any, ascending by name."""
+        """Return names and counts of the filled bins, ascending by name."""
         keys, counts = self._filled()
         return [
             [name, count] for name, count in zip(self._names(keys), counts.tolist(), strict=True)
         ]
 
     def load(self, bins: Sequence[Sequence[Any]]) -> None:
-        """Take what ``to_json`` gave."""
+        """Add the counts that ``to_json`` gave."""
         found: dict[int, int] = {}
         for name, count in bins:
             key = int(name) - self._lowest
@@ -110,11 +115,11 @@ class Histogram:
         self._take(columns[:, 0], columns[:, 1])
 
     def quantiles(self, low: Any, high: Any) -> dict[str, Any]:
-        """Return below which numbers lie which shares of all; the middle of a bin stands for it.
+        """Return quantiles, as share → number; the middle of a bin stands for its numbers.
 
         Args:
-            low: The smallest number that was taken.
-            high: The largest.
+            low: The smallest counted number.
+            high: The largest counted number.
         """
         keys, counts = self._filled()
         ends = np.cumsum(counts)
@@ -132,15 +137,16 @@ class Histogram:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every value has a bin."""
+        """Whether every value has its own bin."""
         return self._is_exact
 
     def _filled(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the keys of bins that have any, ascending by value, and their counts."""
+        """Return the keys of the filled bins, ascending by value, and their counts."""
         keys, counts = self._keys, self._counts
         if self._is_exact:
             return keys, counts
-        # Keys with the sign bit descend.
+        # For negative numbers (sign bit set) a larger key is a smaller number: reverse that part,
+        # and put it first.
         first = int(np.searchsorted(keys, _NUM_BINS // 2))
         return (
             np.concatenate([keys[first:][::-1], keys[:first]]),
@@ -148,7 +154,7 @@ class Histogram:
         )
 
     def _take(self, keys: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Take numbers by bins that have any, ascending."""
+        """Add counts of filled bins, ascending by key."""
         if np.array_equal(keys, self._keys):
             self._counts = self._counts + counts
             return

@@ -1,4 +1,4 @@
-"""How many numbers there were, their mean, spread and range; and what sketches keep of them."""
+"""Number, mean, spread and range of numbers, together with their sketches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Moments", "Taken"]
 
 @dataclass(frozen=True)
 class Moments:
-    """Some finite numbers: how many, mean, sum of squared distances from it, and range."""
+    """Number of values, mean, sum of squared distances from the mean, and range."""
 
     values: int = 0
     mean: float = 0.0
@@ -28,19 +28,19 @@ class Moments:
 
     @classmethod
     def of(cls, numbers: NDArray[Any], floats: NDArray[np.float64]) -> Moments:
-        """Return those of finite numbers, shape ``(n,)``, given as they are and as floats."""
+        """Return the moments of finite numbers, shape ``(n,)``, in their dtype and as float64."""
         if not numbers.size:
             return cls()
         with np.errstate(over="ignore", invalid="ignore"):
             mean = float(floats.mean())
             distances = floats - mean
             squares = float(np.square(distances, out=distances).sum())
-        # Adding zero makes -0.0 0.0; which of the two is the least would depend on the processor.
+        # Adding zero turns -0.0 into 0.0; which of the two min() returns depends on the processor.
         return cls(numbers.size, mean, squares, numbers.min().item() + 0, numbers.max().item() + 0)
 
     @classmethod
     def of_counts(cls, values: NDArray[np.int64], counts: NDArray[np.int64]) -> Moments:
-        """Return those of ascending numbers that occur so often each."""
+        """Return the moments of ascending values with their counts."""
         if not (num := int(counts.sum())):
             return cls()
         mean = int(values @ counts) / num
@@ -49,7 +49,7 @@ class Moments:
         return cls(num, mean, squares, int(found[0]), int(found[-1]))
 
     def merged(self, other: Moments) -> Moments:
-        """Return those of both."""
+        """Return the moments of both sets of numbers together."""
         if self.low is None or self.high is None:
             return other
         if other.low is None or other.high is None:
@@ -67,7 +67,7 @@ class Moments:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Moments:
-        """Return what ``to_json`` gave."""
+        """Return the moments that ``to_json`` gave as JSON values."""
         if not (values := int(value["values"])):
             return cls()
         known = value["mean"] is not None
@@ -75,7 +75,7 @@ class Moments:
         return cls(values, mean, std * std * values, value["min"], value["max"])
 
     def to_json(self) -> dict[str, Any]:
-        """Return number, range, mean and standard deviation; those are None where they overflow."""
+        """Return number, range, mean and standard deviation; the last two are None on overflow."""
         mean = std = None
         if self.values and math.isfinite(self.squares):
             mean, std = self.mean, math.sqrt(self.squares / self.values)
@@ -90,13 +90,13 @@ class Moments:
 
 @dataclass
 class Taken:
-    """What is known of numbers: all of it can be merged.
+    """Moments and sketches of numbers, which can be merged.
 
     Attributes:
-        moments: Of those that are finite.
-        not_finite: How many others there are.
-        histogram: Of the finite ones, None when it was not asked for or is not known.
-        top: The most frequent of integers, None as for ``histogram``.
+        moments: Moments of the finite numbers.
+        not_finite: Number of values that are NaN or infinite.
+        histogram: Histogram of the finite numbers; None if not requested or unknown.
+        top: Most frequent values of integers; None if not requested or unknown.
     """
 
     moments: Moments
@@ -105,7 +105,7 @@ class Taken:
     top: TopValues | None
 
     def take(self, block: NDArray[Any]) -> None:
-        """Take numbers, shape ``(n,)``."""
+        """Add numbers, shape ``(n,)``."""
         finite = block
         if block.dtype.kind == "f" and not (is_finite := np.isfinite(block)).all():
             finite = block[is_finite]
@@ -118,13 +118,13 @@ class Taken:
             self.top.add_numbers(finite)
 
     def copy(self) -> Taken:
-        """Return the same, to be changed."""
+        """Return an independent copy."""
         histogram = None if self.histogram is None else self.histogram.copy()
         top = None if self.top is None else self.top.copy()
         return Taken(self.moments, self.not_finite, histogram, top)
 
     def merge(self, other: Taken) -> None:
-        """Take what ``other`` has taken."""
+        """Add the numbers of ``other``."""
         self.moments = self.moments.merged(other.moments)
         self.not_finite += other.not_finite
         if self.histogram is not None and other.histogram is not None:
@@ -134,7 +134,7 @@ class Taken:
         self.top = merged_top(self.top, other.top)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the moments say, how many are not finite, and what the sketches say."""
+        """Return the moments, the number of values that are not finite, and the sketches."""
         entries: dict[str, Any] = {"values": self.moments.values, "not_finite": self.not_finite}
         entries |= self.moments.to_json()
         if (histogram := self.histogram) is not None:

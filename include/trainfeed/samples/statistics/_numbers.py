@@ -1,7 +1,7 @@
 """Running statistics of numbers.
 
-Numbers are taken in blocks of one size, whatever the calls that bring them: rounding then depends
-on the numbers and their order alone.
+Numbers are processed in blocks of one size, whatever the sizes of the calls. So rounding depends
+only on the numbers and their order.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from trainfeed.samples.statistics._top_values import TopValues, loaded_top
 
 __all__ = ["BLOCK_VALUES", "ByteNumbers", "Numbers"]
 
-# Large enough that numpy's cost per call vanishes, small enough for the processor's cache.
+# Large enough to make numpy's cost per call small, small enough for the cache of the processor.
 BLOCK_VALUES: Final = 1 << 14
 
 
 class Numbers:
-    """Statistics of numbers of more than one byte; those that are not finite are only counted.
+    """Statistics of numbers of more than one byte; NaN and infinity are only counted.
 
     Args:
-        dtype: Their dtype.
-        sketches: Whether to take a histogram.
-        top: Whether to look for frequent values, too, where they are integers.
-        block_values: How many are taken at once; fewer wait until there are so many.
+        dtype: Dtype of the numbers.
+        sketches: Whether to compute a histogram.
+        top: Whether to find frequent values as well; for integers only.
+        block_values: Size of a block; numbers wait until a block is full.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Numbers:
     ) -> None:
         self._dtype = dtype
         self._block_values = block_values
-        # As large as what waits needs it: there may be many fields, of few samples each.
+        # Grows with the waiting numbers: there may be many fields with few samples each.
         self._block = np.empty(0, self._dtype)
         self._num_pending = 0
         wants_top = sketches and top and dtype.kind in "iu"
@@ -54,7 +54,7 @@ class Numbers:
         )
 
     def add(self, numbers: NDArray[Any]) -> None:
-        """Take numbers of the dtype, shape ``(n,)``; none of their memory is kept."""
+        """Add numbers of the dtype, shape ``(n,)``; the array is not kept."""
         numbers = numbers.view(self._dtype)
         while (end := self._num_pending + len(numbers)) >= self._block_values:
             rest = self._block_values - self._num_pending
@@ -70,17 +70,17 @@ class Numbers:
         self._num_pending = end
 
     def merge(self, other: Numbers) -> None:
-        """Take what ``other`` has taken."""
+        """Add the numbers of ``other``."""
         total = self._total()
         total.merge(other._total())
         self._taken, self._num_pending = total, 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return number, range, mean and standard deviation, and what the sketches say."""
+        """Return number, range, mean and standard deviation, and the sketches."""
         return self._total().to_json()
 
     def load(self, value: Mapping[str, Any]) -> None:
-        """Take what ``to_json`` gave."""
+        """Load the values that ``to_json`` gave."""
         taken = self._taken
         taken.moments, taken.not_finite = Moments.from_json(value), int(value["not_finite"])
         if "histogram" not in value:
@@ -90,14 +90,14 @@ class Numbers:
         taken.top = loaded_top(taken.top, value)
 
     def _reserve(self, num_values: int) -> None:
-        """Let the block have room for so many values."""
+        """Make the block large enough for ``num_values``."""
         if num_values > len(self._block):
             larger = np.empty(min(self._block_values, 2 * num_values), self._dtype)
             larger[: self._num_pending] = self._block[: self._num_pending]
             self._block = larger
 
     def _total(self) -> Taken:
-        """Return what was taken, with nothing pending; what was taken itself where that is so."""
+        """Return the sum of all blocks and waiting numbers; the stored sum itself if none wait."""
         if not self._num_pending:
             return self._taken
         total = self._taken.copy()
@@ -106,28 +106,28 @@ class Numbers:
 
 
 class ByteNumbers:
-    """Statistics of integers of one byte: they are counted, and everything else follows from that.
+    """Statistics of integers of one byte, computed from a count per value.
 
-    It does not depend on their order then, and takes a fraction of the time.
+    So the result does not depend on the order, and takes a fraction of the time.
 
     Args:
-        dtype: Their dtype, or bool.
-        sketches: Whether to tell the histogram.
+        dtype: Dtype of the numbers; may be bool.
+        sketches: Whether to report the histogram.
     """
 
     def __init__(self, dtype: np.dtype[Any], *, sketches: bool) -> None:
         self._dtype = np.dtype(np.uint8) if dtype.kind == "b" else dtype
         self._sketches = sketches
         self._counts = np.zeros(len(byte_values(self._dtype)), np.int64)
-        # Of what was read from JSON without histogram.
+        # Moments of numbers that were loaded from JSON without a histogram.
         self._moments = Moments()
 
     def add(self, numbers: NDArray[Any]) -> None:
-        """Take numbers of the dtype, shape ``(n,)``."""
+        """Add numbers of the dtype, shape ``(n,)``."""
         self._counts += byte_counts(np.ascontiguousarray(numbers).view(self._dtype))
 
     def merge(self, other: ByteNumbers) -> None:
-        """Take what ``other`` has taken."""
+        """Add the numbers of ``other``."""
         self._counts += other._counts
         self._moments = self._moments.merged(other._moments)
         self._sketches &= other._sketches
@@ -142,7 +142,7 @@ class ByteNumbers:
         return Taken(moments, 0, histogram, None).to_json()
 
     def load(self, value: Mapping[str, Any]) -> None:
-        """Take what ``to_json`` gave."""
+        """Load the values that ``to_json`` gave."""
         if "histogram" in value:
             for number, count in value["histogram"]:
                 self._counts[int(number) - byte_values(self._dtype)[0]] += int(count)

@@ -1,4 +1,4 @@
-"""Statistics of samples, field by field: taken in parts, merged, stored as JSON."""
+"""Statistics of samples, field by field: computed in parts, merged, stored as JSON."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from trainfeed.samples.statistics._text_statistics import Texts
 
 __all__ = ["FieldStatistics", "Statistics"]
 
-# What numbers of all fields take together, at most, while they wait for their block to be full: of
-# schemas of more than 256 fields of 8 bytes the blocks are smaller.
+# Limit for the numbers of all fields that wait for a full block. Schemas of more than 256 fields
+# of 8 bytes get smaller blocks.
 _WAITING_BYTES: Final = 32 << 20
 _LEAST_BLOCK_VALUES: Final = 64
 
@@ -30,13 +30,13 @@ class FieldStatistics:
 
     Args:
         field: The field.
-        sketches: Whether to take a histogram and frequent values, too.
-        block_values: How many numbers are taken at once.
+        sketches: Whether to compute a histogram and frequent values as well.
+        block_values: Numbers per block.
 
     Attributes:
         field: The field.
-        count: Samples seen.
-        nulls: How many of them lack the field.
+        count: Number of samples.
+        nulls: Number of samples without the field.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class FieldStatistics:
             )
 
     def update(self, value: object) -> None:
-        """Take the value of one sample, None where the field is absent.
+        """Add the value of one sample; None for an absent field.
 
         Raises:
-            SampleShapeError: The value is none of the field.
+            SampleShapeError: The value does not match the field.
         """
         if value is None:
             self._take_absent(1)
@@ -74,15 +74,15 @@ class FieldStatistics:
         self.count += 1
 
     def update_column(self, column: NDArray[Any] | None, num_samples: int) -> None:
-        """Take the values of many samples at once; only for a field of fixed size.
+        """Add the values of many samples at once; only for a field of fixed size.
 
         Args:
             column: Shape ``(num_samples, *field.shape)``, masked where the field is absent; None
-                where no sample has it.
-            num_samples: How many samples there are.
+                if no sample has the field.
+            num_samples: Number of samples.
 
         Raises:
-            SampleShapeError: The column is none of the field.
+            SampleShapeError: The column does not match the field.
         """
         if column is None:
             self._take_absent(num_samples)
@@ -97,10 +97,10 @@ class FieldStatistics:
         self.count += len(column)
 
     def merge(self, other: FieldStatistics) -> None:
-        """Take what ``other`` has taken; that is left as it is.
+        """Add the statistics of ``other``, which does not change.
 
         Raises:
-            SampleShapeError: It is about another field.
+            SampleShapeError: ``other`` belongs to another field.
         """
         if self.field != other.field:
             raise SampleShapeError(
@@ -115,26 +115,26 @@ class FieldStatistics:
         """Return the statistics.
 
         Returns:
-            ``count`` and ``nulls``. For numbers ``values`` (how many are finite), ``not_finite``
-            (NaN or infinite), ``min``, ``max``, ``mean`` and ``std`` (of the population) of the
-            finite ones. For bytes and str ``min_length``, ``max_length``, ``mean_length`` and
-            ``total_length`` in bytes as stored. None where there is nothing to say, or a mean
-            exceeds a float64.
+            ``count`` and ``nulls``. For numbers: ``values`` (number of finite values),
+            ``not_finite`` (number of NaN and infinite values), and ``min``, ``max``, ``mean`` and
+            ``std`` (of the population) of the finite values. For bytes and str: ``min_length``,
+            ``max_length``, ``mean_length`` and ``total_length``, in stored bytes. An entry is None
+            if there is no value, or if a mean exceeds a float64.
 
-            With sketches, of numbers also ``histogram`` (bins and their counts), ``quantiles``
-            (share to number, within a sixteenth of it), and for integers of one byte, or without
-            shape, as for bytes and str, ``top``: frequent values and their counts, which are too
-            low by ``top_error`` at most. Bytes and str are in hex there, and those of more than 64
-            bytes only counted, in ``top_skipped``.
+            With sketches, numbers also have ``histogram`` (bins and their counts) and
+            ``quantiles`` (share → number, exact to a sixteenth of the number). Integers of one
+            byte, scalar integers, bytes and str also have ``top``: frequent values and their
+            counts, which are too low by at most ``top_error``. Bytes and str are written in hex
+            there; values of more than 64 bytes are only counted, in ``top_skipped``.
         """
         return {"count": self.count, "nulls": self.nulls} | self._content.to_json()
 
     @classmethod
     def from_json(cls, field: Field, value: Any) -> FieldStatistics:
-        """Read what ``to_json`` gives.
+        """Return the statistics that ``to_json`` gave as JSON values.
 
         Raises:
-            FormatError: ``value`` is something else.
+            FormatError: ``value`` is not the statistics of this field.
         """
         statistics = cls(field)
         try:
@@ -157,12 +157,12 @@ class FieldStatistics:
 class Statistics:
     """Statistics of samples, field by field.
 
-    The same samples in the same order give the same JSON to the last digit, whether they come one
-    by one or in columns.
+    Equal samples in equal order give equal JSON to the last digit, whether they are added one by
+    one or in columns.
 
     Args:
         schema: The schema of the samples.
-        sketches: As for ``FieldStatistics``.
+        sketches: See ``FieldStatistics``.
 
     Attributes:
         fields: Name to statistics, in the order of the schema.
@@ -176,7 +176,7 @@ class Statistics:
         }
 
     def update(self, sample: Mapping[str, Any]) -> None:
-        """Take one sample.
+        """Add one sample.
 
         Raises:
             SampleShapeError: Sample and schema disagree.
@@ -185,10 +185,10 @@ class Statistics:
             statistics.update(sample.get(name))
 
     def update_columns(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Take many samples of a schema of fixed size.
+        """Add many samples of a schema of fixed size.
 
         Args:
-            columns: As ``TypedCodec.decode_records`` gives them.
+            columns: Columns as ``TypedCodec.decode_records`` returns them.
 
         Raises:
             SampleShapeError: Columns and schema disagree, or the columns differ in length.
@@ -198,7 +198,7 @@ class Statistics:
             statistics.update_column(columns.get(name), num_samples)
 
     def merge(self, other: Statistics) -> None:
-        """Take what ``other`` has taken; that is left as it is.
+        """Add the statistics of ``other``, which does not change.
 
         Raises:
             SampleShapeError: The schemas differ.
@@ -216,10 +216,10 @@ class Statistics:
 
     @classmethod
     def from_json(cls, schema: Schema, value: Any) -> Statistics:
-        """Read what ``to_json`` gives.
+        """Return the statistics that ``to_json`` gave as JSON values.
 
         Raises:
-            FormatError: ``value`` is something else, or of another schema.
+            FormatError: ``value`` is not the statistics of this schema.
         """
         if not isinstance(value, Mapping) or value.keys() != set(schema.names):
             raise FormatError(f"expected statistics of the fields {list(schema.names)}")
@@ -231,7 +231,7 @@ class Statistics:
 
 
 def _block_values(schema: Schema) -> int:
-    """Return how many numbers of a field are taken at once: the schema alone decides."""
+    """Return the numbers per block: they depend on the schema alone."""
     widths = (f.values_dtype.itemsize for f in schema if not f.is_text)
     row_bytes = sum(width for width in widths if width > 1)
     fitting = _WAITING_BYTES // max(1, row_bytes)

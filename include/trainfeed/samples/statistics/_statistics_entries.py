@@ -1,7 +1,7 @@
-"""Checks what a file says that statistics are, before anything is made of it.
+"""Checks statistics that were read from a file, before they are used.
 
-Statistics are added up and shown as they are read: a bin of another dtype, a count that is a text
-or a minimum that is a list would surface far from the file, or not at all.
+Statistics are added up and shown without further checks. A bin of another dtype, a count that is a
+text, or a minimum that is a list would cause an error far from the file, or none.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _MAX_COUNT: Final = 1 << 53
 
 
 def require_entries(field: Field, value: object) -> None:
-    """Refuse what are no statistics of a field.
+    """Refuse a value that is not the statistics of a field.
 
     Raises:
-        KeyError: A value is missing.
-        TypeError: It is no object.
+        KeyError: An entry is missing.
+        TypeError: ``value`` is not an object.
         ValueError: A value is of another type, or contradicts another one.
     """
     if not isinstance(value, Mapping):

@@ -11,10 +11,10 @@ __all__ = ["Texts"]
 
 
 class Texts:
-    """Statistics of values of bytes, or of text in UTF-8: lengths, and frequent values.
+    """Lengths and frequent values of bytes, or of text in UTF-8.
 
     Args:
-        sketches: Whether to look for frequent values.
+        sketches: Whether to find frequent values.
     """
 
     def __init__(self, *, sketches: bool) -> None:
@@ -25,20 +25,20 @@ class Texts:
         self._high: int | None = None
 
     def add(self, text: bytes) -> None:
-        """Take one value."""
+        """Add one value."""
         num_bytes = len(text)
         self._extend(1, num_bytes, num_bytes, num_bytes)
         if self._top is not None:
             self._top.add_text(text)
 
     def merge(self, other: Texts) -> None:
-        """Take what ``other`` has taken."""
+        """Add the values of ``other``."""
         if other._low is not None and other._high is not None:
             self._extend(other._num, other._total, other._low, other._high)
         self._top = merged_top(self._top, other._top)
 
     def to_json(self) -> dict[str, Any]:
-        """Return range, mean and total, and frequent values."""
+        """Return range, mean and total of lengths, and frequent values."""
         entries: dict[str, Any] = {
             "min_length": self._low,
             "max_length": self._high,
@@ -50,7 +50,7 @@ class Texts:
         return entries
 
     def load(self, value: Mapping[str, Any]) -> None:
-        """Take what ``to_json`` gave, with ``count`` and ``nulls`` of the field beside it."""
+        """Load the values that ``to_json`` gave, and ``count`` and ``nulls`` of the field."""
         num = int(value["count"]) - int(value["nulls"])
         if num:
             low, high = int(value["min_length"]), int(value["max_length"])

@@ -1,4 +1,4 @@
-"""The most frequent of some values, in bounded memory.
+"""The most frequent values, in bounded memory.
 
 Equal values in equal order give equal results.
 """
@@ -20,15 +20,16 @@ _TEXT_BLOCK: Final = 1 << 12
 
 
 class TopValues:
-    """The most frequent of some values, with counts that are too low by a known number at most.
+    """The most frequent values, with counts that are too low by at most a known number.
 
-    Counts are exact while there are few different values. Where there are too many, all are lowered
-    by the count of the first that has no place, and that is added to the error.
+    Counts are exact while there are few different values. When there are more than ``MAX_TOP``,
+    the count of the first value beyond them is subtracted from all counts and added to ``error``;
+    values without a count left are dropped.
 
     Attributes:
-        error: How much too low a count may be, and how frequent a value that is missing.
-        num_skipped: How many values were too long to be counted.
-        counts: Value to count, but for what was taken last.
+        error: Largest difference of a count from the true one, and of a dropped value from 0.
+        num_skipped: Number of values that were too long to be counted.
+        counts: Value → count, without texts that wait to be counted together.
     """
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class TopValues:
         self._texts: list[bytes] = []
 
     def add_numbers(self, numbers: NDArray[Any]) -> None:
-        """Take integers, shape ``(n,)``; many at once."""
+        """Add integers, shape ``(n,)``; best many at once."""
         values, counts = np.unique(numbers, return_counts=True)
         if len(counts) > MAX_TOP:
             cut = int(np.partition(counts, -MAX_TOP - 1)[-MAX_TOP - 1])
@@ -48,7 +49,7 @@ class TopValues:
         self._take(zip(values.tolist(), counts.tolist(), strict=True))
 
     def add_text(self, text: bytes) -> None:
-        """Take one value of bytes, or of text in UTF-8."""
+        """Add one value of bytes, or of text in UTF-8."""
         if len(text) > _MAX_TEXT_BYTES:
             self.num_skipped += 1
             return
@@ -57,14 +58,14 @@ class TopValues:
             self._take_texts()
 
     def copy(self) -> TopValues:
-        """Return the same, to be changed."""
+        """Return an independent copy."""
         other = TopValues()
         other.error, other.num_skipped = self.error, self.num_skipped
         other.counts, other._texts = dict(self.counts), list(self._texts)
         return other
 
     def merge(self, other: TopValues) -> None:
-        """Take what ``other`` has taken."""
+        """Add the values of ``other``."""
         self._take_texts()
         self.error += other.error
         self.num_skipped += other.num_skipped
@@ -73,8 +74,9 @@ class TopValues:
         self._take(counts.items())
 
     def to_json(self) -> dict[str, Any]:
-        """Return ``top``, values and counts, the most frequent first; bytes and text are in hex."""
-        # As if nothing more came; what comes later is counted as if this had not been.
+        """Return ``top``, values with counts, most frequent first; bytes and text are in hex."""
+        # Counted in a copy: waiting texts must stay waiting, so that later results do not depend
+        # on this call.
         other = TopValues()
         other.merge(self)
         ranked = sorted(other.counts.items(), key=lambda item: (-item[1], item[0]))
@@ -82,7 +84,7 @@ class TopValues:
         return {"top": top, "top_error": other.error, "top_skipped": other.num_skipped}
 
     def load(self, value: Mapping[str, Any]) -> None:
-        """Take what ``to_json`` gave."""
+        """Load the values that ``to_json`` gave."""
         self.error, self.num_skipped = int(value["top_error"]), int(value["top_skipped"])
         self.counts = {
             bytes.fromhex(v) if isinstance(v, str) else int(v): int(n) for v, n in value["top"]
@@ -103,7 +105,7 @@ class TopValues:
 
 
 def merged_top(mine: TopValues | None, other: TopValues | None) -> TopValues | None:
-    """Return ``mine`` with what ``other`` has taken; None where one of them is not known."""
+    """Return ``mine`` with the values of ``other`` added; None if one of them is unknown."""
     if mine is None or other is None:
         return None
     mine.merge(other)
@@ -111,7 +113,7 @@ def merged_top(mine: TopValues | None, other: TopValues | None) -> TopValues | N
 
 
 def loaded_top(top: TopValues | None, value: Mapping[str, Any]) -> TopValues | None:
-    """Return ``top`` with what ``to_json`` gave; None where it is not wanted or not known."""
+    """Return ``top`` with the values of ``to_json``; None if not requested or unknown."""
     if top is None or "top" not in value:
         return None
     top.load(value)

@@ -1,10 +1,10 @@
-"""Pickled samples of old files, behind a switch: nothing else reads a stored sample as a pickle.
+"""Pickled samples of old files, behind a switch; no other module reads stored samples as pickles.
 
-Reading a pickle runs what it says. The unpickler here finds nothing but the classes of plain values
-and numpy arrays. What is left to a pickle made to harm are the constructors of these classes, for
-arrays of numbers, text and times only: a dtype that says of bytes that they are objects would let
-numpy follow any address. It may still take all memory, or find another fault in numpy. Read only
-what you would also run.
+A pickle can call any function that its reader finds. The unpickler here finds only the classes of
+plain values and numpy arrays. So a hostile pickle can only call the constructors of these classes,
+and only for arrays of numbers, text and times: with a dtype of objects, numpy would take the bytes
+of the file for addresses. A hostile pickle can still take all memory, or use another fault of
+numpy. Read only files whose code you would run.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["PickleCodec"]
 
 _PROTOCOL: Final = 4
 _DTYPE: Final = ("numpy", "dtype")
-# Of dtypes: bool, numbers, bytes, text and times.
+# Kinds of allowed dtypes: bool, numbers, bytes, text and times.
 _KINDS: Final = "biufcSUmM"
 _NUMPY: Final = ("numpy.core.multiarray", "numpy._core.multiarray")
-# What plain values and arrays are made of, also in pickles of Python 2 and of numpy before 2.
+# Classes and functions of plain values and arrays, also in pickles of Python 2 and of numpy 1.
 _ALLOWED: Final = frozenset(
     {
         *((module, name) for module in _NUMPY for name in ("_reconstruct", "scalar")),
@@ -42,10 +42,10 @@ _ALLOWED: Final = frozenset(
 
 
 class PickleCodec:
-    """Encodes and decodes samples as pickles. Use ``ValueCodec`` for everything new.
+    """Encodes and decodes samples as pickles. Use ``ValueCodec`` for new files.
 
     Args:
-        allow_pickle: Must be true: reading a pickle runs what its writer has put there.
+        allow_pickle: Must be True: reading a pickle runs code that its writer has chosen.
 
     Raises:
         ConfigError: ``allow_pickle`` is not true.
@@ -66,7 +66,8 @@ class PickleCodec:
         """Return the value of a record that holds plain values and numpy arrays only.
 
         Raises:
-            FormatError: It is damaged, followed by more bytes, or names anything else.
+            FormatError: The record is damaged, or bytes follow the pickle, or it names another
+                class.
         """
         data = bytes(record)
         file = io.BytesIO(data)
@@ -74,7 +75,7 @@ class PickleCodec:
             value = _load(file)
         except FormatError:
             raise
-        # Damaged pickles raise whatever the opcodes stumble over.
+        # A damaged pickle may raise any exception.
         except Exception as error:
             raise FormatError(
                 f"the record is not a pickle of plain values: {type(error).__name__}: {error}"
@@ -93,11 +94,11 @@ def _load(file: io.BytesIO) -> Any:
 
 
 class _NamesDtypeError(Exception):
-    """The pickle has arrays: what it makes of their dtypes has to be looked at."""
+    """The pickle has arrays, so the state of its dtypes must be checked."""
 
 
 class _FastUnpickler(pickle.Unpickler):
-    """Loads what has no arrays, in C; nothing there tells what state a dtype is given."""
+    """Loads pickles without arrays, in C, where the state of a dtype cannot be checked."""
 
     def find_class(self, module: str, name: str) -> Any:
         _require_allowed(module, name)
@@ -109,8 +110,8 @@ class _FastUnpickler(pickle.Unpickler):
         raise _outside(pid)
 
 
-class _ArrayUnpickler(pickle._Unpickler):  # noqa: SLF001 (in Python, so what it does is seen)
-    """Loads arrays, too, of plain dtypes."""
+class _ArrayUnpickler(pickle._Unpickler):  # noqa: SLF001 (the Python version: BUILD can be checked)
+    """Loads pickles with arrays of plain dtypes."""
 
     dispatch: ClassVar[dict[int, Callable[..., None]]] = {**pickle._Unpickler.dispatch}  # noqa: SLF001
 
@@ -136,14 +137,15 @@ class _ArrayUnpickler(pickle._Unpickler):  # noqa: SLF001 (in Python, so what it
 def _plain_dtype(name: object, *_: object) -> np.dtype[Any]:
     if not isinstance(name, str):
         raise _not_plain(f"made from {type(name).__name__}")
-    # A copy: what follows changes it, and it may be numpy's own.
+    # A copy: the BUILD opcode that follows changes the dtype, and np.dtype(name) may return a
+    # shared object.
     found = np.dtype(name, copy=True)
     _require_plain(found)
     return found
 
 
 def _require_plain_state(state: Any) -> None:
-    # Version, byte order, base, names, fields, then sizes and flags.
+    # The state of a dtype: version, byte order, base, names, fields, sizes, flags.
     if (
         not isinstance(state, tuple)
         or len(state) < 8

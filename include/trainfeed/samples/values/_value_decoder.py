@@ -1,4 +1,4 @@
-"""MessagePack to Python and numpy values; trusts no length, no type and no depth."""
+"""MessagePack to Python and numpy values; every length, type and depth is checked."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _REFUSALS: Final = (
 
 
 class _Mark:
-    """Says what the array is whose first item it is."""
+    """First item of a MessagePack array: marks it as a tuple, or as an array of objects."""
 
     def __init__(self, code: Ext) -> None:
         self.code = code
@@ -47,7 +47,7 @@ def decode_value(record: bytes) -> Any:
     """Return the value of a record; see ``ValueCodec.decode``.
 
     Raises:
-        FormatError: The record is none of a value.
+        FormatError: The record does not hold a value.
     """
     if record[: len(PREFIX)] != PREFIX:
         raise FormatError(
@@ -63,9 +63,10 @@ def decode_value(record: bytes) -> Any:
 
 
 def _require_whole(data: bytes) -> None:
-    """Go through the record without building anything.
+    """Walk through the record without building values.
 
-    Afterwards every length in it is known to be there, and nothing is allocated for one that lies.
+    Afterwards every announced length is known to fit into the record, so that decoding allocates
+    no more than its bytes justify.
     """
     unpacker = msgpack.Unpacker(max_buffer_size=len(data) or 1, strict_map_key=False)
     unpacker.feed(data)
@@ -76,7 +77,8 @@ def _require_whole(data: bytes) -> None:
 
 class _Decoder:
     def __init__(self) -> None:
-        # The depths of the containers that were decoded and are not yet in another one.
+        # Depths of the decoded containers that are not yet inside another one, in order: hooks are
+        # called from the innermost container outwards.
         self._depths: list[int] = []
 
     def decode(self, data: bytes) -> Any:
@@ -99,7 +101,7 @@ class _Decoder:
                 raise ValueError("an array of objects has no shape")
             shape = items.pop(0)
             array = _objects(shape, items)
-            # The list of lengths was counted as a container; it is none of the values.
+            # The list of lengths was counted as a container, before the items; it is not a value.
             del self._depths[-1 - sum(map(_is_counted, items))]
             self._enter(items)
             return array
@@ -114,7 +116,7 @@ class _Decoder:
         return items
 
     def _enter(self, items: list[Any]) -> None:
-        """Account for a container of items."""
+        """Check a container's items and note its depth, in place of the depths of its items."""
         kinds = set(map(type, items))
         _require_values(kinds)
         depth = 1
@@ -134,7 +136,7 @@ def _is_counted(item: Any) -> bool:
 
 
 def _require_values(kinds: set[type]) -> None:
-    # MessagePack has a type of its own for times, and marks belong to the start of an array.
+    # Times of MessagePack are not values of this codec, and marks are allowed as first items only.
     if _Mark in kinds or msgpack.Timestamp in kinds:
         raise ValueError("an extension type stands where its values are not allowed")
 
@@ -159,6 +161,7 @@ def _extension(code: int, data: bytes) -> Any:
 
 
 def _array(data: bytes) -> NDArray[Any]:
+    # u32 length of the head, head, data; ``start`` is the offset of the data.
     start = _HEAD_LENGTH_BYTES + int.from_bytes(data[:_HEAD_LENGTH_BYTES], "little")
     if start > len(data):
         raise ValueError("the head of an array runs past its end")
@@ -177,7 +180,7 @@ def _array(data: bytes) -> NDArray[Any]:
 
 
 def _require_valid(array: NDArray[Any]) -> None:
-    """Refuse bytes that numpy takes for values and Python does not."""
+    """Refuse bytes that numpy accepts, and that are not valid booleans or text."""
     for name in array.dtype.names or ():
         _require_valid(array[name])
     if array.dtype.kind == "b" and np.any(array.view(np.uint8) > 1):
@@ -198,7 +201,7 @@ def _objects(lengths: Any, items: list[Any]) -> NDArray[Any]:
     shape = _shape(lengths)
     if math.prod(shape) != len(items):
         raise ValueError(f"{len(items)} objects are no array {shape}")
-    # Item by item: numpy would take lists for dimensions.
+    # Item by item: numpy would treat lists as further dimensions.
     flat = np.empty(len(items), object)
     for i, item in enumerate(items):
         flat[i] = item

@@ -1,4 +1,4 @@
-"""Python and numpy values to MessagePack; refuses what would come back as something else."""
+"""Python and numpy values to MessagePack; refuses values that decoding would change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SCALARS: Final = frozenset(
         np.datetime64, np.timedelta64, np.void,
     }
 )  # fmt: skip
-# Headers and numbers; large values go around the packer's buffer.
+# Initial buffer of the packer; a larger default would cost more than small values.
 _BUFFER_BYTES: Final = 1 << 10
 
 
@@ -56,7 +56,7 @@ class _Encoder:
         except SampleShapeError:
             raise
         except (ValueError, MemoryError) as error:
-            # Of the packer: a length beyond 4 GiB.
+            # The packer raises these for a length beyond 4 GiB.
             raise SampleShapeError(f"expected a value below 4 GiB, got one with {error}") from error
         return PREFIX + self._packer.bytes()  # type: ignore[no-any-return]
 
@@ -140,7 +140,7 @@ class _Encoder:
 
 
 def _is_plain(items: list[Any] | tuple[Any, ...]) -> bool:
-    """Return whether the packer takes all items as they are."""
+    """Return whether the packer can store all items directly."""
     kinds = set(map(type, items))
     if kinds == {int}:
         return bool(min(items) >= _MIN_INT and max(items) <= _MAX_INT)
@@ -156,7 +156,7 @@ def _require_shallow(depth: int) -> None:
 
 
 def _inside(error: SampleShapeError, place: str) -> SampleShapeError:
-    """Return the error with the place of the value in what is around it."""
+    """Return the error with the place of the value in its container added in front."""
     message = str(error.args[0])
     if message.startswith("at "):
         return SampleShapeError(f"at {place}{message[3:]}")

@@ -1,4 +1,4 @@
-"""What the value codec writes, as MessagePack with extension types.
+"""The wire format of the value codec: MessagePack with extension types.
 
 ::
 
@@ -18,7 +18,7 @@
               | {"base": dtype, "shape": [length, …]}
               | {"fields": [[name, dtype, offset, title], …], "itemsize": n, "aligned": bool}
 
-Text is UTF-8, lone surrogates included as they are. Nothing is trusted on the way back.
+Text is UTF-8, in which lone surrogates are allowed. Decoding checks every length and type.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = ["MAX_DEPTH", "PREFIX", "SURROGATES", "Ext", "dtype_of_wire", "wire_of
 
 PREFIX: Final = b"\xc1\x01"
 SURROGATES: Final = "surrogatepass"
-# Containers in each other. Python itself compares and prints values up to about twice as deep.
+# Depth of nested containers. Python itself compares and prints values up to about twice as deep.
 MAX_DEPTH: Final = 256
-# Booleans, integers, floats, complex numbers, times, text, bytes, and items of no type. Not long
-# doubles, whose size and padding depend on the machine; not Python objects.
+# Booleans, integers, floats, complex numbers, times, text, bytes, and void. Not long doubles,
+# whose size and padding depend on the machine; not Python objects.
 _SIMPLE: Final = re.compile(
     r"[<>|](?:b1|[iu][1248]|f[248]|c(?:8|16)|[mM]8(?:\[\w+\])?|[SUV]\d{1,9})"
 )
@@ -63,8 +63,8 @@ def wire_of_dtype(dtype: np.dtype[Any]) -> Any:
     """Return a dtype as text, lists and dicts.
 
     Raises:
-        TypeError: It holds Python objects, depends on the machine, or has something else that would
-            be lost.
+        TypeError: The dtype holds Python objects, depends on the machine, or has a property that
+            would be lost.
     """
     wire = _wire(dtype)
     same = dtype_of_wire(wire)
@@ -74,10 +74,10 @@ def wire_of_dtype(dtype: np.dtype[Any]) -> Any:
 
 
 def dtype_of_wire(wire: Any) -> np.dtype[Any]:
-    """Return the dtype of what ``wire_of_dtype`` gave.
+    """Return the dtype that ``wire_of_dtype`` described.
 
     Raises:
-        FormatError: ``wire`` is something else.
+        FormatError: ``wire`` is not the description of a dtype.
     """
     try:
         return _dtype(wire, _MAX_DTYPE_DEPTH)

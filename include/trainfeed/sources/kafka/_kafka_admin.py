@@ -1,4 +1,4 @@
-"""Asks a cluster about one topic: which it is, what its partitions hold."""
+"""Requests facts about one topic from a cluster: its identity, and offsets of its partitions."""
 
 from __future__ import annotations
 
@@ -19,37 +19,39 @@ from trainfeed.sources.kafka._kafka_errors import ClientErrors, is_leaderless
 __all__ = ["TopicAdmin"]
 
 _REQUEST_S: Final = 8.0
-# A question about a partition that is not there is never answered, whatever its time-out says.
+# Our own deadline: a request about a missing partition is never answered, despite its time-out.
 _ANSWER_S: Final = _REQUEST_S + 1.0
 _LEADER_POLL_S: Final = 0.1
-# The client writes ids in the alphabet of plain base64, Kafka and its tools in the one for URLs.
+# The client writes ids in plain base64; Kafka and its tools use the alphabet for URLs.
 _URL_ALPHABET: Final = str.maketrans("+/", "-_", "=")
 _NO_UUID: Final = "A" * 22
 
 
 class _Listed(NamedTuple):
-    """Answer to a question for an offset."""
+    """The answer to a request for an offset."""
 
     offset: int
     leader_epoch: int | None
 
 
 class TopicAdmin:
-    """Asks about one topic; every question has a deadline.
+    """Requests facts about one topic; every request has a deadline.
 
-    The client is made by the first question, and again after a fork, which it would not survive.
+    The first request makes the client, and so does the first after a fork, which a client does not
+    survive.
 
     Args:
         settings: Checked settings of the connection.
         topic: Name of the topic.
-        errors: Where the client reports problems.
+        errors: Collects the problems that the client reports.
     """
 
     def __init__(self, settings: Mapping[str, str], topic: str, errors: ClientErrors) -> None:
         self._settings = settings
         self._topic = topic
         self._errors = errors
-        # By process: freeing a client that was inherited would wait for threads that are gone.
+        # Process id → client. A client that was inherited by a fork is kept and never used: its
+        # deletion would wait for threads that do not exist in this process.
         self._clients: dict[int, Any] = {}
 
     def describe(self) -> tuple[str, list[int]]:
@@ -87,10 +89,10 @@ class TopicAdmin:
         )
 
     def states(self, partitions: Collection[int]) -> dict[int, PartitionState]:
-        """Return the states of partitions that exist, by three questions for all of them."""
+        """Return the states of existing partitions, from three requests for all of them."""
         spec = _admin().OffsetSpec
         starts = self._list(dict.fromkeys(partitions, spec.earliest()))
-        # In this order: what arrives in between then is no open transaction.
+        # In this order: records that arrive in between then do not look like an open transaction.
         marks = self._list(dict.fromkeys(partitions, spec.latest()), sees_open=True)
         ends = self._list(dict.fromkeys(partitions, spec.latest()))
         return {
@@ -104,7 +106,7 @@ class TopicAdmin:
         }
 
     def offsets_at(self, times_ms: Mapping[int, int]) -> dict[int, int | None]:
-        """Return what the time index of partitions that exist answers, or None."""
+        """Return the time index's answers for existing partitions; None if it has no position."""
         spec = _admin().OffsetSpec
         found = self._list({p: spec.for_timestamp(at) for p, at in times_ms.items()})
         return {p: each.offset if each.offset >= 0 else None for p, each in found.items()}
@@ -114,13 +116,13 @@ class TopicAdmin:
         self._clients.pop(os.getpid(), None)
 
     def _list(self, specs: Mapping[int, Any], *, sees_open: bool = False) -> dict[int, _Listed]:
-        """Ask for one offset of each partition; ``sees_open``: of uncommitted records, too."""
+        """Request an offset of each partition; with ``sees_open``, of uncommitted records, too."""
         with self._errors.map_errors(f"topic {self._topic!r}"):
             found = self._ask(specs, sees_open=sees_open)
         return {partition: _listed(found[partition]) for partition in specs}
 
     def _ask(self, specs: Mapping[int, Any], *, sees_open: bool) -> dict[int, Any]:
-        """Ask for offsets, again where a partition has no leader; a new one has none yet."""
+        """Request offsets; repeat it for partitions without a leader, as new ones are at first."""
         deadline_s = time.monotonic() + _REQUEST_S
         found: dict[int, Any] = {}
         while missing := {p: spec for p, spec in specs.items() if p not in found}:
@@ -173,7 +175,7 @@ def _listed(found: Any) -> _Listed:
 
 @contextmanager
 def _leaderless_until(deadline_s: float) -> Iterator[None]:
-    """Pass over the news that a partition has no leader, until a time of the monotonic clock."""
+    """Ignore errors about a missing leader until a time of the monotonic clock."""
     from confluent_kafka import KafkaException
 
     try:
@@ -184,5 +186,5 @@ def _leaderless_until(deadline_s: float) -> Iterator[None]:
 
 
 def _admin() -> Any:
-    """Return the client's module; parts of it have no types."""
+    """Return the client's admin module; imported here, as parts of it have no types."""
     return import_module("confluent_kafka.admin")

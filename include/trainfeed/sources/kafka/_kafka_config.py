@@ -1,10 +1,10 @@
-"""Which librdkafka settings users may give, and what is fixed for them.
+"""The librdkafka settings that users may give, and the fixed ones.
 
-Connections are edited by people who need not own the machines that use them. So settings pass an
-allow-list: none of the allowed ones names a file to open, a program to run, a library to load or
-a URL to fetch. A private certificate authority, and a client certificate, are given as PEM *text*
-(``ssl.ca.pem``) and never as a path; public ones are known to the client. For the same reason the
-SASL mechanisms are the three that need a user and a password: GSSAPI runs ``kinit``.
+People who edit connections need not own the machines that use them. Settings therefore pass an
+allow-list, and no allowed setting names a file to open, a program to run, a library to load or a
+URL to fetch. A private certificate authority and a client certificate are given as PEM *text*
+(``ssl.ca.pem``), never as a path; the client knows public authorities. For the same reason, only
+the three SASL mechanisms with user and password are allowed: GSSAPI runs ``kinit``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CONNECTION: Final[Mapping[str, Any]] = {
     "socket.timeout.ms": 8_000,
 }
 _READING: Final[Mapping[str, Any]] = {
-    # Demanded by the client; never joined, never committed to.
+    # The client demands a group; it is never joined, and nothing is committed to it.
     "group.id": "trainfeed",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -54,14 +54,14 @@ _READING: Final[Mapping[str, Any]] = {
     # The default of one second stalls a reader that empties the queue: 0.25 instead of 1.9 M
     # records/s.
     "fetch.queue.backoff.ms": 5,
-    # The default is less than a broker takes in one request: a large record would never arrive.
+    # The default is below the largest record that a broker accepts, which would never arrive.
     "receive.message.max.bytes": 1 << 30,
     "fetch.message.max.bytes": 4 << 20,
-    # How long a broker holds back the news that a partition has no more records.
+    # How long a broker waits before it answers that a partition has no more records.
     "fetch.wait.max.ms": 20,
     "queued.max.messages.kbytes": 64 << 10,
 }
-# A few records here and there: whatever is fetched ahead of them is thrown away.
+# For a few records in many places: records that are fetched ahead would be thrown away.
 _GLANCING: Final[Mapping[str, Any]] = {
     "fetch.message.max.bytes": 128 << 10,
     "fetch.wait.max.ms": 5,
@@ -71,10 +71,11 @@ _GLANCING: Final[Mapping[str, Any]] = {
 
 
 def check_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return a copy of what a connection holds, if all of it is allowed and complete.
+    """Return a copy of a connection's settings if they are allowed and complete.
 
     Raises:
-        ConfigError: A setting is not allowed, missing, or no text; names it, never its value.
+        ConfigError: A setting is not allowed, missing, or no text. The message names the setting,
+            never its value.
     """
     for key in sorted(settings):
         if key not in _ALLOWED:
@@ -101,20 +102,20 @@ def _check_sasl(settings: Mapping[str, str]) -> None:
 
 
 def secrets(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the values that may stand in no message."""
+    """Return the values that must not appear in messages."""
     return tuple(settings[key] for key in _SECRET if key in settings)
 
 
 def admin_config(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a client that asks about topics is made with."""
+    """Return the configuration of a client for requests about topics."""
     return {"client.id": "trainfeed", **settings, **_CONNECTION}
 
 
 def consumer_config(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a client that reads records is made with."""
+    """Return the configuration of a client that reads records."""
     return {**admin_config(settings), **_READING}
 
 
 def stamps_config(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a client that looks at a few records of many places is made with."""
+    """Return the configuration of a client that reads a few records in many places."""
     return {**consumer_config(settings), **_GLANCING}

@@ -1,4 +1,4 @@
-"""What the Kafka client's errors mean here."""
+"""Translates errors of the Kafka client into those of trainfeed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientErrors", "is_leaderless", "is_passing"]
 
-# By name, because the client is not imported before it is used. What is not named is tried again:
-# a SourceUnreachableError where the client could not talk to a broker, else an IngestError.
+# Error class → names of the client's errors; names, because the client is imported only when used.
+# Other errors can be retried: SourceUnreachableError if the client did not reach a broker, else
+# IngestError.
 _MEANING: Final[dict[type[TrainFeedError], tuple[str, ...]]] = {
     TopicNotFoundError: (
         "TOPIC_EXCEPTION",
@@ -56,10 +57,10 @@ _REMEDY: Final[dict[type[TrainFeedError], str]] = {
     IngestError: "retry, and if it keeps failing, check the brokers",
     SourceUnreachableError: "retry, and if it keeps failing, check the brokers",
 }
-# The client looks up who coordinates the group it is named after, and never joins that group: a
-# user who may read the topic needs no right to the group.
+# The client asks for the coordinator of its group, but never joins the group, so a user needs no
+# permission for it: this error is ignored.
 _GROUP_DENIED: Final = "GROUP_AUTHORIZATION_FAILED"
-# The client goes on by itself after these; only too long a silence ends a read.
+# The client recovers from these errors by itself; only too long a silence ends a read.
 _PASSING: Final = frozenset(
     {
         _GROUP_DENIED,
@@ -82,7 +83,7 @@ _PASSING: Final = frozenset(
 )
 
 
-# A partition gets its leader, or another one, within a moment.
+# The partition has no leader at the moment; it gets one soon.
 _LEADERLESS: Final = frozenset(
     {
         "FENCED_LEADER_EPOCH",
@@ -100,19 +101,19 @@ def is_passing(error: KafkaError) -> bool:
 
 
 def is_leaderless(error: KafkaError) -> bool:
-    """Return whether nobody can answer for a partition just now, as right after its creation."""
+    """Return whether a partition has no leader at the moment, as right after its creation."""
     return error.name() in _LEADERLESS
 
 
 class ClientErrors:
-    """Collects what a client reports beside its answers, and turns errors into ours.
+    """Collects the errors that a client reports by callback, and translates errors.
 
-    A client that cannot connect says so only to ``collect``; the call itself just times out. The
-    reason of a time-out is therefore what was collected last.
+    A client that cannot connect reports this only to ``collect``; the call itself just times out.
+    The reason of a time-out is therefore the error that was collected last.
 
     Args:
         servers: The brokers' addresses, for messages.
-        secrets: Texts that may stand in no message.
+        secrets: Texts that must not appear in messages.
     """
 
     def __init__(self, servers: str, secrets: tuple[str, ...]) -> None:
@@ -121,21 +122,21 @@ class ClientErrors:
         self._last: KafkaError | None = None
 
     def collect(self, error: KafkaError) -> None:
-        """Keep ``error`` as the reason of a later time-out; a client calls this."""
+        """Keep ``error`` as the reason of a later time-out; this is the client's callback."""
         name = error.name()
         summary = name == "_ALL_BROKERS_DOWN" and self._last is not None
         if name != _GROUP_DENIED and not summary:
             self._last = error
 
     def clear(self) -> None:
-        """Forget what was collected: the client got an answer."""
+        """Forget the collected error, after the client got an answer."""
         self._last = None
 
     def to_ours(self, error: KafkaError | None, where: str) -> TrainFeedError:
-        """Return the error of ours that ``error`` means; None is a time-out.
+        """Return the error of trainfeed for an error of the client.
 
         Args:
-            error: What the client said.
+            error: The client's error; None for a time-out.
             where: Topic, and the range if there is one.
         """
         if self._last is not None and (error is None or is_passing(error)):
@@ -153,7 +154,7 @@ class ClientErrors:
 
     @contextmanager
     def map_errors(self, where: str) -> Iterator[None]:
-        """Raise what the client raises inside as an error of ours.
+        """Raise errors of the client as those of trainfeed.
 
         Args:
             where: Topic, and the range if there is one.

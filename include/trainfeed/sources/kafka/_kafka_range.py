@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["MAX_RECORDS", "RangeRecords", "iter_records"]
 
 MAX_RECORDS: Final = 10_000
-# So long a call waits when the range ends in offsets without a record.
+# How long a call waits for records; the range may end with offsets without a record.
 _POLL_S: Final = 0.05
 _SILENCE_S: Final = 10.0
 
 
 @dataclass(frozen=True)
 class RangeRecords:
-    """Records that one call of the client gave, by ascending offset; at least one.
+    """Records from one call of the client, by ascending offset; at least one.
 
     Attributes:
-        messages: The client's objects, none of them an error.
-        offsets: Their offsets.
+        messages: The client's message objects, without errors.
+        offsets: Offsets of the messages.
     """
 
     messages: list[Message]
@@ -68,7 +68,7 @@ class RangeRecords:
         headers = list(map(Message.headers, self.messages))
         if any(headers):
             return pa.array([pairs or [] for pairs in headers], kind)
-        # The usual case, without a Python object per record.
+        # The usual case, no headers at all, without a Python object per record.
         ends = pa.array(np.zeros(len(headers) + 1, np.int32))
         return pa.ListArray.from_arrays(ends, pa.array([], kind.value_type), type=kind)
 
@@ -78,18 +78,18 @@ def iter_records(
 ) -> Iterator[RangeRecords]:
     """Yield the records of a range.
 
-    It ends when the position has reached the end of the range, by a record or by the news that
-    the partition has no more: the last offset need not have a record.
+    The iterator ends when the position has reached the end of the range, by a record or by the
+    client's event for the end of the partition: the last offset need not have a record.
 
     Args:
-        consumer: Assigned to the start of the range.
+        consumer: A consumer, assigned to the start of the range.
         span: The range.
-        errors: Where the consumer reports problems.
-        first: Most records that come at once in the beginning; later more.
+        errors: Collects the problems that the consumer reports.
+        first: Most records of the first call; later calls ask for more.
 
     Raises:
         KafkaException: A message carries an error that the client does not recover from.
-        IngestError: Nothing came for too long, or messages came in a wrong order.
+        IngestError: No record arrived for too long, or records arrived in a wrong order.
     """
     position, ask = span.start, first
     heard_at = time.monotonic()
@@ -104,14 +104,16 @@ def iter_records(
                 yield RangeRecords(messages[:num_wanted], offsets[:num_wanted])
         if reached > position:
             position, heard_at = reached, time.monotonic()
+            # The client has recovered from errors before this progress.
             errors.clear()
         elif time.monotonic() - heard_at > _SILENCE_S:
             raise errors.to_ours(None, f"{span}, silent for {_SILENCE_S:.0f} s at {position}")
+        # Few records at first, for callers that need no more, then four times as many each time.
         ask = min(ask * 4, MAX_RECORDS)
 
 
 def _sort_out(messages: list[Message], errors: ClientErrors) -> tuple[list[Message], int]:
-    """Return the records, and the offset at which the partition was said to end, or 0."""
+    """Return the records, and the offset of an event for the end of the partition, or 0."""
     from confluent_kafka import KafkaException, Message
 
     if not any(map(Message.error, messages)):

@@ -1,7 +1,7 @@
-"""Looks at the stamps of a few records in many places of a topic.
+"""Reads the stamps of a few records in many places of a topic.
 
-A consumer of its own takes tens of milliseconds to connect. Finding where a time lies asks for
-hundreds of small blocks, so one consumer goes from place to place.
+The search for a boundary reads hundreds of small blocks, and a new consumer takes tens of
+milliseconds to connect. One consumer therefore serves all places.
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ __all__ = ["StampsReader"]
 class StampsReader:
     """Reads stamps with a consumer that is kept until ``close``.
 
-    The client is made by the first question, and again after a fork, which it would not survive.
+    The first request makes the client, and so does the first after a fork, which a client does not
+    survive.
 
     Args:
         settings: Checked settings of the connection.
-        errors: Where the client reports problems.
+        errors: Collects the problems that the client reports.
     """
 
     def __init__(self, settings: Mapping[str, str], errors: ClientErrors) -> None:
         self._settings = settings
         self._errors = errors
-        # By process: freeing a client that was inherited would wait for threads that are gone.
+        # Process id → client. A client that was inherited by a fork is kept and never used: its
+        # deletion would wait for threads that do not exist in this process.
         self._clients: dict[int, Consumer] = {}
 
     def read(self, span: OffsetRange, max_records: int, max_bytes: int) -> Stamps:
@@ -44,7 +46,7 @@ class StampsReader:
 
         Raises:
             KafkaException: The client does not recover.
-            IngestError: Nothing came for too long.
+            IngestError: No record arrived for too long.
         """
         from confluent_kafka import TopicPartition
 
@@ -61,8 +63,9 @@ class StampsReader:
         found, num_bytes = np.empty((0, 2), np.int64), 0
         first = min(max_records, MAX_RECORDS)
         for records in iter_records(consumer, span, self._errors, first=first):
+            # Bytes received up to and including each message.
             sizes = num_bytes + np.cumsum([len(message) for message in records.messages])
-            # The record that exceeds the bytes is the last one.
+            # Up to and including the record that exceeds the limit.
             count = int(np.searchsorted(sizes, max_bytes)) + 1
             rows = np.stack([records.offsets, records.stamps()], axis=1)
             found = np.concatenate([found, rows[:count]])[:max_records]

@@ -34,8 +34,8 @@ __all__ = ["KafkaTopic"]
 class KafkaTopic:
     """One topic of a Kafka cluster (2.8 or later).
 
-    Only committed records are seen. Making an object contacts nobody; clients are made when they
-    are needed, after any fork. When the brokers stop answering, a call ends within 20 s.
+    Only committed records are visible. The constructor makes no connection: clients are made when
+    they are needed, after any fork. If the brokers stop answering, a call ends within 20 s.
 
     Args:
         settings: librdkafka settings of the connection. Allowed are ``bootstrap.servers``,
@@ -53,12 +53,13 @@ class KafkaTopic:
         self._settings = check_settings(settings)
         self._topic = check_topic_name(topic)
         self._admin = TopicAdmin(self._settings, topic, self._client_errors())
+        # A second collector: errors of the admin client must not explain a time-out of the reader.
         self._errors = self._client_errors()
         self._stamps = StampsReader(self._settings, self._errors)
 
     @cached_property
     def identity(self) -> TopicIdentity:
-        """Which topic this is, as it was found first; later reads are checked against it."""
+        """The identity found at the first request; later reads are compared with it."""
         uuid, _ = self._admin.describe()
         return TopicIdentity(self._topic, uuid, self._admin.cluster())
 
@@ -72,7 +73,7 @@ class KafkaTopic:
         return self._admin.log_range(partition)
 
     def states(self) -> dict[int, PartitionState]:
-        """Return where the log of every partition begins and ends.
+        """Return start and end of every partition's log.
 
         Raises:
             SourceReplacedError: The topic is not the one of ``identity`` any more.
@@ -83,10 +84,10 @@ class KafkaTopic:
         return self._admin.states(partitions) if partitions else {}
 
     def offsets_at(self, times_ms: Mapping[int, int]) -> dict[int, int | None]:
-        """Return the first offset that the time index holds at or after a time, per partition.
+        """Return partition → first offset that the time index has at or after a time, or None.
 
         Transaction markers are in the index, with the time at which they were written. Offsets
-        at and behind the last stable one are not in it.
+        from the last stable offset on are not.
         """
         return self._admin.offsets_at(times_ms) if times_ms else {}
 
@@ -136,7 +137,7 @@ class KafkaTopic:
         return ClientErrors(self._settings["bootstrap.servers"], secrets(self._settings))
 
     def _check_partition(self, partition: int) -> str:
-        """Return the topic's id; asking about a partition that is not there would hang."""
+        """Return the topic's id; refuse a missing partition, about which a request would hang."""
         uuid, partitions = self._admin.describe()
         if partition not in partitions:
             raise TopicNotFoundError(
@@ -146,7 +147,7 @@ class KafkaTopic:
         return uuid
 
     def _check(self, span: OffsetRange) -> None:
-        """Raise unless this is still the same topic, and still holds ``span``."""
+        """Raise unless this is still the same topic and has all of ``span``."""
         planned = self.identity
         uuid = self._check_partition(span.partition)
         self._require_same(planned.uuid, uuid, str(span))
@@ -173,11 +174,12 @@ class KafkaTopic:
             consumer.close()
 
     def _raise_cause(self, span: OffsetRange) -> None:
-        """Ask the cluster why a read failed: the client often only misses an answer."""
+        """Find out from the cluster why a read failed: the client often only reports a time-out."""
         try:
             self._check(span)
         except IngestError as cause:
-            # The cluster does not answer either; the failed read says more about that.
+            # A plain IngestError: the cluster does not answer now either, and the error of the read
+            # says more about that.
             if type(cause) is not IngestError:
                 raise
 

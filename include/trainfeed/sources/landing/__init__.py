@@ -1,4 +1,4 @@
-"""Landing files: records of a topic partition, as the source gave them."""
+"""Landing files: records of a topic partition or a log file, unchanged from the source."""
 
 from trainfeed.sources.landing._landing_file import LandingFile
 from trainfeed.sources.landing._landing_format import (

@@ -24,7 +24,7 @@ class LandingFile:
     """One complete landing file, open for reading.
 
     Attributes:
-        metadata: What its writer gave to ``close``, and ``content``.
+        metadata: The texts given to ``close`` of the writer, and ``content``.
     """
 
     def __init__(self, file: BinaryIO, *, path: str | None, owned: bool) -> None:
@@ -40,12 +40,13 @@ class LandingFile:
         """Open a landing file.
 
         Args:
-            source: Where it is, or a seekable file, which stays the caller's and has to stay open.
+            source: Location of the file, or a seekable file, which the caller must keep open and
+                close.
 
         Raises:
-            TruncatedError: Its writer did not come to the end.
-            FormatError: It is no landing file.
-            NotFoundError: It is not there.
+            TruncatedError: The writer did not finish the file.
+            FormatError: The file is no landing file.
+            NotFoundError: The file is not there.
         """
         if not isinstance(source, Location):
             return cls(source, path=None, owned=False)
@@ -60,12 +61,12 @@ class LandingFile:
         """Yield the records in order, as batches of ``LANDING_SCHEMA``; they stay valid.
 
         Args:
-            verifies: Whether to compare everything with the digest in the trailer, behind the last
-                batch. Then what was made of the batches counts only if this came to its end.
+            verifies: Whether to compare the records with the digest in the trailer, after the last
+                batch. The batches are then valid only after the iterator has ended.
 
         Raises:
             ChecksumError: The records are not the ones that were written.
-            FormatError: The file is damaged where that shows without a digest.
+            FormatError: The file is damaged in a way that shows without a digest.
         """
         digest = ContentDigest() if verifies else None
         for index in range(self.num_batches):
@@ -78,14 +79,15 @@ class LandingFile:
 
     @property
     def num_batches(self) -> int:
-        """Batches with records."""
+        """Number of batches with records."""
         return int(self._reader.num_record_batches) - 1
 
     def read_batch(self, index: int) -> pa.RecordBatch:
         """Return batch ``index``, counted from 0."""
         with _map_errors(self._path):
             batch = self._reader.get_batch(index)
-            # Buffers come from a disk: an offset that points outside would crash the process.
+            # The buffers come from a file: without validation, an offset that points outside of its
+            # buffer would crash the process.
             batch.validate(full=True)
             return batch
 
@@ -105,7 +107,7 @@ class LandingFile:
 
         Raises:
             ChecksumError: The records are not the ones that were written.
-            FormatError: They cannot even be decoded.
+            FormatError: The records cannot be decoded.
         """
         for _ in self.iter_batches(verifies=True):
             pass
@@ -167,8 +169,8 @@ def _map_errors(path: str | None) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # Arrow reports a payload that does not decompress as an OSError of its own; one with a
-        # number comes from the file system and says nothing about the bytes.
+        # Arrow reports a payload that does not decompress as an OSError without errno. One with
+        # errno comes from the file system, and does not mean damaged bytes.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise FormatError(f"damaged Arrow file: {error}", path=path) from error

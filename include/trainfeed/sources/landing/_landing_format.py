@@ -1,4 +1,4 @@
-"""Landing files: records of one range of a topic partition, as the source gave them.
+"""Landing files: the records of one planned range, unchanged from the source.
 
 A landing file is an Arrow IPC file of ``LANDING_SCHEMA`` compressed with zstd level 1::
 
@@ -84,8 +84,8 @@ class ContentDigest:
         head["offset"] = batch.column("offset").to_numpy()
         head["timestamp"] = batch.column("timestamp").to_numpy()
         head["key_bytes"] = _lengths(key)
-        # Joined by Arrow rather than packed one by one, which would take twice as long. Large
-        # arrays because a batch of big records can hold more than 32-bit offsets reach.
+        # Joined by Arrow, because packing records one by one takes twice as long. Large arrays,
+        # because a batch of big records can exceed 32-bit offsets.
         joined = pc.binary_join_element_wise(
             _pieces(head), _present(key), _pieces(_lengths(value)), _present(value), _NOTHING
         )
@@ -120,10 +120,10 @@ def _data(column: pa.Array) -> pa.Buffer:
 
 
 class LandingWriter:
-    """Writes one landing file; without ``close`` it is torn, and readers say so.
+    """Writes one landing file; without ``close`` the file is torn, and readers refuse it.
 
     Args:
-        file: Where to write. The caller closes it, after ``close``.
+        file: The file to write. The caller closes it, after ``close``.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -140,7 +140,7 @@ class LandingWriter:
         """Append records; ``batch`` has ``LANDING_SCHEMA``.
 
         Raises:
-            ValueError: It has another schema.
+            ValueError: The batch has another schema.
         """
         if not batch.schema.equals(LANDING_SCHEMA):
             raise ValueError(f"expected the schema of landing files, got {batch.schema}")
@@ -153,7 +153,7 @@ class LandingWriter:
         """Write the trailer and Arrow's footer; the caller then closes its file.
 
         Args:
-            metadata: What is known only now, such as the ledger; ``content`` is added.
+            metadata: Texts known only at the end, such as the ledger; ``content`` is added.
         """
         trailer = pa.RecordBatch.from_pylist([], schema=LANDING_SCHEMA)
         entries = {**metadata, CONTENT: self.content}

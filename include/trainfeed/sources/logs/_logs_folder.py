@@ -1,8 +1,8 @@
-"""A folder of log files: whether it is complete, and what it then holds.
+"""Folders of log files: whether a folder is complete, and its files.
 
 A folder is complete by one of two rules: it has a marker file, or nothing in it has changed for a
-while. By either, a file that is still written makes the folder incomplete. A complete folder
-without a log file is an empty interval; a folder that is not there is not complete.
+while. By both rules, a file that is still being written makes the folder incomplete. A complete
+folder without log files is an empty interval; a folder that is not there is not complete.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _KEPT: Final = "nothing was read or written; run again when the folder is comple
 
 @dataclass(frozen=True)
 class CompleteRule:
-    """When a folder is complete; exactly one of both.
+    """The rule by which a folder is complete: exactly one of both attributes.
 
     Attributes:
-        marker: Once it has a file of this name.
-        stable: Once nothing in it has changed for this long, by the clock of this machine.
+        marker: The folder is complete when it has a file of this name.
+        stable: The folder is complete when nothing in it has changed for this long, by the clock
+            of this machine.
     """
 
     marker: str | None
@@ -44,9 +45,9 @@ class LogFile:
     """One log file of a complete folder.
 
     Attributes:
-        info: What the file system says of it.
+        info: Facts from the file system.
         compression: none, gzip or zstd.
-        checksum: ``algorithm:digest``, where the file system knows one.
+        checksum: ``algorithm:digest``, or None if the file system has none.
     """
 
     info: FileInfo
@@ -55,21 +56,21 @@ class LogFile:
 
 
 def list_logs(folder: Location) -> list[FileInfo]:
-    """Return the log files of a folder by name, complete or not.
+    """Return the log files of a folder in order of name, whether it is complete or not.
 
     Raises:
-        NotFoundError: There is no such folder.
-        FormatError: It has what is neither a log file nor hidden nor unfinished.
+        NotFoundError: The folder is not there.
+        FormatError: The folder has an entry that is no log file, not hidden and not unfinished.
     """
     return _logs_of(folder.list(), folder)
 
 
 def present_logs(folder: Location) -> list[LogFile]:
-    """Return the log files of a folder by name, complete or not, without checksums.
+    """Return the log files of a folder as ``list_logs`` does, without checksums.
 
     Raises:
-        NotFoundError: There is no such folder.
-        FormatError: It has what cannot be read.
+        NotFoundError: The folder is not there.
+        FormatError: The folder has an entry that cannot be read as a log file.
     """
     infos = list_logs(folder)
     return [
@@ -80,22 +81,22 @@ def present_logs(folder: Location) -> list[LogFile]:
 def find_logs(
     folder: Location, rule: CompleteRule, now: datetime, *, checksums: bool = True
 ) -> list[LogFile]:
-    """Return the log files of a complete folder by name.
+    """Return the log files of a complete folder in order of name.
 
     Args:
         folder: The folder of an interval.
-        rule: When it is complete.
+        rule: The rule by which it is complete.
         now: Aware UTC time.
-        checksums: Whether to ask for them, which takes longest; a mere wait needs none.
+        checksums: Whether to request checksums, which takes longest; a mere wait needs none.
 
     Raises:
-        WindowOpenError: It is not complete yet; with ``ready_at`` where time alone decides.
-        FormatError: It has what is neither a log file nor hidden nor unfinished, or a file of a
-            compression that is not read.
+        WindowOpenError: The folder is not complete yet; with ``ready_at`` if only time is missing.
+        FormatError: The folder has an entry that is no log file, not hidden and not unfinished,
+            or a file with an unknown compression.
         StorageError: The file system does not answer.
     """
     try:
-        # The marker first: files may be listed page by page while a writer adds to the folder.
+        # The marker first: a listing may come page by page while a writer still adds files.
         if rule.marker is not None and not (folder / rule.marker).exists():
             raise _incomplete(folder, _missing(folder, rule.marker))
         listing = folder.list()
@@ -141,7 +142,7 @@ def _missing(folder: Location, marker: str) -> str:
 def _require_stable(
     folder: Location, listing: list[FileInfo], stable: timedelta, now: datetime
 ) -> None:
-    # Hidden and unfinished files too: their writer is not done with the folder.
+    # Hidden and unfinished files count, too: their writer has not finished the folder.
     newest = max([folder.stat(), *listing], key=lambda info: info.modified_ms)
     changed = datetime.fromtimestamp(newest.modified_ms / 1000, UTC)
     if changed + stable > now:
@@ -166,10 +167,11 @@ def _closed_checksums(
         checksums: list[str | None] = [None] * len(infos)
         if asks:
             checksums = _ask(lambda info: (folder / info.name).checksum(), infos)
+        # A second listing after all requests: equal listings mean that nothing changed meanwhile.
         if folder.list() == listing:
             return checksums
     except NotFoundError:
-        pass  # a file that is gone by now
+        pass  # a file has vanished meanwhile
     raise _incomplete(folder, "it changed while it was looked at")
 
 
@@ -182,7 +184,7 @@ def _require_closed(folder: Location, infos: list[FileInfo], rule: CompleteRule)
                 f"{info.name} is not closed, a program still writes it (if its writer died, the"
                 " NameNode closes it within an hour, 'hdfs debug recoverLease' at once)",
             )
-        # A marker says that all files are closed; time alone does not.
+        # With a marker, all files are closed; with the rule ``stable`` that is not certain.
         if is_open is None and rule.marker is None:
             raise _incomplete(
                 folder,

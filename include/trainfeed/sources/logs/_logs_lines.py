@@ -1,9 +1,9 @@
 """Reads log files line by line, as batches of ``LANDING_SCHEMA``.
 
-A line ends at LF, and one CR before that LF belongs to the end; a last line without LF is a record,
-an empty line is one of 0 bytes. Its offset is the place of its first byte in the decompressed
-stream. A plain file may be read in ranges: a line belongs to the range in which it starts, so any
-cut of a file gives the same records.
+A line ends with LF, and one CR before the LF belongs to the end. A last line without LF is a
+record; an empty line is a record of 0 bytes. The offset of a record is the place of its first byte
+in the decompressed stream. A plain file may be read in ranges: a line belongs to the range in which
+it starts, so any division into ranges gives the same records.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from trainfeed.storage import Location
 
 __all__ = ["LineRange", "iter_lines"]
 
-# Read at once, and so about the most that is held besides one line.
+# Bytes read at once: about the memory for reading, besides one line.
 _BLOCK_BYTES: Final = 4 << 20
-# Beyond the end of its range only the rest of one line is wanted.
+# Bytes read at once behind the end of the range, where only the rest of one line is needed.
 _REST_BYTES: Final = 64 << 10
 _LF, _CR = 10, 13
 
 
 @dataclass(frozen=True)
 class LineRange:
-    """Which lines of a log file are wanted, and what holds for all of them.
+    """A range of a log file, and the settings for its lines.
 
     Attributes:
         location: The file.
@@ -41,8 +41,8 @@ class LineRange:
         size_bytes: Length of the file as stored.
         start: First byte of the range, as stored; 0 unless the file is plain.
         end: Byte behind the range, as stored; ``size_bytes`` unless the file is plain.
-        timestamp_ms: Given to every record, for a line has no time of its own.
-        max_line_bytes: A longer line is an error.
+        timestamp_ms: Timestamp of every record, because a line has no time of its own.
+        max_line_bytes: Largest line; a longer one is an error.
         needs_lf: Whether a last line without LF is an error.
     """
 
@@ -71,7 +71,7 @@ def iter_lines(span: LineRange) -> Iterator[pa.RecordBatch]:
     Raises:
         FormatError: The file does not decompress, or has a line that is too long.
         TruncatedError: The file ends before ``size_bytes``.
-        StorageError: It cannot be read.
+        StorageError: The file cannot be read.
     """
     with closing(span.location.open_read()) as file:
         if span.compression == "none":
@@ -106,7 +106,7 @@ def _iter_compressed(file: BinaryIO, span: LineRange) -> Iterator[pa.RecordBatch
 
 
 def _refuse_no_bytes(span: LineRange) -> None:
-    """Refuse a compressed file without a byte: even one without a line has a head and an end."""
+    """Refuse a compressed file of 0 bytes: it has a header even without any line."""
     if not span.size_bytes:
         raise FormatError(
             f"expected {span.compression}, as the file's name says, got 0 bytes; nothing was"
@@ -116,13 +116,13 @@ def _refuse_no_bytes(span: LineRange) -> None:
 
 
 def _iter_decompressed(file: BinaryIO, span: LineRange) -> Iterator[bytes]:
-    """Yield what all members or frames of the file hold, one after another."""
+    """Yield the content of all members or frames of the file, one after another."""
     try:
         with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), span.compression) as stream:
             while block := stream.read(_BLOCK_BYTES):
                 yield block
     except (pa.ArrowException, OSError) as error:
-        # With a number it comes from the operating system and says nothing about the bytes.
+        # An error with errno comes from the operating system, and does not mean damaged bytes.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise FormatError(
@@ -133,7 +133,7 @@ def _iter_decompressed(file: BinaryIO, span: LineRange) -> Iterator[bytes]:
 
 
 def _refuse_compressed(file: BinaryIO, span: LineRange) -> None:
-    """Refuse a compressed file whose name does not say so: its lines would be rubbish."""
+    """Refuse a compressed file without the suffix of its compression: no lines can be read."""
     if span.start:
         return
     head = file.read(max(len(compression.magic) for compression in COMPRESSIONS))
@@ -148,10 +148,10 @@ def _refuse_compressed(file: BinaryIO, span: LineRange) -> None:
 
 
 def _first_line(file: BinaryIO, span: LineRange) -> int | None:
-    """Return where the first line of the range starts; None when it has no start of a line."""
+    """Return the start of the first line in the range; None if no line starts in it."""
     if span.start == 0:
         return 0 if span.end else None
-    # The byte before tells whether a line starts with the range.
+    # The search begins one byte before the range: if that byte is LF, a line starts with the range.
     position = span.start - 1
     file.seek(position)
     while position < span.end - 1:
@@ -176,9 +176,9 @@ class _Lines:
     """Cuts blocks into lines.
 
     Args:
-        span: For limits and messages.
-        offset: Place of the first byte that will be fed.
-        stop: Lines that start here or later are left out; None for none.
+        span: The range, for limits and messages.
+        offset: Offset of the first byte that ``feed`` will get.
+        stop: Lines that start here or later are left out; None to keep all.
     """
 
     def __init__(self, span: LineRange, offset: int, *, stop: int | None) -> None:
@@ -206,22 +206,23 @@ class _Lines:
             self._keep(block[end:])
 
     def end(self) -> Iterator[pa.RecordBatch]:
-        """Yield the last line when no LF ends it."""
+        """Yield the last line if it has no LF."""
         if self._pending and not self.done:
             if self._span.needs_lf:
                 raise self._cut_off()
             data = b"".join((*self._pending, b"\n"))
-            # One CR belongs to the end of a line only with an LF behind it.
+            # A CR at the very end stays in the record: it belongs to a line end only before LF.
             yield from self._cut(data, has_end=False)
         self._pending = []
 
     def _keep(self, block: bytes) -> None:
         self._pending.append(block)
         self._pending_bytes += len(block)
-        if self._pending_bytes > self._span.max_line_bytes + 1:  # the last may be a CR
+        if self._pending_bytes > self._span.max_line_bytes + 1:  # + 1: the last byte may be a CR
             raise self._too_long(self._offset)
 
     def _cut(self, data: bytes, *, has_end: bool = True) -> Iterator[pa.RecordBatch]:
+        # ``data`` is whole lines: line i has the bytes from ``starts[i]`` to its LF at ``ends[i]``.
         symbols = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(symbols == _LF)
         starts = np.empty_like(ends)
@@ -235,6 +236,7 @@ class _Lines:
                 data = data.replace(b"\r\n", b"\n")
         if lengths.max() > self._span.max_line_bytes:
             raise self._too_long(self._offset + int(starts[lengths.argmax()]))
+        # Positions from before CRs were removed: offsets count the bytes of the file.
         offsets = starts + self._offset
         self._offset += len(symbols)
         batch = self._batch(offsets, lengths, data.replace(b"\n", b""))
@@ -246,6 +248,8 @@ class _Lines:
     def _batch(
         self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], values: bytes
     ) -> pa.RecordBatch:
+        # Without line ends, ``values`` has the lines one after another: their cumulative lengths
+        # are Arrow's ends, and nothing is copied.
         count = len(offsets)
         ends = np.zeros(count + 1, np.int32)
         np.cumsum(lengths, out=ends[1:])

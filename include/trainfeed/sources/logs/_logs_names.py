@@ -1,8 +1,8 @@
-"""What the names of log files say: which are none, and which are compressed.
+"""The meaning of file names in a folder of logs: hidden, unfinished, compressed.
 
-* A name that begins with ``.`` or ``_`` is hidden, as Hadoop has it: markers, checksums,
-  ``_temporary``. One that ends with ``.tmp``, ``._COPYING_`` or ``.inprogress`` is unfinished.
-  Neither is read.
+* A name that begins with ``.`` or ``_`` is hidden, as in Hadoop: markers, checksums,
+  ``_temporary``. A name that ends with ``.tmp``, ``._COPYING_`` or ``.inprogress`` is unfinished.
+  Files of both kinds are not read.
 * ``.gz`` means gzip and ``.zst`` zstd, of any number of members or frames; every other name means
   plain lines. Suffixes of compressions that are not read are refused.
 """
@@ -17,7 +17,7 @@ __all__ = ["COMPRESSIONS", "LogCompression", "compression_of", "is_log"]
 
 
 class LogCompression(NamedTuple):
-    """One way in which log files are compressed."""
+    """A compression of log files: its name, suffix, and first bytes."""
 
     name: str
     suffix: str
@@ -36,19 +36,19 @@ _UNREADABLE: Final = (
 
 
 def is_log(name: str) -> bool:
-    """Whether a file of this name is a log, rather than hidden or unfinished."""
+    """Return whether a file of this name is a log, not hidden or unfinished."""
     return not name.startswith((".", "_")) and not name.endswith(_UNFINISHED)
 
 
 def compression_of(name: str, path: str) -> str:
-    """How the file of this name is compressed: none, gzip or zstd.
+    """Return the compression of the file of this name: none, gzip or zstd.
 
     Args:
         name: Name of a log file.
-        path: For messages.
+        path: Path of the file, for messages.
 
     Raises:
-        FormatError: In a way that is not read.
+        FormatError: The suffix is that of a compression that is not supported.
     """
     if name.endswith(_UNREADABLE):
         known = ", ".join(compression.suffix for compression in COMPRESSIONS)

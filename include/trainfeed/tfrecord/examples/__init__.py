@@ -1,4 +1,4 @@
-"""Examples: the messages in TFRecord files, to arrays and back."""
+"""Examples, the messages in TFRecord files, to arrays and back."""
 
 from trainfeed.tfrecord.examples._example import (
     FeatureValue,

@@ -1,8 +1,8 @@
-"""Columns → the records of many Examples, a column at a time and without a step per sample.
+"""Encodes columns as the records of many Examples, without a step per sample.
 
-A record is laid out from left to right as parts, each of which is in all records: some bytes as a
-row per record, of which a mask says how many count, or a list with an object per record. Parts of
-rows that follow each other are put together and cut into records at once.
+All records consist of the same sequence of parts. A part has bytes for every record: either an
+array with one row per record and a mask of the bytes that count, or a list with one object per
+record. Neighbouring parts of the first kind are put side by side and cut into records in one step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from trainfeed.tfrecord.examples._features import ListKind, message_field
 
 __all__ = ["encode_batch"]
 
-# Wider content is copied once, as a piece of its own, and not put together with its neighbours.
+# Wider content becomes a part of its own, which is copied once; it is not put beside its
+# neighbours.
 _ROW_BYTES: Final = 512
 
 _Sizes: TypeAlias = NDArray[np.int64]
@@ -30,8 +31,8 @@ class _Rows(NamedTuple):
     """Bytes of every record.
 
     Attributes:
-        data: Shape ``(n, width)``, or ``(width,)`` where they are the same in all records.
-        kept: Which of them count, shape ``(n, width)`` or ``(n, 1)``; None for all.
+        data: Bytes, shape ``(n, width)``, or ``(width,)`` if they are equal in all records.
+        kept: True for bytes that count, shape ``(n, width)`` or ``(n, 1)``; None if all count.
     """
 
     data: NDArray[np.uint8]
@@ -50,9 +51,9 @@ def encode_batch(
 
     Args:
         columns: The fields with their keys, in the order of the record.
-        values: Field to array, as ``ExampleCodec.decode_records`` gives them; not every optional
-            field has to be there.
-        num_records: How many records there are.
+        values: Mapping from field to array, in the form of ``ExampleCodec.decode_records``;
+            optional fields may be missing.
+        num_records: Number of records.
 
     Raises:
         SampleShapeError: A column has another shape or type.
@@ -68,7 +69,7 @@ def encode_batch(
 
 
 def _entry(column: FeatureColumn, key: bytes, array: NDArray[Any]) -> tuple[list[_Part], _Sizes]:
-    """Return the parts of an entry of the map of features, and what it takes in each record."""
+    """Return the parts of an entry in the map of features, and its size in each record."""
     present = _presence(column, array)
     array = np.ma.getdata(array)
     content, content_sizes = _content(column, array, present)
@@ -80,9 +81,9 @@ def _entry(column: FeatureColumn, key: bytes, array: NDArray[Any]) -> tuple[list
 
 
 def _presence(column: FeatureColumn, array: NDArray[Any]) -> _Mask | None:
-    """Return which records have a field, None for all."""
+    """Return True for records that have a field; None if all have it."""
     if isinstance(array, np.ma.MaskedArray):
-        # Rows are masked whole, so the first value tells.
+        # Whole rows are masked, so the first value of a row is enough.
         masked: _Mask = np.ma.getmaskarray(array).reshape(len(array), -1)[:, 0]
         return ~masked
     if column.optional and array.dtype.hasobject:
@@ -91,11 +92,15 @@ def _presence(column: FeatureColumn, array: NDArray[Any]) -> _Mask | None:
 
 
 def _head(kind: ListKind, key_field: bytes, sizes: _Sizes) -> tuple[list[_Part], _Sizes]:
-    """Return what is before contents of the given sizes, and the sizes of whole entries."""
+    """Return the bytes before contents of the given sizes, and the sizes of whole entries.
+
+    Sizes are computed from the inside out: value, list, feature, entry. Each has a tag and a
+    length before it.
+    """
     if len(sizes) > 1 and np.all(sizes == sizes[0]):
         parts, entry_sizes = _head(kind, key_field, sizes[:1])
         return [_same(_records(parts, 1)[0])], np.repeat(entry_sizes, len(sizes))
-    # No numbers at all have no value, but 0 bytes are one.
+    # An empty list of numbers has no value; empty bytes are a value.
     has_value = np.full(len(sizes), True) if kind is ListKind.BYTES else sizes > 0
     value_head, value_sizes = _length_of(sizes)
     list_head, list_sizes = _length_of(np.where(has_value, value_sizes, 0))
@@ -115,7 +120,7 @@ def _head(kind: ListKind, key_field: bytes, sizes: _Sizes) -> tuple[list[_Part],
 
 
 def _length_of(sizes: _Sizes) -> tuple[_Rows, _Sizes]:
-    """Return sizes as varints, and what a tag, the varint and so many bytes take."""
+    """Return sizes as varints, and the sums of a tag, the varint and ``sizes`` bytes."""
     rows, varint_sizes = _varints(sizes[:, np.newaxis])
     return rows, 1 + varint_sizes + sizes
 
@@ -123,7 +128,7 @@ def _length_of(sizes: _Sizes) -> tuple[_Rows, _Sizes]:
 def _content(
     column: FeatureColumn, array: NDArray[Any], present: _Mask | None
 ) -> tuple[_Part, _Sizes]:
-    """Return the values of a column, and how many bytes they take in each record."""
+    """Return the values of a column, and their size in each record."""
     if column.is_text:
         pieces = _texts(column, array, present)
         return pieces, _sizes_of(pieces)
@@ -138,7 +143,7 @@ def _content(
 
 
 def _numbers(column: FeatureColumn, array: NDArray[Any]) -> tuple[_Rows, _Sizes]:
-    """Return numbers, shape ``(n, m)``, as they are stored."""
+    """Return numbers, shape ``(n, m)``, in their stored form."""
     if column.kind is ListKind.INT64:
         return _varints(array.astype(np.int64, copy=False))
     stored = array.astype(column.dtype if column.in_bytes else "<f4", copy=False)
@@ -149,7 +154,7 @@ def _numbers(column: FeatureColumn, array: NDArray[Any]) -> tuple[_Rows, _Sizes]
 def _ragged(
     column: FeatureColumn, array: NDArray[Any], present: _Mask | None
 ) -> tuple[list[bytes], _Sizes]:
-    """Return the numbers of arrays that differ in length, shape ``(n,)`` of objects."""
+    """Return the numbers of arrays of different lengths, given as objects of shape ``(n,)``."""
     rows: list[NDArray[Any]] = _present(
         array, present, np.empty((0, *column.item_shape), column.dtype)
     )
@@ -182,7 +187,7 @@ def _texts(column: FeatureColumn, array: NDArray[Any], present: _Mask | None) ->
 
 
 def _present(array: NDArray[Any], present: _Mask | None, absent: Any) -> list[Any]:
-    """Return the objects of an array, ``absent`` in place of those that are masked."""
+    """Return the objects of an array, with ``absent`` in place of absent ones."""
     values: list[Any] = array.tolist() if array.dtype.hasobject else list(array)
     if present is None:
         return values
@@ -190,8 +195,12 @@ def _present(array: NDArray[Any], present: _Mask | None, absent: Any) -> list[An
 
 
 def _varints(values: NDArray[np.int64]) -> tuple[_Rows, _Sizes]:
-    """Return integers, shape ``(n, m)``, as varints, and how many bytes each row has of them."""
+    """Return integers, shape ``(n, m)``, as varints, and the size of each row.
+
+    Byte k of a varint holds bits 7k to 7k + 6; its highest bit is set if another byte follows.
+    """
     bits = np.ascontiguousarray(values).view(np.uint64)
+    # Every varint gets the bytes of the longest one; ``kept`` marks the bytes that it needs.
     width = max(-(-int(bits.max(initial=0)).bit_length() // 7), 1)
     if width == 1:
         return _Rows(bits.astype(np.uint8)), np.full(len(bits), bits.shape[1], np.int64)
@@ -210,7 +219,7 @@ def _varints(values: NDArray[np.int64]) -> tuple[_Rows, _Sizes]:
 
 
 def _records(parts: Sequence[_Part], num_records: int) -> list[bytes]:
-    """Return the records that parts make."""
+    """Return the records that consist of the given parts."""
     columns: list[list[bytes]] = []
     for is_rows, group in groupby(parts, lambda part: isinstance(part, _Rows)):
         if is_rows:
@@ -221,7 +230,7 @@ def _records(parts: Sequence[_Part], num_records: int) -> list[bytes]:
 
 
 def _cut(parts: Sequence[_Rows], num_records: int) -> list[bytes]:
-    """Return what parts of rows hold, an object per record."""
+    """Return the bytes of neighbouring parts of rows, one object per record."""
     if all(part.kept is None and part.data.ndim == 1 for part in parts):
         return [b"".join(part.data.tobytes() for part in parts)] * num_records
     rows = parts[0] if _is_cut(parts) else _beside(parts, num_records)
@@ -231,13 +240,13 @@ def _cut(parts: Sequence[_Rows], num_records: int) -> list[bytes]:
 
 
 def _is_cut(parts: Sequence[_Rows]) -> bool:
-    """Return whether it is one part, of which every byte is there for each record."""
+    """Return whether there is one part, whose data and mask have a row per record."""
     data, kept = parts[0]
     return len(parts) == 1 and data.ndim > 1 and (kept is None or kept.shape == data.shape)
 
 
 def _beside(parts: Sequence[_Rows], num_records: int) -> _Rows:
-    """Return parts as one that has the bytes of all, those of a record in one row."""
+    """Return parts joined side by side to one part with a row per record."""
     ends = np.cumsum([part.data.shape[-1] for part in parts])
     data = np.empty((num_records, int(ends[-1])), np.uint8)
     kept = None if all(part.kept is None for part in parts) else np.ones(data.shape, np.bool_)
@@ -263,7 +272,7 @@ def _same(data: bytes) -> _Rows:
 
 
 def _only(part: _Part, there: _Mask) -> _Part:
-    """Return a part of those records only."""
+    """Return a part that is empty in all other records than those in ``there``."""
     if isinstance(part, list):
         return [piece if keep else b"" for piece, keep in zip(part, there.tolist(), strict=True)]
     if np.all(there):

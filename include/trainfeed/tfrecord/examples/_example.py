@@ -47,11 +47,11 @@ _FIELD_2: Final = 0x12
 
 @dataclass(frozen=True)
 class SequenceExample:
-    """An Example of features that are lists of features.
+    """An Example whose features are lists of features.
 
     Attributes:
-        context: Key to feature, of the whole.
-        feature_lists: Key to features, one per step.
+        context: Key → feature of the whole sequence.
+        feature_lists: Key → features, one per step.
     """
 
     context: dict[str, FeatureValue] = field(default_factory=dict)
@@ -59,17 +59,17 @@ class SequenceExample:
 
 
 def encode_example(features: Mapping[str, Any]) -> bytes:
-    """Return the record of an Example, the same bytes as TensorFlow's deterministic ones.
+    """Return the record of an Example, equal to TensorFlow's deterministic serialisation.
 
     Args:
-        features: Key to what ``decode_example`` gives; or to one value; or to a list of nothing
-            but bytes, int or float. Arrays of integers that fit int64, of float16 and of float32
-            are taken in C order, their shape is lost. Python's floats are rounded to float32. An
-            empty list is one of bytes: give an empty array to say float or int. None is a feature
-            without list.
+        features: Key → feature: a value in the form of ``decode_example``, a single value, or a
+            list of bytes, of int, or of float. Arrays may have integers in the range of int64,
+            float16 or float32; they are stored in C order, without their shape. Python floats are
+            rounded to float32. An empty list is a list of bytes; use an empty array for an empty
+            list of float or int. None is a feature without a list.
 
     Returns:
-        The record; of 0 bytes when there are no features.
+        The record; empty if there are no features.
     """
     return message_field(1, _features_message(features)) if features else b""
 
@@ -78,11 +78,11 @@ def decode_example(record: bytes | bytearray | memoryview) -> dict[str, FeatureV
     """Return the features of an Example, in the order of the record.
 
     Returns:
-        Key to list of bytes, array of float32 ``(n,)``, array of int64 ``(n,)``, or None for a
-        feature without list; in memory of their own.
+        Key → list of bytes, array of float32 ``(n,)``, array of int64 ``(n,)``, or None for a
+        feature without a list; all in memory of their own.
 
     Raises:
-        FormatError: The record is no Example; ``offset_bytes`` counts from its start.
+        FormatError: The record is not an Example; ``offset_bytes`` counts from its start.
     """
     data = bytes(record)
     return {key: _value_of(data, feature) for key, feature in scan_example(data).items()}
@@ -91,11 +91,11 @@ def decode_example(record: bytes | bytearray | memoryview) -> dict[str, FeatureV
 def encode_sequence_example(
     context: Mapping[str, Any], feature_lists: Mapping[str, Sequence[Any]]
 ) -> bytes:
-    """Return the record of a SequenceExample, the same bytes as TensorFlow's deterministic ones.
+    """Return the record of a SequenceExample, equal to TensorFlow's deterministic serialisation.
 
     Args:
-        context: As ``features`` of ``encode_example``.
-        feature_lists: Key to a sequence of what is a feature there.
+        context: See ``features`` of ``encode_example``.
+        feature_lists: Key → sequence of features, in the forms that ``encode_example`` takes.
     """
     record = message_field(1, _features_message(context)) if context else b""
     if feature_lists:
@@ -114,7 +114,7 @@ def decode_sequence_example(record: bytes | bytearray | memoryview) -> SequenceE
     """Return a SequenceExample, in memory of its own.
 
     Raises:
-        FormatError: The record is none; ``offset_bytes`` counts from its start.
+        FormatError: The record is not a SequenceExample; ``offset_bytes`` counts from its start.
     """
     data = bytes(record)
     context: dict[str, RawFeature] = {}
@@ -131,10 +131,10 @@ def decode_sequence_example(record: bytes | bytearray | memoryview) -> SequenceE
 
 
 def scan_example(data: bytes) -> dict[str, RawFeature]:
-    """Return where the features of an Example lie in its record.
+    """Return the places of the features of an Example in its record.
 
     Raises:
-        FormatError: The record is no Example.
+        FormatError: The record is not an Example.
     """
     features: dict[str, RawFeature] = {}
     for tag, start, end in iter_fields(data, 0, len(data)):

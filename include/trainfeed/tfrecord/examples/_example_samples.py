@@ -1,4 +1,4 @@
-"""Typed samples as Examples: a field is the feature of its name."""
+"""Typed samples as Examples: every field is a feature of the same name."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from trainfeed.tfrecord.examples._parse import BatchParser, parse_row
 
 __all__ = ["ExampleCodec"]
 
-# What is encoded at once: more leaves the processor's cache, less costs more calls.
+# Bytes that are encoded at once: more exceeds the cache of the processor, less costs more calls.
 _BLOCK_BYTES: Final = 1 << 20
 
 _Value: TypeAlias = NDArray[Any] | bytes | str | None
 
 
 class ExampleCodec:
-    """Encodes and decodes the samples of one schema as Examples; threads may share it.
+    """Encodes and decodes the samples of one schema as Examples; threads may share the object.
 
-    Nothing is lost either way, given the schema: dtypes and shapes are not in the records.
+    With the schema nothing is lost in either direction; records do not contain dtypes and shapes.
 
     Args:
         fields: A ``trainfeed.samples.Schema``, an iterable of its fields, or a mapping from key
             to dtype and shape.
 
     Raises:
-        ConfigError: There is no such dtype or shape.
+        ConfigError: A dtype or shape is unknown.
     """
 
     def __init__(self, fields: Fields) -> None:
@@ -58,8 +58,9 @@ class ExampleCodec:
         """Return the record of a sample.
 
         Args:
-            sample: Field to value as ``trainfeed.samples.TypedCodec.decode`` gives it: an array of
-                the field's dtype and shape, bytes or str. An optional field may be None or missing.
+            sample: Field → value in the form of ``trainfeed.samples.TypedCodec.decode``: an array
+                of the field's dtype and shape, bytes or str. An optional field may be None or
+                missing.
 
         Raises:
             SampleShapeError: A field is missing or unknown, or has another shape or type.
@@ -75,17 +76,17 @@ class ExampleCodec:
         return message_field(1, map_message(entries))
 
     def encode_columns(self, columns: Mapping[str, NDArray[Any]]) -> list[bytes]:
-        """Return the records of many samples, those that ``encode`` gives one by one.
+        """Return the records of many samples; they equal the results of ``encode``.
 
         Args:
-            columns: Field to array of shape ``(n, *shape)``, as ``decode_records`` and
-                ``trainfeed.samples.TypedCodec.decode_columns`` give it: of objects for bytes, str
-                and shapes that vary; masked, or None, where an optional field is absent. An
-                optional field may be missing.
+            columns: Field → array of shape ``(n, *shape)``, in the form of ``decode_records`` and
+                ``trainfeed.samples.TypedCodec.decode_columns``: object arrays for bytes, str and
+                variable shapes; masked, or None, where an optional field is absent. An optional
+                field may be missing.
 
         Raises:
-            SampleShapeError: A field is missing or unknown, has another shape or type, or other
-                fields have more values.
+            SampleShapeError: A field is missing or unknown, or has another shape or type, or
+                columns differ in length.
         """
         self._require_known(columns.keys())
         for column in self._columns:
@@ -106,11 +107,11 @@ class ExampleCodec:
         """Return the sample of a record, in memory of its own.
 
         Returns:
-            Field to array of the field's shape, ``()`` for a number; bytes, str, or None for an
-            optional field that is absent.
+            Field → array of the field's shape, ``()`` for a number; bytes, str, or None for an
+            absent optional field.
 
         Raises:
-            FormatError: The record is no Example, or does not hold the fields.
+            FormatError: The record is not an Example, or does not match the fields.
         """
         values = parse_row(bytes(record), self._columns)
         return {
@@ -124,7 +125,7 @@ class ExampleCodec:
         """Return the fields of many records; see ``parse_examples``.
 
         Raises:
-            FormatError: A record is no Example, or does not hold the fields.
+            FormatError: A record is not an Example, or does not match the fields.
         """
         return self._parser.parse(records)
 
@@ -136,7 +137,7 @@ class ExampleCodec:
 
 
 def _work_bytes(column: FeatureColumn) -> int:
-    """Return about how much memory encoding a column takes for each record."""
+    """Return an estimate of the bytes that encoding a column takes per record."""
     value_bytes = 16 if column.kind is ListKind.INT64 else column.dtype.itemsize
     return value_bytes * math.prod(column.item_shape)
 
@@ -169,5 +170,5 @@ def _without_row(column: FeatureColumn, values: NDArray[Any] | None) -> _Value:
     if column.is_text:
         text: bytes | str = values[0]
         return text
-    # Not [0], which makes a number of a field without shape no array any more.
+    # Not values[0], which turns the value of a field without shape into a scalar.
     return values.reshape(values.shape[1:])

@@ -6,8 +6,8 @@ How a field is stored:
 float32, float16                          float list
 bool, int8 to int64, uint16, uint32       int64 list
 uint8 without shape                       int64 list
-uint8 with shape, uint64, float64         one value of bytes: little-endian, C order; images stay
-                                          bytes, and what no list holds exactly loses nothing
+uint8 with shape, uint64, float64         one value of bytes, little-endian, C order: images are
+                                          bytes; no list holds uint64 and float64 exactly
 bytes, str                                one value of bytes, text in UTF-8
 ========================================= =======================================================
 
@@ -34,7 +34,7 @@ _IN_BYTES: Final = ("uint64", "float64")
 
 
 class SampleField(Protocol):
-    """What ``trainfeed.samples.Field`` says about a field of a sample."""
+    """The attributes of ``trainfeed.samples.Field`` that this room needs."""
 
     @property
     def name(self) -> str:
@@ -46,11 +46,11 @@ class SampleField(Protocol):
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """Lengths; the first may be None, then it varies from record to record."""
+        """Lengths; None as the first length means that it varies from record to record."""
 
     @property
     def optional(self) -> bool:
-        """Whether a record may lack it."""
+        """Whether a record may lack the field."""
 
 
 _Shape: TypeAlias = tuple[int | None, ...]
@@ -61,19 +61,19 @@ class FeatureColumn:
     """One field of all records.
 
     Attributes:
-        name: The key of its feature.
-        shape: Its shape; the first length may be None, then it varies.
-        optional: Whether a record may lack it.
-        is_text: Whether it holds bytes or str.
-        is_str: Whether it holds str.
-        is_fixed: Whether it has one shape in all records.
-        item_shape: Its shape without the variable length.
-        dtype: Its little-endian dtype; that of Python objects for bytes and str.
-        kind: The list that holds it when it is written.
-        in_bytes: Whether its numbers are written as one value of bytes.
+        name: Key of the feature.
+        shape: Shape of the field; None as the first length means that it varies.
+        optional: Whether a record may lack the field.
+        is_text: Whether the field holds bytes or str.
+        is_str: Whether the field holds str.
+        is_fixed: Whether the field has the same shape in all records.
+        item_shape: Shape without the variable length.
+        dtype: Little-endian dtype; ``object`` for bytes and str.
+        kind: Kind of list in which the field is written.
+        in_bytes: Whether numbers are written as one value of bytes.
 
     Raises:
-        ConfigError: There is no such dtype, or no such shape.
+        ConfigError: The dtype or the shape is unknown.
     """
 
     def __init__(self, name: str, dtype: str, shape: _Shape, *, optional: bool = False) -> None:
@@ -94,18 +94,18 @@ class FeatureColumn:
             self.kind = ListKind.FLOAT if self.dtype.kind == "f" else ListKind.INT64
 
     def values(self, kind: ListKind, rows: NDArray[np.uint8]) -> NDArray[Any]:
-        """Return what the lists of records hold.
+        """Return the values in the lists of records, lists of equal size.
 
         Args:
-            kind: The kind of the lists.
-            rows: Shape ``(n, num_bytes)``, a packed list or a value of bytes per record, which
-                hold equally many values.
+            kind: Kind of the lists.
+            rows: A packed list or a value of bytes per record, with equal numbers of values; shape
+                ``(n, num_bytes)``.
 
         Returns:
-            Shape ``(n, *shape)``, in memory of its own; of objects for bytes and str.
+            An array of shape ``(n, *shape)``, in memory of its own; of objects for bytes and str.
 
         Raises:
-            FormatError: The lists do not hold the field.
+            FormatError: The lists do not match the field.
         """
         if self.is_text:
             return self._texts(kind, rows)
@@ -118,20 +118,20 @@ class FeatureColumn:
         starts: NDArray[np.int64],
         ends: NDArray[np.int64],
     ) -> NDArray[Any]:
-        """Return what lists of different length hold.
+        """Return the values in lists of different sizes.
 
         Args:
-            kind: The kind of the lists.
-            data: Shape ``(num_bytes,)``.
-            starts: Shape ``(n,)``, where the lists start in ``data``.
-            ends: As ``starts``.
+            kind: Kind of the lists.
+            data: Bytes that contain the lists, shape ``(num_bytes,)``.
+            starts: Starts of the lists in ``data``, shape ``(n,)``.
+            ends: Ends of the lists in ``data``, shape ``(n,)``.
 
         Returns:
-            Shape ``(n, *shape)`` of a field of fixed size, else ``(n,)`` of objects; in memory of
-            its own.
+            An array of shape ``(n, *shape)`` for a field of fixed size, otherwise ``(n,)`` of
+            objects; in memory of its own.
 
         Raises:
-            FormatError: The lists do not hold the field.
+            FormatError: The lists do not match the field.
         """
         if self.is_text:
             pairs = zip(starts.tolist(), ends.tolist(), strict=True)
@@ -149,22 +149,22 @@ class FeatureColumn:
         rows = values.reshape(-1, *self.item_shape)
         edges = (limits // self._item_size).tolist()
         for i in range(len(starts)):
-            # Rows of their own, so that one that is kept does not keep all.
+            # Copies, so that a kept row does not keep the memory of all rows.
             arrays[i] = rows[edges[i] : edges[i + 1]].copy()
         return arrays
 
     def accepts(self, shape: tuple[int, ...]) -> bool:
-        """Return whether numbers of a record may have a shape."""
+        """Return whether the numbers of a record may have this shape."""
         if self.is_fixed:
             return shape == self.item_shape
         return len(shape) == len(self.shape) and shape[1:] == self.item_shape
 
     def mismatch(self, got: str) -> SampleShapeError:
-        """Return the error that says what was expected of a sample."""
+        """Return the error for a sample, with the expected and the given type."""
         return SampleShapeError(self.refuse(got).args[0])
 
     def refuse(self, got: str) -> FormatError:
-        """Return the error that says what was expected of a record."""
+        """Return the error for a record, with the expected and the given type."""
         shape = f" {tuple('n' if length is None else length for length in self.shape)}"
         dtype = ("str" if self.is_str else "bytes") if self.is_text else self.dtype.name
         return FormatError(
@@ -174,8 +174,10 @@ class FeatureColumn:
     def _joined_numbers(
         self, kind: ListKind, content: NDArray[np.uint8], limits: NDArray[np.int64]
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the numbers of joined lists, and where lists end among them."""
+        """Return the numbers of joined lists, and the limits of lists as counts of numbers."""
         if kind is ListKind.INT64:
+            # The last byte of a varint has no continuation bit. Every list that is not empty must
+            # end with such a byte, and no varint may be longer than 10 bytes.
             ends = np.flatnonzero(content < 0x80)
             if np.any(content[limits[1:][np.diff(limits) > 0] - 1] > 0x7F) or np.any(
                 np.diff(ends, prepend=-1) > MAX_VARINT_BYTES
@@ -233,7 +235,7 @@ class FeatureColumn:
             matches = not num_values % self._item_size
         if not matches:
             raise self.refuse(f"{num_values} values")
-        # Not by -1: without values numpy could not tell how many rows there are.
+        # The number of rows is given, not -1: without values numpy could not compute it.
         lengths = self.item_shape
         if not self.is_fixed:
             lengths = (num_values // self._item_size, *lengths)
@@ -250,9 +252,10 @@ class FeatureColumn:
 
 
 def _ragged_places(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all places from starts to ends, one range after another."""
+    """Return the places of all ranges from ``starts`` to ``ends``, joined."""
     lengths = ends - starts
     before = np.cumsum(lengths) - lengths
+    # In range i, place = starts[i] + (k - before[i]), where k is the index in the result.
     places: NDArray[np.int64] = np.repeat(starts - before, lengths)
     return places + np.arange(len(places))
 
@@ -261,7 +264,7 @@ def columns_of(fields: Fields) -> list[FeatureColumn]:
     """Return the columns of a schema, of fields, or of a mapping from name to dtype and shape.
 
     Raises:
-        ConfigError: There is no such dtype or shape, or two fields have the same name.
+        ConfigError: A dtype or shape is unknown, or two fields have the same name.
     """
     if isinstance(fields, Mapping):
         return [FeatureColumn(name, dtype, shape) for name, (dtype, shape) in fields.items()]

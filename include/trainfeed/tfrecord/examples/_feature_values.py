@@ -1,4 +1,4 @@
-"""Python values to the lists of a feature; refuses what a list cannot hold."""
+"""Python values to the lists of a feature; refuses values that a list cannot represent."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
 
 
 def list_of_value(value: Any) -> tuple[ListKind | None, list[bytes]]:
-    """Return the kind of list that holds a value, and its content as ``feature_message`` wants it.
+    """Return the kind of list for a value, and its content in the form of ``feature_message``.
 
     Raises:
-        TypeError: No list holds such values.
-        ValueError: A number does not fit.
+        TypeError: No list can represent values of this type.
+        ValueError: A number is out of range.
     """
     if value is None:
         return None, []
@@ -31,7 +31,7 @@ def list_of_value(value: Any) -> tuple[ListKind | None, list[bytes]]:
 
 
 def packed_integers(values: NDArray[Any]) -> bytes:
-    """Return integers, of any shape and of a type that fits int64, as packed varints."""
+    """Return integers of any shape, in the range of int64, as packed varints."""
     return encode_varints(values.reshape(-1).astype(np.int64, copy=False))
 
 
@@ -67,7 +67,7 @@ def _of_list(values: list[Any] | tuple[Any, ...]) -> tuple[ListKind, list[bytes]
 
 
 def _is_integer(value: Any) -> bool:
-    # A bool is an int to Python, and a number to nobody else.
+    # bool is a subclass of int, but a boolean is not meant as a number.
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 

@@ -1,4 +1,4 @@
-"""Features of a message: where their values lie, and the bytes that hold values.
+"""The features of a message: finds the places of their values, and builds their bytes.
 
 ::
 
@@ -10,8 +10,9 @@
     FeatureLists := map of key (1) to FeatureList (2), field 1
     FeatureList  := Features, field 1
 
-A field that occurs again is merged with what was there, as protobuf prescribes: lists of one kind
-are joined, of two kinds the later one stays, of two map entries with one key also.
+A repeated field is merged with the earlier one, as protobuf prescribes: lists of the same kind are
+joined; of two lists of different kinds, and of two map entries with the same key, the later one
+counts.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _ENDLESS_VARINT: Final = re.compile(rb"[\x80-\xff]{10}")
 
 
 class ListKind(IntEnum):
-    """What a feature holds; the number of its field."""
+    """Kind of the list of a feature; the values are field numbers."""
 
     BYTES = 1
     FLOAT = 2
@@ -62,13 +63,13 @@ _UNPACKED: Final = {ListKind.FLOAT: _FIXED32_1, ListKind.INT64: _VARINT_1}
 
 
 class RawFeature:
-    """A feature that still lies in its record.
+    """The place of a feature's values in a record.
 
     Attributes:
-        kind: What it holds, None when it has no list.
-        bounds: Start and end of one piece after the other: of a value of bytes, or of numbers,
-            which are whole within a piece. Not a list of pairs: values of 0 bytes take 2 bytes
-            each, and pairs a hundred.
+        kind: Kind of its list; None without a list.
+        bounds: Alternating start and end of each piece: a value of bytes, or whole packed numbers.
+            An array, not a list of pairs: an empty value takes 2 bytes in a record, and a pair
+            takes about a hundred.
     """
 
     __slots__ = ("bounds", "kind")
@@ -79,16 +80,16 @@ class RawFeature:
 
     @property
     def num_pieces(self) -> int:
-        """How many pieces there are."""
+        """Number of pieces."""
         return len(self.bounds) // 2
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Yield the pieces out of the record ``data``."""
+        """Yield the pieces of the record ``data``."""
         bounds = iter(self.bounds)
         return (data[start:end] for start, end in zip(bounds, bounds, strict=True))
 
     def content(self, data: bytes) -> bytes:
-        """Return the pieces out of the record ``data``, joined."""
+        """Return the joined pieces of the record ``data``."""
         if self.num_pieces == 1:
             return data[self.bounds[0] : self.bounds[1]]
         return b"".join(self.pieces(data))
@@ -98,7 +99,7 @@ def scan_features(data: bytes, start: int, end: int, features: dict[str, RawFeat
     """Add the features of a Features message to ``features``.
 
     Raises:
-        FormatError: The bytes are no such message.
+        FormatError: The bytes are not such a message.
     """
     for key, values in scan_entries(data, start, end):
         feature = features[key] = RawFeature()
@@ -107,14 +108,13 @@ def scan_features(data: bytes, start: int, end: int, features: dict[str, RawFeat
 
 
 def scan_entries(data: bytes, start: int, end: int) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Go through the entries of a message that is a map in its field 1.
+    """Yield the entries of a message that is a map in its field 1.
 
     Yields:
-        Key, and the bounds of the value, which is as good as empty when there are none, and in
-        pieces to be merged when there are several.
+        Key, and bounds of the value: none for an empty value, several for pieces to be merged.
 
     Raises:
-        FormatError: The bytes are no such message, or a key is not UTF-8.
+        FormatError: The bytes are not such a message, or a key is not UTF-8.
     """
     for tag, entry_start, entry_end in iter_fields(data, start, end):
         if tag != _FIELD_1:
@@ -137,7 +137,7 @@ def scan_feature(data: bytes, start: int, end: int, feature: RawFeature) -> None
     """Merge a Feature message into ``feature``.
 
     Raises:
-        FormatError: The bytes are no such message.
+        FormatError: The bytes are not such a message.
     """
     for tag, list_start, list_end in iter_fields(data, start, end):
         kind = _KINDS.get(tag)
@@ -161,10 +161,10 @@ def _scan_list(data: bytes, start: int, end: int, feature: RawFeature) -> None:
 
 
 def check_packed(data: bytes, start: int, end: int, kind: ListKind | None) -> None:
-    """Refuse numbers that do not end where their piece does.
+    """Refuse a piece that does not end with a whole number.
 
     Raises:
-        FormatError: They do not.
+        FormatError: A number is cut off, or a varint is too long.
     """
     if kind is ListKind.FLOAT:
         if (end - start) % _FLOAT_BYTES:
@@ -186,8 +186,8 @@ def feature_message(kind: ListKind | None, values: Iterable[bytes]) -> bytes:
     """Return a Feature message.
 
     Args:
-        kind: What it holds, None for a feature without list.
-        values: The values of a list of bytes; else all numbers, packed, as one.
+        kind: Kind of the list; None for a feature without a list.
+        values: The values of a list of bytes; for numbers a single value with all of them, packed.
     """
     if kind is None:
         return b""
@@ -198,7 +198,7 @@ def feature_message(kind: ListKind | None, values: Iterable[bytes]) -> bytes:
 
 
 def map_message(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Return a message that is a map in its field 1, of keys and messages in this order."""
+    """Return a message that is a map in its field 1, with entries in the given order."""
     return b"".join(
         [
             message_field(1, message_field(1, key) + message_field(2, value))
@@ -208,12 +208,13 @@ def map_message(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def key_order(key: str) -> tuple[int, ...]:
-    """Return what sorts keys like TensorFlow's deterministic serialisation.
+    """Return a sort key for the order of TensorFlow's deterministic serialisation.
 
-    By bytes, but a key comes after those that it is the start of, so the empty key comes last.
+    Keys are ordered by their bytes, but a prefix of another key comes after it; the empty key is
+    last.
 
     Raises:
-        TypeError: It is no str.
+        TypeError: The key is not a str.
     """
     if not isinstance(key, str):
         raise TypeError(f"expected a key as str, got {type(key).__name__}")

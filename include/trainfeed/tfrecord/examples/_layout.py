@@ -1,7 +1,8 @@
-"""Records that differ in nothing but values, so that parsing one of them parses all.
+"""Records that differ only in values, so that one parsed record gives the places in all.
 
-Examples of fields of fixed size have, if one program wrote them, the same bytes at the same places:
-tags, lengths, keys. One of them is parsed, the others are compared with it in those places.
+Examples of fields of fixed size, written by one program, have the same tags, lengths and keys at
+the same places. One record is parsed as a template; the others are compared with it at these
+places.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from trainfeed.tfrecord.examples._features import ListKind, RawFeature
 
 __all__ = ["Layout"]
 
-# What of a byte must be as in the template. Of a varint, which bytes belong together.
+# Bits of a byte that must equal the template: all in tags, lengths and keys; none in values; in
+# varints the continuation bit, so that every number takes the same bytes.
 _ALL_BITS: Final = 0xFF
 _NO_BITS: Final = 0
 _CONTINUATION_BIT: Final = 0x80
 
 
 class _ValuePlace(NamedTuple):
-    """Where a field lies in a record; without kind where it is absent."""
+    """Place of a field in a record; ``kind`` is None if the field is absent."""
 
     kind: ListKind | None
     start: int
@@ -33,17 +35,17 @@ class _ValuePlace(NamedTuple):
 
 
 class Layout:
-    """Where the fields lie in records like one.
+    """The places of fields in all records with the layout of a template.
 
     Args:
         template: A record.
         columns: The fields.
 
     Attributes:
-        places: Where each of the columns lies.
+        places: Place of each column in a record.
 
     Raises:
-        FormatError: The record is no Example, or a column does not lie in one piece.
+        FormatError: The record is not an Example, or a column is not in one piece.
     """
 
     def __init__(self, template: bytes, columns: Sequence[FeatureColumn]) -> None:
@@ -59,13 +61,13 @@ class Layout:
         self._expected = np.frombuffer(template, np.uint8)[self._compared] & self._mask
 
     def matches(self, rows: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Return which records have this layout.
+        """Return True for records that have this layout.
 
         Args:
-            rows: Shape ``(n, len(template))``.
+            rows: The records as rows, shape ``(n, len(template))``.
 
         Returns:
-            Shape ``(n,)``.
+            A mask of shape ``(n,)``.
         """
         found = rows[:, self._compared] & self._mask
         return np.asarray((found == self._expected).all(axis=1))
@@ -76,7 +78,7 @@ def _place(column: FeatureColumn, feature: RawFeature | None) -> _ValuePlace:
         return _ValuePlace(None, 0, 0)
     if feature.num_pieces == 1:
         return _ValuePlace(feature.kind, feature.bounds[0], feature.bounds[1])
-    # An empty list of numbers may have no piece, one that is not packed has many.
+    # An empty list of numbers may have no piece; a list that is not packed has many.
     if feature.num_pieces == 0 and feature.kind is not ListKind.BYTES:
         return _ValuePlace(feature.kind, 0, 0)
     raise column.refuse(f"{feature.num_pieces} values")

@@ -1,8 +1,8 @@
-"""Records that differ in lengths only, parsed side by side: one step for all instead of for each.
+"""Parses records of different lengths side by side: each step is done for all records at once.
 
-Examples of one program have the same keys in the same order, and each list in one piece. What such
-a record looks like is taken from one of them; then all go through it together, every record at a
-position of its own::
+Examples written by one program have the same keys in the same order, and each list in one piece.
+One record is parsed as a template. Then all records are walked through together; numpy arrays hold
+the current position of every record::
 
     record := 0a length entry*
     entry  := 0a length  0a length key  12 length  list?
@@ -24,21 +24,21 @@ __all__ = ["Lists", "Structure"]
 
 _FIELD_1: Final = 0x0A
 _FIELD_2: Final = 0x12
-# Lengths up to 2 GiB.
+# Bytes of a length as varint: lengths are below 2 GiB.
 _MAX_LENGTH_BYTES: Final = 5
-# More bytes behind the last record, so that nothing is looked up beyond the end.
+# Bytes appended to the last record, so that a lookup at the end of a damaged record stays in range.
 _PADDING: Final = bytes(_MAX_LENGTH_BYTES + 1)
 
 _Ints = NDArray[np.int64]
 
 
 class Lists(NamedTuple):
-    """Where the lists of one feature lie; no kind: the feature has none.
+    """The places of the lists of one feature.
 
     Attributes:
-        kind: What they hold.
-        starts: Shape ``(n,)``, in the joined records.
-        ends: As ``starts``.
+        kind: Kind of the lists; None for a feature without a list.
+        starts: Starts of the lists in the joined records, shape ``(n,)``.
+        ends: Ends of the lists in the joined records, shape ``(n,)``.
     """
 
     kind: ListKind | None
@@ -47,13 +47,13 @@ class Lists(NamedTuple):
 
 
 class Structure:
-    """The keys of an Example in their order, and the kind of each.
+    """The keys of an Example, in order, and the kind of each list.
 
     Args:
         template: A record.
 
     Raises:
-        FormatError: The record is no Example.
+        FormatError: The record is not an Example.
     """
 
     def __init__(self, template: bytes) -> None:
@@ -67,10 +67,11 @@ class Structure:
 
         Args:
             data: The records, joined.
-            bounds: Shape ``(n + 1,)``, where they start, and where the last one ends.
+            bounds: Start of each record, and the end of the last one, shape ``(n + 1,)``.
 
         Returns:
-            Which records have this structure, shape ``(n,)``; and key to the lists of those.
+            A mask of the records that have this structure, shape ``(n,)``; and key → lists of
+            these records.
         """
         walk = _Side(data, bounds)
         ends = walk.enter(_FIELD_1)
@@ -96,11 +97,14 @@ class Structure:
 
 
 class _Side:
-    """Positions in records, which advance together.
+    """Positions in all records, which advance together.
+
+    A record that is not as expected is only marked: its position stays within its bounds, and its
+    results are dropped at the end.
 
     Attributes:
-        positions: Shape ``(n,)``, in the joined records.
-        good: Which records were as expected so far.
+        positions: Current positions in the joined records, shape ``(n,)``.
+        good: True for records that were as expected so far.
     """
 
     def __init__(self, data: bytes, bounds: _Ints) -> None:
@@ -110,20 +114,21 @@ class _Side:
         self.good = np.ones(len(bounds) - 1, bool)
 
     def require(self, found: NDArray[np.bool_]) -> None:
-        """Take out the records that are not as expected."""
+        """Mark the records that are not as expected."""
         self.good &= found
 
     def enter(self, tag: int) -> _Ints:
-        """Step over a tag and a length; return where what it is the length of ends."""
+        """Step over a tag and a length; return the end of the content that follows."""
         self.require(self._data[self.positions] == tag)
         return self._step_over_length(self.positions + 1)
 
     def enter_list(self, kind: ListKind, ends: _Ints) -> _Ints:
-        """Step over the tags and lengths before a list's only piece; return where that starts."""
+        """Step over the tags and lengths before the only piece of a list; return its start."""
         self.require(self.enter(kind << 3 | 2) == ends)
         is_empty = self.positions == ends
         if kind is not ListKind.BYTES and is_empty.any():
-            # An empty list of numbers may have no piece.
+            # An empty list of numbers may have no piece: then the list ends here, and the failed
+            # step over the piece's tag and length is undone.
             before, good = self.positions, self.good.copy()
             self.require(self.enter(_FIELD_1) == ends)
             self.good |= good & is_empty
@@ -133,15 +138,15 @@ class _Side:
         return self.positions
 
     def skip(self, literal: NDArray[np.uint8]) -> None:
-        """Step over bytes that are the same in all records."""
+        """Step over bytes that are equal in all records."""
         after = self.positions + len(literal)
-        # Clipped: what lies behind the end of a damaged record is not looked at.
+        # Clipped to the data: in the last record, if damaged, the literal may run past the end.
         places = np.minimum(self.positions[:, None] + np.arange(len(literal)), len(self._data) - 1)
         self.require((self._data[places] == literal).all(axis=1))
         self.go_to(after)
 
     def go_to(self, positions: _Ints) -> None:
-        """Set the positions; a record ends where it ends."""
+        """Set the positions; positions behind the end of a record are clipped and marked."""
         self.require(positions <= self._last)
         self.positions = np.minimum(positions, self._last)
 
@@ -149,6 +154,7 @@ class _Side:
         byte = self._data[positions]
         lengths = (byte & 0x7F).astype(np.int64)
         more, shift, positions = byte > 0x7F, 7, positions + 1
+        # The next byte of those varints that continue; all others get 0 and stay where they are.
         while more.any() and shift < 7 * _MAX_LENGTH_BYTES:
             byte = np.where(more, self._data[np.minimum(positions, len(self._data) - 1)], 0)
             lengths |= (byte & 0x7F).astype(np.int64) << shift

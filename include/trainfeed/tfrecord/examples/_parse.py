@@ -1,4 +1,4 @@
-"""Many Examples to one array per field."""
+"""Parses many Examples to one array per field."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from trainfeed.tfrecord.examples._lockstep import Lists, Structure
 
 __all__ = ["BatchParser", "parse_examples", "parse_row"]
 
-# With fewer records the setting up of a layout costs more than it saves.
+# For fewer records, making a structure or a layout costs more than it saves.
 _MIN_RECORDS: Final = 4
 _MIN_EQUAL_RECORDS: Final = 16
-# Parsing a longer record costs less than copying it, and its layout would take much memory.
+# A longer record is parsed faster than copied, and its layout would take much memory.
 _MAX_TEMPLATE_BYTES: Final = 1 << 18
-# Records that need more layouts than these differ in more than the order of a few keys.
+# Records with more layouts than this are too different: they are parsed in another way.
 _MAX_LAYOUTS: Final = 8
-# Lengths of which a layout is remembered.
+# Number of record lengths for which a layout is remembered.
 _MAX_KNOWN: Final = 16
 
 
@@ -33,8 +33,8 @@ def parse_examples(
 ) -> dict[str, NDArray[Any]]:
     """Return fields of Examples as arrays.
 
-    Fastest where records have the same layout, as those of fields of fixed size mostly do. For
-    batch after batch, ``ExampleCodec.decode_records`` remembers layouts.
+    Parsing is fastest if records have the same layout, as records of fields of fixed size usually
+    have. For many batches use ``ExampleCodec.decode_records``, which remembers layouts.
 
     Args:
         records: Records of Examples.
@@ -42,14 +42,14 @@ def parse_examples(
             to dtype and shape. Other features of the records are ignored.
 
     Returns:
-        Field to array of shape ``(n, *shape)``, in memory of its own. An optional field of fixed
-        size is a masked array; where it is masked, the data are zeros. Fields of variable length,
+        Field → array of shape ``(n, *shape)``, in memory of its own. An optional field of fixed
+        size is a masked array, whose data are zeros where it is masked. Fields of variable length,
         bytes and str are arrays ``(n,)`` of objects: arrays, bytes, str, None where absent.
 
     Raises:
-        FormatError: A record is no Example, lacks a field, or holds something else in it; says
-            which record, from 0.
-        ConfigError: There is no such dtype or shape.
+        FormatError: A record is not an Example, or lacks a field, or has another type in it;
+            has the number of the record, from 0.
+        ConfigError: A dtype or shape is unknown.
     """
     return BatchParser(columns_of(fields)).parse(records)
 
@@ -58,17 +58,20 @@ def parse_row(record: bytes, columns: Sequence[FeatureColumn]) -> list[NDArray[A
     """Return the fields of one record.
 
     Returns:
-        Per column an array of shape ``(1, *shape)``, None where it is absent.
+        Per column an array of shape ``(1, *shape)``; None for an absent column.
 
     Raises:
-        FormatError: The record is no Example, or does not hold the fields.
+        FormatError: The record is not an Example, or does not match the fields.
     """
     features = scan_example(record)
     return [_row_value(column, record, features.get(column.name)) for column in columns]
 
 
 class BatchParser:
-    """Parses batch after batch; threads may share it.
+    """Parses batches of records in three ways, from the fastest to the slowest.
+
+    Records of one length are compared with a ``Layout``; the rest is walked through with a
+    ``Structure``; records that match neither are parsed one by one. Threads may share the object.
 
     Args:
         columns: The fields.
@@ -76,7 +79,7 @@ class BatchParser:
 
     def __init__(self, columns: Sequence[FeatureColumn]) -> None:
         self._columns = columns
-        # The latest layout of records of a length: the next batch probably has it too.
+        # By length of the record the latest layout, which the next batch probably has too.
         self._known: dict[int, Layout] = {}
         self._structures: list[Structure] = []
 
@@ -101,7 +104,7 @@ class BatchParser:
     def _put_layouts(
         self, batch: Sequence[bytes], group: NDArray[np.int64], targets: Sequence[_FieldTarget]
     ) -> NDArray[np.int64]:
-        """Parse records of one length layout by layout; return the indices of those left over."""
+        """Parse records of one length by layouts; return the indices of the remaining records."""
         if len(group) < _MIN_EQUAL_RECORDS or len(batch[group[0]]) > _MAX_TEMPLATE_BYTES:
             return group
         data = b"".join(batch if len(group) == len(batch) else [batch[i] for i in group.tolist()])
@@ -113,7 +116,7 @@ class BatchParser:
                 matches = layout.matches(rows)
                 _put_rows(layout, rows, group, matches, targets)
             except FormatError:
-                # One by one then, which also finds out which record it is.
+                # Parsing one by one finds the record with the error.
                 return group
             group, rows, layout = group[~matches], rows[~matches], None
             if len(group) < _MIN_EQUAL_RECORDS:
@@ -123,7 +126,7 @@ class BatchParser:
     def _put_structures(
         self, batch: Sequence[bytes], left: list[int], targets: Sequence[_FieldTarget]
     ) -> list[int]:
-        """Parse records of different length side by side; return the indices of those left over."""
+        """Parse records side by side by structures; return the indices of the remaining records."""
         long = [i for i in left if len(batch[i]) > _MAX_TEMPLATE_BYTES]
         if long:
             left = [i for i in left if len(batch[i]) <= _MAX_TEMPLATE_BYTES]
@@ -133,7 +136,7 @@ class BatchParser:
                 structure = known.pop(0) if known else Structure(batch[left[0]])
                 left, num_put = _put_structure(structure, batch, left, targets)
             except FormatError:
-                # One by one then, which also finds out which record it is.
+                # Parsing one by one finds the record with the error.
                 break
             if num_put:
                 self._structures.append(structure)
@@ -149,7 +152,7 @@ class BatchParser:
 
 
 class _FieldTarget:
-    """The array of a column, while it is filled."""
+    """The array of a column while it is being filled."""
 
     def __init__(self, column: FeatureColumn, num_records: int) -> None:
         self.column = column
@@ -158,11 +161,11 @@ class _FieldTarget:
         self._values: NDArray[Any] | None = None
 
     def put(self, indices: Sequence[int] | NDArray[np.int64], values: NDArray[Any] | None) -> None:
-        """Take what the records at ``indices`` hold, None where the column is absent."""
+        """Set the values of the records at ``indices``; None if they lack the column."""
         if values is None:
             self._absent[indices] = True
         elif self.column.is_fixed and len(indices) == self._num_records:
-            # All records at once, hence in their order.
+            # All records at once, so they are in order, and the array can be used as it is.
             self._values = values
         elif self.column.is_fixed:
             self._allocated()[indices] = values
@@ -190,7 +193,7 @@ class _FieldTarget:
 
 
 def _equal_lengths(records: Sequence[bytes]) -> Iterator[NDArray[np.int64]]:
-    """Yield the indices of records of one length, ascending, for each length."""
+    """Yield for each length the indices of the records of this length, ascending."""
     if len(set(map(len, records))) <= 1:
         yield np.arange(len(records))
         return
@@ -206,7 +209,7 @@ def _put_rows(
     matches: NDArray[np.bool_],
     targets: Sequence[_FieldTarget],
 ) -> None:
-    """Give the records that match a layout to the targets; all of them or, on an error, none."""
+    """Put the records that match a layout into the targets; none of them on an error."""
     num_matches = np.count_nonzero(matches)
     if not num_matches:
         return
@@ -223,10 +226,10 @@ def _put_rows(
 def _put_structure(
     structure: Structure, batch: Sequence[bytes], left: list[int], targets: Sequence[_FieldTarget]
 ) -> tuple[list[int], int]:
-    """Give the records that have a structure to the targets; all of them or, on an error, none.
+    """Put the records that have a structure into the targets; none of them on an error.
 
     Returns:
-        The indices of the other records, and how many had it.
+        The indices of the other records, and the number of records with the structure.
     """
     records = [batch[i] for i in left]
     data = b"".join(records)
@@ -252,10 +255,10 @@ def _put_structure(
 
 
 def _check_ignored(data: bytes, lists: dict[str, Lists], targets: Sequence[_FieldTarget]) -> None:
-    """Refuse what parsing one by one would refuse, in features that nobody asked for.
+    """Check the ignored features too, as parsing one by one does.
 
     Raises:
-        FormatError: Numbers do not end where their list does.
+        FormatError: A list does not end with a whole number.
     """
     for key in lists.keys() - {target.column.name for target in targets}:
         found = lists[key]

@@ -1,4 +1,4 @@
-"""The wire format of protobuf messages, as far as Examples need it.
+"""The part of the protobuf wire format that Examples need.
 
 ::
 
@@ -10,7 +10,7 @@
              | field* end tag               wire type 3, ended by wire type 4
              | 4 bytes                      wire type 5
 
-Nothing is trusted: no length, no nesting, no varint without end. Errors give offsets within the
+Every length, the nesting and the end of every varint are checked. Errors have offsets in the
 record.
 """
 
@@ -38,30 +38,30 @@ _MAX_DEPTH: Final = 100
 _PLAIN_TAGS: Final = frozenset(range(1 << 3 | _BYTES, 0x80, 1 << 3))
 
 _MASK64: Final = (1 << 64) - 1
-# Up to these a loop is faster than setting up the arrays.
+# Up to these numbers a Python loop is faster than numpy.
 _FEW_VALUES: Final = 8
 _FEW_BYTES: Final = 96
 
 
 def iter_fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Go through the fields of a message.
+    """Yield the fields of a message.
 
     Args:
         data: The record.
-        start: Where the message starts in it.
-        end: Where it ends.
+        start: Start of the message in the record.
+        end: End of the message in the record.
 
     Yields:
-        Tag, and start and end of the value in ``data``; a length is not part of the value. Groups
-        are passed over, for no message here has one.
+        Tag, and start and end of the value in ``data``, without its length. Groups are skipped: no
+        message here has one.
 
     Raises:
-        FormatError: The bytes are no message.
+        FormatError: The bytes are not a message.
     """
     position = start
     while position < end:
         tag = data[position]
-        # Nearly every field of an Example: a tag of one byte, a length of one byte.
+        # The fast path, for nearly every field of an Example: one byte of tag, one byte of length.
         if tag in _PLAIN_TAGS and position + 1 < end:
             after = position + 2 + (num_bytes := data[position + 1])
             if num_bytes < 0x80 and after <= end:
@@ -80,7 +80,7 @@ def iter_fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, i
 
 
 def encode_varint(value: int) -> bytes:
-    """Return an integer as a varint, a negative one as its 64 bits."""
+    """Return an integer as a varint; a negative one as its 64 bits in two's complement."""
     rest = value & _MASK64
     data = bytearray()
     while rest > 0x7F:
@@ -91,7 +91,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def encode_varints(values: NDArray[np.int64]) -> bytes:
-    """Return integers, shape ``(n,)``, as varints, one after another."""
+    """Return integers, shape ``(n,)``, as joined varints."""
     if len(values) <= _FEW_VALUES:
         return b"".join(map(encode_varint, values.tolist()))
     bits = np.ascontiguousarray(values).view(np.uint64)
@@ -99,6 +99,7 @@ def encode_varints(values: NDArray[np.int64]) -> bytes:
     for shift in range(7, 64, 7):
         num_bytes += bits >= np.uint64(1 << shift)
     columns = np.arange(num_bytes.max())
+    # Column k of ``groups`` holds bits 7k to 7k + 6; rows are cut to the bytes that they need.
     groups = (bits[:, None] >> (7 * columns).astype(np.uint64)).astype(np.uint8) & 0x7F
     groups[columns < num_bytes[:, None] - 1] |= 0x80
     return groups[columns < num_bytes[:, None]].tobytes()
@@ -108,10 +109,10 @@ def decode_varints(data: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Return the integers of varints.
 
     Args:
-        data: Shape ``(num_bytes,)``; whole varints of at most 10 bytes, one after another.
+        data: Joined whole varints of at most 10 bytes, shape ``(num_bytes,)``.
 
     Returns:
-        Shape ``(n,)``.
+        The integers, shape ``(n,)``.
     """
     if len(data) <= _FEW_BYTES:
         return _decode_few_varints(data.tolist())
@@ -121,6 +122,7 @@ def decode_varints(data: NDArray[np.uint8]) -> NDArray[np.int64]:
     starts = np.concatenate([[0], ends[:-1] + 1])
     num_bytes = ends - starts + 1
     values = np.zeros(len(ends), np.uint64)
+    # Byte i of all varints that have so many bytes, at most 10 steps for any number of them.
     for i in range(num_bytes.max()):
         longer = np.flatnonzero(num_bytes > i)
         groups = (data[starts[longer] + i] & 0x7F).astype(np.uint64)
@@ -147,7 +149,7 @@ def _read_tag(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def _read_short_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """Return a varint of a tag or a length, and where it ends."""
+    """Return the varint of a tag or a length, and its end."""
     if position < end and (value := data[position]) < 0x80:
         return value, position + 1
     after = _end_of_varint(data, position, end, _MAX_SHORT_VARINT_BYTES)
@@ -193,7 +195,7 @@ def _value_bounds(data: bytes, position: int, end: int, wire_type: int) -> tuple
 
 
 def _end_of_group(data: bytes, position: int, end: int, tag: int) -> int:
-    """Return where the group of ``tag`` ends; without recursion, its depth is up to the writer."""
+    """Return the end of the group of ``tag``; a loop, because the writer chooses the depth."""
     open_tags = [tag]
     while open_tags:
         tag, position = _read_tag(data, position, end)

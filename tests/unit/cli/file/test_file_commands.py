@@ -1,4 +1,4 @@
-"""``trainfeed file …``: what it prints, the status it ends with, and what a hostile file can do."""
+"""``trainfeed file …``: output, exit status, and hostile files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that others use: what goes in comes back, and what is damaged says so."""
+"""Foreign formats: samples come back as they were, and damage is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spill files: sorted, verified, and of parts that fit the memory."""
+"""Spill files: sorted, verified, and read in parts that fit the memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest beside converted shards: what reads files and what converts them believe one."""
+"""The manifest beside converted shards: readers and conversions use the same one."""
 
 import json
 import subprocess

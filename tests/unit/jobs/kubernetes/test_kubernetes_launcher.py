@@ -75,6 +75,8 @@ def test_a_launch_that_is_killed_between_two_steps_is_finished_by_the_next(
         kill_at(patch, point)
         with pytest.raises(Killed):
             launched(ground, job)
+    # Retention keeps what a job file without a result names.
+    assert ground.record(job).job().versions == job.versions
     assert not launched(ground, job)
     assert [each["kind"] for each in ground.cluster.objects.values()] == [
         "ConfigMap",

@@ -1,4 +1,4 @@
-"""Sets larger than memory: in a shuffled order nothing is read from the disk but what is wanted."""
+"""Sets larger than memory: a shuffled order reads only the bytes of its samples from the disk."""
 
 import mmap
 import os

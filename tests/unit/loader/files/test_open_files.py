@@ -1,4 +1,4 @@
-"""Descriptors: a loader that nobody closes gives them back with itself."""
+"""Descriptors: a loader that is not closed frees them when it is collected."""
 
 import gc
 import pickle

@@ -1,4 +1,4 @@
-"""The order: a permutation, the same for ever, whoever reads it with whatever settings."""
+"""The order: a permutation that never changes, for all readers and settings."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Chunks and what is picked from them: mapped, decoded once for two lanes, wherever they lie."""
+"""Chunks and samples that are picked from them: mapped, or decoded once for two lanes."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""TFRecord files read by number: what is wrong with one is said where it is."""
+"""TFRecord files read by number: errors name the place of a fault."""
 
 import pytest
 

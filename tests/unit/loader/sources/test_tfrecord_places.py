@@ -1,4 +1,4 @@
-"""Where records lie is found once; a loader that comes later reads data, and believes nothing."""
+"""Places of records are found once; later loaders read only data, and verify the places."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Batches that a tool makes of the fields of one that a loader handed over."""
+"""Batches that a tool makes from the fields of a batch of a loader."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Windows that come next are asked for by a thread, as long as anything comes from the disk."""
+"""A thread requests the next windows as long as data come from the disk."""
 
 import os
 import threading

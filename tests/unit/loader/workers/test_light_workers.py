@@ -1,4 +1,4 @@
-"""A loader worker starts soon and stays small: it imports what loads windows, and nothing else."""
+"""A loader worker starts fast and stays small: it imports only the modules that load windows."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The workers of a loader over its life: kept, left behind, asked for much, killed."""
+"""The workers of a loader over its life: reused, abandoned, overloaded, killed."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Worker processes: what they load, what they say when they fail, what they leave behind."""
+"""Worker processes: samples, errors, and nothing that stays behind."""
 
 import gc
 import os
@@ -40,7 +40,7 @@ SOON_S = 60.0
 
 @pytest.fixture
 def never_looking(monkeypatch):
-    """Whoever waits for a worker does not look after it: the kernel tells at once that it ended."""
+    """A wait for a worker does not poll: the kernel reports the end of a worker at once."""
     monkeypatch.setattr(_workers, "_LOOK_S", 600.0)
 
 

@@ -1,4 +1,4 @@
-"""Boundaries of a data set: what is written down, awaited, refused, and shown to be complete."""
+"""Boundaries of a data set: boundary files, waits, refusals, and proofs of completeness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a preprocessing function can do wrong: one error that names it, the place, and a remedy."""
+"""Faults of a preprocessing function: one error that names the function, the place and a remedy."""
 
 import logging
 from pathlib import Path

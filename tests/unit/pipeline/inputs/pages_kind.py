@@ -1,8 +1,8 @@
 # ruff: noqa: ARG002 - arguments that this kind needs none of
 """A kind of source that trainfeed does not have: one JSON file a day with a list of records.
 
-This is all of it: what a specification says, and how it is planned and read. It stands for S3
-objects, tables of a database and whatever else there may be.
+The module is complete: the part of the specification, the planning and the reading. The kind stands
+for S3 objects, tables of a database and all other possible sources.
 """
 
 from __future__ import annotations

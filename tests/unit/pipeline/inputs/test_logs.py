@@ -1,4 +1,4 @@
-"""Building from log files: the same set however they are read, and only from what was planned."""
+"""Building from log files: the same set for any pieces, and only from planned files."""
 
 import gzip
 import os

@@ -1,4 +1,4 @@
-"""Log files that are less than they should be: empty, cut, gone, or shorter than they were."""
+"""Incomplete log files: empty, cut, gone, or shorter than before."""
 
 import gzip
 

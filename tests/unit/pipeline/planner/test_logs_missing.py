@@ -1,4 +1,4 @@
-"""Folders of logs that are not complete in time: what the specification makes of the interval."""
+"""Folders of logs that are not complete in time: the outcome that the specification chooses."""
 
 import json
 import shutil

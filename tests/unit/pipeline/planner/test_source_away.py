@@ -1,4 +1,4 @@
-"""A published interval whose source is away: identical, and said so; everything else stays loud."""
+"""A published interval whose source is away is identical, with a note; other cases are errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What messages show of records: short, on one line, printable, without secrets."""
+"""Excerpts of records in messages: short, on one line, printable, without secrets."""
 
 import pytest
 from hypothesis import given

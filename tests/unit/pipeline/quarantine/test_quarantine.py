@@ -1,4 +1,4 @@
-"""Broken records: how many a task keeps, and that nothing but the records decides about them."""
+"""Broken records: how many a task keeps, and that only the records themselves decide this."""
 
 import pytest
 

@@ -1,7 +1,7 @@
 """A disk that is full, over quota, read-only or broken, at the calls of a build on files.
 
-Whatever call it is, the build ends with an error of ours that says where, what is kept and what to
-do, or goes on without what it did not need; and the next build makes the same content.
+For every call the build ends with an error of trainfeed that says where, what is kept and what to
+do, or continues if it does not need the file; and the next build makes the same content.
 """
 
 import errno

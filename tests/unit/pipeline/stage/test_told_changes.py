@@ -1,4 +1,4 @@
-"""What a refused build says: which files and values changed, and what a full disk leaves."""
+"""Messages of refused builds: the changed files and values, and the files left by a full disk."""
 
 import errno
 import json

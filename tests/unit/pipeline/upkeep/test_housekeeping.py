@@ -1,4 +1,4 @@
-"""What killed builds leave behind: it is found, removed when it is old, and nothing else is."""
+"""Leftovers of killed builds are found and, when they are old, removed; nothing else is."""
 
 import os
 import signal
@@ -186,7 +186,7 @@ def environ(project, fault=None):
 
 @pytest.mark.parametrize("point", STOPPED)
 def test_a_build_whose_files_are_taken_says_so_and_is_repeated(project, point):
-    """Nobody should sweep so early; whoever does loses work, and nothing else."""
+    """A sweep that comes too early loses work, and nothing else."""
     arguments = ["build", "clicks", "--interval", "2024-03-01"]
     with (
         Observer(project.folder.interval("2024-03-01")) as observer,

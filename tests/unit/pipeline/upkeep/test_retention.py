@@ -1,4 +1,4 @@
-"""Superseded generations go, and nothing that anybody may want by default."""
+"""Superseded generations are removed; versions that readers get by default stay."""
 
 import os
 import signal

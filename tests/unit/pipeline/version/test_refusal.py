@@ -1,4 +1,4 @@
-"""A failed gate says why: reasons, examples with their place, where the records are, what to do."""
+"""A failed gate says why: reasons, examples with their place, all records, the remedy."""
 
 import json
 import pickle

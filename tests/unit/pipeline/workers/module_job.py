@@ -1,4 +1,4 @@
-"""A job that brings no module of trainfeed along: what a worker has at hand, it had before."""
+"""A job that imports no module of trainfeed: the modules of its worker were there before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that the kernel ends for want of memory: it is said, and which setting helps."""
+"""A process that the kernel ends for want of memory: the message names the setting that helps."""
 
 import os
 import subprocess

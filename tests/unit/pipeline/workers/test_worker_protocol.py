@@ -1,4 +1,4 @@
-"""What a worker and its parent tell each other."""
+"""The messages between a worker and its parent."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""Pickles: read when asked for, and nothing in them but plain values and arrays."""
+"""Pickles: read only on request, and only plain values and arrays."""
 
 from __future__ import annotations
 

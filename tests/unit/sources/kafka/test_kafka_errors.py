@@ -1,4 +1,4 @@
-"""What the client's errors become."""
+"""Errors of the client become errors of trainfeed."""
 
 from __future__ import annotations
 

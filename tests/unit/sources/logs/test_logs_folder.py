@@ -1,4 +1,4 @@
-"""A folder of logs: what is in it, and when it is complete."""
+"""A folder of logs: its files, and the moment when it is complete."""
 
 import os
 from datetime import UTC, datetime, timedelta

@@ -1,6 +1,6 @@
-"""Examples encoded by columns: at the sizes where the way of encoding changes, and what is refused.
+"""Examples encoded by columns: the sizes at which the method of encoding changes, and refusals.
 
-That they are the bytes of one by one, whatever the schema, is in ``test_round_trip``.
+``test_round_trip`` compares the bytes with encoding sample by sample, for random schemas.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batches of Examples: layouts that differ, features that are not what was expected."""
+"""Batches of Examples: layouts that differ, and unexpected features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is encoded is decoded again, to the bit; other bytes raise nothing unexpected."""
+"""Encoded samples come back to the bit; other bytes raise only expected errors."""
 
 from __future__ import annotations
 

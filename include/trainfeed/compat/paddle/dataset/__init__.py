@@ -1,4 +1,4 @@
-"""``paddle.dataset``: MNIST from files that are there, and the shards of a data set."""
+"""``paddle.dataset``: MNIST from local files, downloads, and shards of data sets."""
 
 from trainfeed.compat.paddle.dataset import common, mnist
 

@@ -1,4 +1,4 @@
-"""``paddle.dataset.common``: files that are fetched once, data sets cut into files."""
+"""``paddle.dataset.common``: downloads files once, and splits data sets into files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainfeed.readers import Reader, ReaderLike, Sample, open_reader
 
 __all__ = ["DATA_HOME", "cluster_files_reader", "convert", "download", "md5file", "split"]
 
-# Where data sets are looked for; assign another folder before you make readers.
+# Folder of all data sets; assign another folder before making readers.
 DATA_HOME = str(Path.home() / ".cache" / "paddle" / "dataset")
 
 
@@ -28,29 +28,30 @@ def md5file(fname: str | os.PathLike[str]) -> str:
     """Return the MD5 of a file, as 32 hex digits.
 
     Raises:
-        NotFoundError: There is none.
-        StorageError: It cannot be read.
+        NotFoundError: The file does not exist.
+        StorageError: The file cannot be read.
     """
     return md5_of(Path(fname))
 
 
 def download(url: str, module_name: str, md5sum: str, save_name: str | None = None) -> str:
-    """Return the path of a file below ``DATA_HOME``, copied from an address unless it is there.
+    """Return the path of a file below ``DATA_HOME``; download the file if it does not exist.
 
-    A file that is there is compared with the sum and never replaced; another one appears when it
-    is whole and has the sum.
+    The checksum of an existing file is verified, and the file is never replaced. A downloaded file
+    gets its name when it is complete and has the checksum.
 
     Args:
-        url: ``http://``, ``https://``, ``file://``, or a path.
-        module_name: The folder below ``DATA_HOME``.
-        md5sum: The MD5 that the file must have, as 32 hex digits.
-        save_name: Name of the file; the last part of the address when None.
+        url: An address with ``http://``, ``https://`` or ``file://``, or a path.
+        module_name: Name of the folder below ``DATA_HOME``.
+        md5sum: Expected MD5 of the file, as 32 hex digits.
+        save_name: Name of the file; None for the last part of the address.
 
     Raises:
-        ConfigError: A name is none, the sum is no MD5, or the address is of another kind.
-        ChecksumError: The file that is there, or what the address gives, is another one.
-        NotFoundError: The address gives nothing.
-        StorageError: The address cannot be read now, or the file cannot be written.
+        ConfigError: A name is not that of a file, ``md5sum`` is not an MD5, or the scheme of the
+            address is not supported.
+        ChecksumError: The existing or the downloaded file has another MD5.
+        NotFoundError: Nothing exists at the address.
+        StorageError: Reading the address or writing the file failed.
     """
     name = name_of(url) if save_name is None else save_name
     for part in (module_name, name):
@@ -63,7 +64,7 @@ def download(url: str, module_name: str, md5sum: str, save_name: str | None = No
         try:
             fetch(url, path, md5sum)
         except ConflictError:
-            # Another process was faster; its file is looked at like any that is there.
+            # Another process was faster; its file is verified like any existing file.
             check_md5(path, md5sum)
         return str(path)
     check_md5(path, md5sum)
@@ -73,16 +74,18 @@ def download(url: str, module_name: str, md5sum: str, save_name: str | None = No
 def convert(
     output_path: str | os.PathLike[str], reader: ReaderLike, num_shards: int, name_prefix: str
 ) -> ShardManifest:
-    """Write the samples of a reader to ``num_shards`` record files, shuffled over all of them.
+    """Write the samples of a reader to ``num_shards`` record files, shuffled across all files.
 
     Args:
-        output_path: The folder.
-        reader: Yields values, or tuples of them: numbers, text, bytes, arrays, lists of such.
-        num_shards: How many files.
-        name_prefix: The files are ``<prefix>-aaaaa-of-bbbbb``; ``bbbbb`` is the largest index.
+        output_path: Folder of the files.
+        reader: Reader of values or tuples of values: numbers, text, bytes, arrays, and lists of
+            these.
+        num_shards: Number of files.
+        name_prefix: Prefix of the names ``<prefix>-aaaaa-of-bbbbb``; ``bbbbb`` is the largest
+            index.
 
     Raises:
-        SampleShapeError: A sample holds something else.
+        SampleShapeError: A sample holds a value of another type.
         ConfigError: An argument is out of range.
     """
     return _convert(output_path, reader, num_shards, name_prefix)
@@ -94,16 +97,16 @@ def split(
     suffix: str = "%05d.pickle",
     dumper: Callable[[Any, BinaryIO], Any] = pickle.dump,
 ) -> None:
-    """Write the samples of a reader to files of ``line_count``, a list each, the last one shorter.
+    """Write the samples of a reader to files of ``line_count`` samples; the last may have fewer.
 
     Args:
-        reader: What to write.
-        line_count: Samples in a file.
-        suffix: The files' path with a place for their number.
-        dumper: Called with the list and the open binary file.
+        reader: Reader of the samples.
+        line_count: Samples per file.
+        suffix: Path of the files, with a format field for their number.
+        dumper: Called with the list of samples and the open binary file.
 
     Raises:
-        TypeError: ``dumper`` cannot be called.
+        TypeError: ``dumper`` is not callable.
         ValueError: ``line_count`` is below 1.
         StorageError: A file cannot be written.
     """
@@ -122,19 +125,21 @@ def cluster_files_reader(
     trainer_id: int,
     loader: Callable[[BinaryIO], Any] | None = None,
 ) -> Reader:
-    """Return a reader over the samples of one trainer's files: file i is of i modulo the trainers.
+    """Return a reader over one trainer's files: file i belongs to trainer ``i % trainer_count``.
 
     Args:
-        files_pattern: A glob; its matches are sorted.
-        trainer_count: Trainers.
-        trainer_id: This one, from 0.
-        loader: Called with an open binary file, returns its samples. The original's
-            ``pickle.load`` runs whatever code a file holds, so it must be asked for.
+        files_pattern: A glob, whose matches are sorted.
+        trainer_count: Number of trainers.
+        trainer_id: Number of this trainer, from 0.
+        loader: Function from an open binary file to its samples. The original's default is
+            ``pickle.load``, which runs any code that a file contains; here it must be passed
+            explicitly.
 
     Raises:
-        ConfigError: There is no loader, no such trainer, or a trainer would have no file.
-        NotFoundError: Nothing matches.
-        FormatError: A match is no plain file; raised by a pass.
+        ConfigError: ``loader`` is missing, ``trainer_id`` is out of range, or a trainer would have
+            no file.
+        NotFoundError: No file matches.
+        FormatError: A match is not a plain file; raised by a pass.
         StorageError: A folder that may hold matches cannot be listed.
     """
     if not callable(loader):

@@ -1,4 +1,4 @@
-"""A file from an address, checked by its MD5 before it has a name."""
+"""Downloads files, and checks their MD5 before they get their name."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def md5_of(path: FilePath) -> str:
     """Return the MD5 of a file, as 32 hex digits.
 
     Raises:
-        NotFoundError: There is none.
-        StorageError: It cannot be read.
+        NotFoundError: The file does not exist.
+        StorageError: The file cannot be read.
     """
     digest = hashlib.md5(usedforsecurity=False)
     with open_plain(path, follow=True) as file:
@@ -36,15 +36,15 @@ def md5_of(path: FilePath) -> str:
 
 
 def name_of(url: str) -> str:
-    """Return the last part of an address, which its file is called by."""
+    """Return the last part of an address, the name of its file."""
     return urlsplit(url).path.rpartition("/")[2]
 
 
 def check_md5(path: FilePath, md5sum: str) -> None:
-    """Raise unless a file that is there is the one that was asked for.
+    """Raise unless an existing file has the expected MD5.
 
     Raises:
-        ChecksumError: It is another one; it is kept.
+        ChecksumError: The file has another MD5; the file is kept.
     """
     found = md5_of(path)
     if found != md5sum:
@@ -56,18 +56,18 @@ def check_md5(path: FilePath, md5sum: str) -> None:
 
 
 def fetch(url: str, path: FilePath, md5sum: str) -> None:
-    """Copy what an address gives to a file, which appears when it is whole and right.
+    """Download a file, which gets its name when it is complete and its MD5 is verified.
 
     Args:
-        url: ``http://``, ``https://``, ``file://``, or a path.
-        path: The file; nothing has its name.
-        md5sum: The MD5 that it must have.
+        url: An address with ``http://``, ``https://`` or ``file://``, or a path.
+        path: Path of the file; the name is free.
+        md5sum: Expected MD5, as 32 hex digits.
 
     Raises:
-        ChecksumError: The address gives something else; nothing was kept.
-        NotFoundError: The address gives nothing.
-        StorageError: It cannot be read now, or the file cannot be written.
-        ConflictError: Another process has made a file of that name meanwhile.
+        ChecksumError: The downloaded file has another MD5; nothing was kept.
+        NotFoundError: Nothing exists at the address.
+        StorageError: Reading the address or writing the file failed.
+        ConflictError: Another process made a file of this name meanwhile.
     """
     digest = hashlib.md5(usedforsecurity=False)
     folder = Path(path).parent
@@ -98,7 +98,7 @@ def _opened(url: str) -> Iterator[BinaryIO]:
             f"expected an address with http://, https:// or file://, or a path, got {_shown(url)}"
         )
     try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310 (see above)
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310 (scheme checked above)
             yield answer
     except urllib.error.HTTPError as error:
         kind = NotFoundError if error.code in {404, 410} else StorageError
@@ -113,6 +113,6 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _shown(url: str) -> str:
-    """Return an address without what may be secret in it."""
+    """Return an address without its user, password and query, which may be secret."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -1,7 +1,8 @@
-"""``paddle.dataset.mnist``: the digits, from the four files that the data set is published as.
+"""``paddle.dataset.mnist``: the digits, from the four published files of the data set.
 
-Nothing is downloaded by itself: put the files into ``mnist`` below ``dataset.common.DATA_HOME``,
-compressed with gzip or not; ``dataset.common.download`` puts one there from an address of yours.
+The readers download nothing: put the files into the folder ``mnist`` below
+``dataset.common.DATA_HOME``, with or without gzip. ``dataset.common.download`` puts a file there
+from an address that you choose.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from trainfeed.readers import Block, Reader, idx
 
 __all__ = ["reader_creator", "test", "train"]
 
-# The original's; it divides 60,000 and 10,000.
+# Buffer size of the original; it divides 60,000 and 10,000.
 _BUFFER_SIZE: Final = 100
 
 
 def train() -> Reader:
     """Return a reader over the 60,000 training digits.
 
-    A sample is an image, float32 of shape ``(784,)`` from -1 to 1, and a label from 0 to 9.
+    A sample is an image, float32 of shape ``(784,)`` from -1 to 1, and a label, int64 from 0 to 9.
 
     Raises:
-        NotFoundError: The files are not there.
+        NotFoundError: A file does not exist.
     """
     return _digits("train")
 
@@ -45,16 +46,16 @@ def reader_creator(
     """Return a reader over the digits of an image file and a label file; see ``train``.
 
     Args:
-        image_filename: Images of 28 by 28 bytes, as an IDX file, compressed with gzip or not.
-        label_filename: Their labels, likewise.
-        buffer_size: 1 or more; of no further effect. The original leaves out the digits behind the
-            last multiple of it, here all of them come.
+        image_filename: IDX file of images, uint8 of shape ``(28, 28)``, with or without gzip.
+        label_filename: IDX file of the labels, uint8, with or without gzip.
+        buffer_size: A whole number of 1 or more, without effect. The original omits the digits
+            after the last multiple of it; this reader yields all digits.
 
     Raises:
-        ValueError: ``buffer_size`` is no whole number of 1 or more.
-        NotFoundError: A file is not there.
-        FormatError: A file is none of this kind, or one has more items than the other; raised by
-            the pass.
+        ValueError: ``buffer_size`` is not a whole number of 1 or more.
+        NotFoundError: A file does not exist.
+        FormatError: A file is not an IDX file of this kind, or the counts of images and labels
+            differ; raised by the pass.
     """
     if type(buffer_size) is not int or buffer_size < 1:
         raise ValueError(f"expected buffer_size as a whole number from 1 on, got {buffer_size!r}")

@@ -1,4 +1,4 @@
-"""``paddle.fluid``: loaders and feeders; nothing that builds a network."""
+"""``paddle.fluid``: loaders and feeders, without the parts that build networks."""
 
 from __future__ import annotations
 

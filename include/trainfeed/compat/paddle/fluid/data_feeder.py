@@ -1,4 +1,4 @@
-"""``fluid.DataFeeder``: a batch of samples as arrays by name."""
+"""``fluid.DataFeeder``: converts a batch of samples to arrays by name."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ __all__ = ["DataFeeder"]
 
 
 class DataFeeder:
-    """Stacks the columns of batches and names them.
+    """Stacks batches of samples to named columns.
 
     Args:
-        feed_list: Names, or objects with a ``name`` and, if they have them, a ``dtype`` and a
-            ``shape``, of which the first size is that of the batch; see ``FeedVariable``.
-        place: The CPU; arrays are in main memory.
-        program: Of no effect.
+        feed_list: Names, or objects with a ``name`` and optionally a ``dtype`` and a ``shape``,
+            whose first size is the batch size; see ``FeedVariable``.
+        place: Without effect: arrays are always in main memory.
+        program: Without effect.
 
     Raises:
-        ConfigError: A variable has a type that numpy does not have, or sequences as samples.
+        ConfigError: The dtype of a variable does not exist in numpy, or its samples are sequences
+            (``lod_level``).
     """
 
     def __init__(self, feed_list: Sequence[Any], place: Any = None, program: Any = None) -> None:
@@ -34,11 +35,11 @@ class DataFeeder:
         self._variables = [FeedVariable.of(given) for given in feed_list]
 
     def feed(self, iterable: Iterable[Sample]) -> dict[str, NDArray[Any]]:
-        """Return the columns of one batch by name.
+        """Return the columns of one batch by name, each of shape ``(batch_size, *S)``.
 
         Raises:
-            SampleShapeError: The samples do not stack, have another count of columns, or do not
-                have the shape of their variable; a ValueError.
+            SampleShapeError: The samples differ in shape, have another number of columns, or do
+                not have the shape of their variable. The error is a ValueError too.
         """
         columns = collate(list(iterable))
         if len(columns) != len(self._variables):
@@ -50,10 +51,10 @@ class DataFeeder:
         return {v.name: np.asarray(v.of_samples(column)) for v, column in pairs}
 
     def decorate_reader(self, reader: ReaderLike, multi_devices: bool = False) -> Reader:
-        """Return a reader over ``feed(batch)`` of the batches of a reader.
+        """Return a reader that yields ``feed(batch)`` for every batch of a reader.
 
         Raises:
-            ValueError: Several devices are asked for.
+            ValueError: ``multi_devices`` is true.
         """
         if multi_devices:
             raise ValueError("expected multi_devices=False: there is one place, the CPU")

@@ -1,4 +1,4 @@
-"""``fluid.dygraph``: where batches are wanted; there is no graph to switch off."""
+"""``fluid.dygraph``: checks of places; there is no graph to switch off."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["enable_dygraph", "guard"]
 
 @contextmanager
 def guard(place: Any = None) -> Iterator[None]:
-    """Check the place at which a block wants its batches; they are never part of a graph.
+    """Check that the place of a block is the CPU; batches are never part of a graph.
 
     Raises:
-        ConfigError: It is not the CPU.
+        ConfigError: The place is not the CPU.
     """
     require_cpu(place)
     yield
 
 
 def enable_dygraph(place: Any = None) -> None:
-    """Check the place at which batches are wanted.
+    """Check that the place of batches is the CPU.
 
     Raises:
-        ConfigError: It is not the CPU.
+        ConfigError: The place is not the CPU.
     """
     require_cpu(place)
 

@@ -1,4 +1,4 @@
-"""``fluid.io``: loaders over generators and data sets, and the decorators once more."""
+"""``fluid.io``: loaders over generators and data sets, and the decorators again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
 
 
 class PyReader(GeneratorLoader):
-    """The loader's older name, with older names of its methods."""
+    """``GeneratorLoader`` under its older name, with the older names of its methods."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class PyReader(GeneratorLoader):
         drop_last: bool = True,
         places: Any = None,
     ) -> None:
-        """Take samples; see ``set_sample_generator``."""
+        """Set a reader of samples as source; see ``set_sample_generator``."""
         self.set_sample_generator(sample_generator, batch_size, drop_last, places)
 
     def decorate_sample_list_generator(self, reader: ReaderLike, places: Any = None) -> None:
-        """Take lists of samples; see ``set_sample_list_generator``."""
+        """Set a reader of lists of samples as source; see ``set_sample_list_generator``."""
         self.set_sample_list_generator(reader, places)
 
     def decorate_batch_generator(self, reader: ReaderLike, places: Any = None) -> None:
-        """Take batches; see ``set_batch_generator``."""
+        """Set a reader of batches as source; see ``set_batch_generator``."""
         self.set_batch_generator(reader, places)

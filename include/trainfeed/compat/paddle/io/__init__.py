@@ -1,4 +1,4 @@
-"""``paddle.io``: data sets, samplers, and the loader over them, under the names of 2.x."""
+"""``paddle.io``: data sets, samplers and their loader, under the names of 2.x."""
 
 from trainfeed.compat.paddle.io.collate import default_collate_fn, default_convert_fn
 from trainfeed.compat.paddle.io.datasets import (

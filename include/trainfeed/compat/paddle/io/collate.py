@@ -1,4 +1,4 @@
-"""What becomes of the samples of a batch, where the user does not say."""
+"""Default functions that make a batch of a list of samples."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ __all__ = ["default_collate_fn", "default_convert_fn"]
 
 
 def default_collate_fn(batch: Sequence[Any]) -> Any:
-    """Return a batch of samples as the original does, with arrays in place of tensors.
+    """Return a batch of samples as the original does, with arrays instead of tensors.
 
     Args:
-        batch: At least one sample: arrays, numbers, texts, and mappings and sequences of such.
+        batch: One or more samples: arrays, numbers, text, bytes, and mappings and sequences of
+            these.
 
     Returns:
-        Arrays of shape ``(len(batch), *S)``; texts and bytes as a list; mappings, and lists in
-        place of sequences, of such.
+        For arrays and numbers: an array of shape ``(len(batch), *S)``. For text and bytes: a list.
+        For mappings: a mapping of these by name. For sequences: a list of these, one per field.
 
     Raises:
-        SampleShapeError: The samples differ in shape, or in their fields.
-        TypeError: A sample is something else.
+        SampleShapeError: The samples differ in shape or in their fields.
+        TypeError: A sample has another type.
     """
     first = batch[0]
     if isinstance(first, str | bytes):
@@ -47,7 +48,7 @@ def default_collate_fn(batch: Sequence[Any]) -> Any:
 
 
 def default_convert_fn(sample: Any) -> Any:
-    """Return one sample as the original does where nothing is batched: sequences as lists."""
+    """Return one unbatched sample as the original does: sequences become lists."""
     if isinstance(sample, str | bytes) or hasattr(sample, "__array__"):
         return sample
     if isinstance(sample, Mapping):

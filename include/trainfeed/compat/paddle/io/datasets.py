@@ -1,4 +1,4 @@
-"""``paddle.io``'s data sets: samples by number, or one after another."""
+"""The data sets of ``paddle.io``: samples by number, or iterable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Dataset:
-    """Samples by number; subclasses have ``__getitem__`` and ``__len__``."""
+    """Samples by number; subclasses define ``__getitem__`` and ``__len__``."""
 
     def __getitem__(self, idx: int) -> Any:
         raise NotImplementedError(f"expected __getitem__ in {type(self).__name__}, there is none")
@@ -34,11 +34,11 @@ class Dataset:
 
 
 class _NoLengthError(RuntimeError, TypeError):
-    """What the original raises; and what list() takes for a length that nobody knows."""
+    """RuntimeError as in the original; TypeError, which means an unknown length to ``list()``."""
 
 
 class IterableDataset(Dataset):
-    """Samples one after another; subclasses have ``__iter__``."""
+    """Samples in sequence, without numbers; subclasses define ``__iter__``."""
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"expected __iter__ in {type(self).__name__}, there is none")
@@ -54,10 +54,10 @@ class TensorDataset(Dataset):
     """The rows of arrays, side by side.
 
     Args:
-        tensors: Arrays, or what numpy makes arrays of, of one length.
+        tensors: Arrays, or objects that numpy converts to arrays, of one length.
 
     Raises:
-        ValueError: There is none, or the lengths differ.
+        ValueError: ``tensors`` is empty, or the lengths differ.
     """
 
     def __init__(self, tensors: Sequence[Any]) -> None:
@@ -78,7 +78,7 @@ class ComposeDataset(Dataset):
         datasets: Data sets of one length.
 
     Raises:
-        ValueError: There is none, one has no numbers, or the lengths differ.
+        ValueError: ``datasets`` is empty, a data set is iterable, or the lengths differ.
     """
 
     def __init__(self, datasets: Sequence[Any]) -> None:
@@ -100,7 +100,7 @@ class ChainDataset(IterableDataset):
     """The samples of several iterable data sets, one after another.
 
     Raises:
-        ValueError: There is none, or one has numbers.
+        ValueError: ``datasets`` is empty, or a data set has numbered samples.
     """
 
     def __init__(self, datasets: Sequence[Any]) -> None:
@@ -116,7 +116,7 @@ class ConcatDataset(Dataset):
     """The samples of several data sets, numbered one after another.
 
     Raises:
-        ValueError: There is none, or one has no numbers.
+        ValueError: ``datasets`` is empty, or a data set is iterable.
     """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
@@ -135,7 +135,7 @@ class ConcatDataset(Dataset):
 
 
 class Subset(Dataset):
-    """Samples of a data set by a list of their numbers."""
+    """The samples of a data set with the given numbers."""
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -151,16 +151,17 @@ class Subset(Dataset):
 def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
     """Return parts of a data set that have no sample in common.
 
-    They are drawn from numpy's global generator; the original draws from Paddle's own.
+    The parts are drawn from numpy's global generator; the original uses Paddle's generator.
 
     Args:
-        dataset: What to split.
-        lengths: Of the parts, with the length of the data set as sum; or fractions of it with sum
-            1, of which what does not divide goes to the first parts, one each.
-        generator: Of no effect, as in the original.
+        dataset: The data set.
+        lengths: Lengths of the parts, whose sum is the length of the data set; or fractions with
+            sum 1. Fractions are rounded down, and the first parts get the remaining samples, one
+            each.
+        generator: Without effect, as in the original.
 
     Raises:
-        ValueError: The lengths have another sum, or one is negative.
+        ValueError: The lengths have another sum, or a length is negative.
     """
     del generator
     sizes = _sizes(len(dataset), lengths)
@@ -177,7 +178,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
 
 
 def is_iterable(dataset: Any) -> bool:
-    """Say whether the samples of a data set have no numbers; the original's classes count too."""
+    """Return whether a data set is iterable, by this package's or the original's class."""
     if any(kind.__name__ == "IterableDataset" for kind in type(dataset).__mro__):
         return True
     return not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"))

@@ -1,4 +1,4 @@
-"""``paddle.io.DataLoader``: batches of a data set, over this package's worker processes."""
+"""``paddle.io.DataLoader``: batches of a data set, with worker processes of this package."""
 
 from __future__ import annotations
 
@@ -23,38 +23,39 @@ __all__ = ["DataLoader"]
 
 
 class DataLoader:
-    """Batches of a data set, as the original gives them, with arrays in place of tensors.
+    """Batches of a data set as in the original, with arrays instead of tensors.
 
-    Every iteration is a pass of its own. Numbered samples come in the order of the batch sampler,
-    whatever the number of workers; workers of an iterable data set take turns. Workers are forks,
-    which begin with the pass and end with it; what one raises is raised here, behind all batches
-    before it.
+    Every iteration is a separate pass. Numbered samples come in the order of the batch sampler,
+    for every number of workers; workers of an iterable data set take turns. Workers are forks that
+    start and end with the pass. The exception of a worker is raised here, after all batches before
+    it.
 
     Args:
         dataset: Numbered samples (``__getitem__`` and ``__len__``), or an ``IterableDataset``.
-        feed_list: Names of the columns, or objects with a ``name``; needed where ``return_list`` is
+        feed_list: Names of the columns, or objects with a ``name``; required if ``return_list`` is
             False.
-        places: The CPU, once per device.
-        return_list: False gives a list with one mapping from name to column per place.
-        batch_sampler: Gives lists of numbers, in place of the next three.
-        batch_size: Samples of a batch; None gives samples as they are.
-        shuffle: Draw the numbers in random order, from numpy's global generator.
-        drop_last: Leave out a last batch that has fewer samples.
-        collate_fn: Makes a batch of a list of samples, or something of a sample where
-            ``batch_size`` is None.
-        num_workers: Processes; 0 reads in this one.
-        use_buffer_reader: Without workers: a thread reads ahead.
-        reader_buffer_size: How many batches that thread is ahead.
-        prefetch_factor: How many batches each worker is ahead.
-        use_shared_memory: Of no effect: large arrays of workers always come in shared memory, which
-            has no name and is not bounded by ``/dev/shm``.
-        timeout: How many seconds a batch of the workers may take; 0 is as long as they live.
-        worker_init_fn: Called with the number of a worker in it, before its first sample.
-        persistent_workers: Of no effect: a fork takes milliseconds, and begins with what the data
-            set holds here.
+        places: The CPU, given once per device.
+        return_list: Whether batches come as they are; False yields a list with one mapping from
+            name to column per place.
+        batch_sampler: Iterable of lists of numbers; replaces the next three arguments.
+        batch_size: Samples per batch; None yields unbatched samples.
+        shuffle: Whether numbers are drawn in random order, from numpy's global generator.
+        drop_last: Whether to omit a last batch with fewer samples.
+        collate_fn: Function from a list of samples to a batch; with ``batch_size=None``, called
+            with each sample.
+        num_workers: Number of worker processes; 0 reads in this process.
+        use_buffer_reader: Whether a thread reads ahead if there are no workers.
+        reader_buffer_size: Maximal number of batches that the thread is ahead.
+        prefetch_factor: Maximal number of batches that each worker is ahead.
+        use_shared_memory: Without effect: large arrays of workers always come in anonymous shared
+            memory, which ``/dev/shm`` does not limit.
+        timeout: Seconds that a batch of the workers may take; 0 for no limit.
+        worker_init_fn: Called in each worker with its number, before its first sample.
+        persistent_workers: Without effect: a fork takes milliseconds, and starts with the current
+            state of the data set.
 
     Raises:
-        ValueError: An argument is out of range, or two contradict each other.
+        ValueError: An argument is out of range, or two arguments contradict each other.
         ConfigError: A place is not the CPU.
     """
 
@@ -108,7 +109,7 @@ class DataLoader:
         self._order = NumberOrder(self.batch_sampler)
 
     def __len__(self) -> int:
-        """Return how many batches a pass has.
+        """Return the number of batches of a pass.
 
         Raises:
             TypeError: The data set is iterable.
@@ -123,34 +124,35 @@ class DataLoader:
         return iter(self)
 
     def __iter__(self) -> Iterator[Any]:
-        """Start a pass, or go on with the one of a state that was loaded.
+        """Start a pass, or continue the pass of a loaded state.
 
         Raises:
-            WorkerDiedError: A worker was killed or has exited; raised by the pass, behind all
-                batches before that.
+            WorkerDiedError: A worker was killed or has exited; raised by the pass, after all
+                batches before.
             LoaderError: A batch of a worker takes longer than ``timeout``.
-            ConfigError: The batch sampler gives other numbers than before the state was taken.
+            ConfigError: The batch sampler yields other numbers than before the state was taken.
         """
         order = self._order.begin()
         return self._shape.shaped(order.counted(self._batches(order)))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the pass that was begun last stands, as JSON values.
+        """Return the position of the last started pass, as JSON values.
 
-        It counts batches, and holds the state of numpy's global generator where the order may be
-        drawn from it. After the last batch it is the beginning of the next pass; of an iterable
-        data set only the end of the pass tells that.
+        The state counts batches, and contains the state of numpy's global generator if the order
+        may depend on it. After the last batch it is the start of the next pass. The length of an
+        iterable data set is unknown, so there the pass must be read to its end first.
         """
         return self._order.state_dict(None if self._is_iterable else len(self))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next pass begin where a state was taken.
+        """Continue the next pass from a state.
 
-        The number of workers may differ where samples have numbers. An iterable data set is read
-        again from its beginning.
+        The number of workers may differ from that of the state if samples have numbers. An
+        iterable data set is read again from its beginning, and the batches before the state are
+        dropped.
 
         Raises:
-            ConfigError: It is no state of this class.
+            ConfigError: ``state`` is not a state of this class.
         """
         self._order.load_state_dict(state)
 
@@ -183,7 +185,7 @@ class DataLoader:
 
 
 class _Shape:
-    """How a batch is handed over: as it is, or as static graphs take it."""
+    """Form of the yielded batches: unchanged, or as lists per place for static graphs."""
 
     def __init__(self, names: list[str] | None, num_places: int) -> None:
         self._names = names

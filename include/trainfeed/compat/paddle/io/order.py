@@ -1,4 +1,4 @@
-"""The order of a pass, and states that go on with it."""
+"""The order of a pass, and states from which a pass continues."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ _FIELDS: Final = {"epoch", "position", "numbers", "generator"}
 
 
 class NumberPass:
-    """One pass.
+    """The order and position of one pass.
 
     Args:
-        batch_sampler: Gives lists of numbers; None: the numbers of all samples, one by one.
-        epoch: Its number.
-        position: How many batches of it were handed over.
-        numbers: Checksum of the numbers of these.
-        generator: numpy's global generator as it was before the first number was drawn.
+        batch_sampler: Iterable of lists of numbers; None for the numbers of all samples, one by
+            one.
+        epoch: Number of the pass.
+        position: Number of batches that were handed over.
+        numbers: Checksum of the numbers of these batches.
+        generator: State of numpy's global generator before the first number was drawn.
 
     Attributes:
         epoch: As above.
         position: As above.
         generator: As above.
-        is_restored: They are those of a state.
+        is_restored: Whether the values come from a loaded state.
     """
 
     def __init__(
@@ -55,18 +56,20 @@ class NumberPass:
 
     @property
     def checksum(self) -> int:
-        """Checksum of the numbers of the batches that were handed over."""
+        """Checksum of the numbers of all batches that were handed over."""
         return self._checksums[self.position]
 
     def numbers(self, dataset: Any) -> Iterator[Any]:
-        """Return what is to be fetched, from the position on; draws the first of it here.
+        """Return the numbers to fetch, from the position on; the first is drawn in this call.
 
         Raises:
-            ConfigError: The batch sampler gives other numbers than before the state was taken.
+            ConfigError: The batch sampler yields other numbers than before the state was taken.
         """
         numbers = iter(range(len(dataset)) if self._batch_sampler is None else self._batch_sampler)
         first = self._drawn_as_before(numbers)
         all_numbers = itertools.chain(first, numbers)
+        # The numbers before the position are drawn again and compared by checksum: another sampler
+        # or data set would continue in another order without any error.
         checksum, start = 0, self.position
         for batch in itertools.islice(all_numbers, start):
             checksum = _checksum(batch, checksum)
@@ -79,9 +82,11 @@ class NumberPass:
         return self._noted(all_numbers, start, checksum)
 
     def counted(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yield batches, and count them."""
+        """Yield batches, and advance the position with each."""
         with open_reader(lambda: batches):
             for batch in batches:
+                # The position moves before the batch is yielded: a state taken while the consumer
+                # has the batch counts it.
                 self._checksums.pop(self.position, None)
                 self.position += 1
                 self._checksums.setdefault(self.position, 0)
@@ -90,18 +95,19 @@ class NumberPass:
         self._checksums = {0: 0}
 
     def _noted(self, numbers: Iterator[Any], position: int, checksum: int) -> Iterator[Any]:
-        # Read ahead of the consumer, at most by what is fetched ahead.
+        # Numbers are drawn ahead of the consumer, as far as batches are fetched ahead. Checksums
+        # wait here until ``counted`` reaches their position.
         for count, batch in enumerate(numbers, position + 1):
             checksum = _checksum(batch, checksum)
             self._checksums[count] = checksum
             yield batch
 
     def _drawn_as_before(self, numbers: Iterator[Any]) -> list[Any]:
-        """Draw the first number as it was drawn in the pass of the state."""
+        """Draw the first number from the generator's state of the pass; samplers draw all then."""
         sampler = getattr(self._batch_sampler, "sampler", None)
         if self._batch_sampler is None or isinstance(sampler, SequenceSampler):
             return list(itertools.islice(numbers, 1))
-        now = np.random.get_state()  # noqa: NPY002 (what samplers draw from)
+        now = np.random.get_state()  # noqa: NPY002 (samplers draw from it)
         if not self.is_restored or self.generator is None:
             self.generator = now
             return list(itertools.islice(numbers, 1))
@@ -113,11 +119,11 @@ class NumberPass:
 
 
 class NumberOrder:
-    """The passes of a loader.
+    """The passes of a loader, one after another.
 
     Args:
-        batch_sampler: See ``NumberPass``; one with ``set_epoch`` and ``epoch`` has numbers of
-            its own for passes.
+        batch_sampler: As for ``NumberPass``. If it has ``set_epoch`` and ``epoch``, passes are
+            numbered by these.
     """
 
     def __init__(self, batch_sampler: Any) -> None:
@@ -126,7 +132,7 @@ class NumberOrder:
         self._is_begun = False
 
     def begin(self) -> NumberPass:
-        """Begin the pass of the state that was loaded, or the next one."""
+        """Start the pass of the loaded state, or the next pass."""
         if self._is_begun:
             before = self._current
             self._current = NumberPass(self._batch_sampler, before.epoch + (before.position > 0))
@@ -137,10 +143,10 @@ class NumberOrder:
         return self._current
 
     def state_dict(self, num_batches: int | None) -> dict[str, Any]:
-        """Return where the pass that was begun last stands, as JSON values.
+        """Return the position of the last started pass, as JSON values.
 
         Args:
-            num_batches: How many it has; None where nobody knows.
+            num_batches: Number of batches of a pass; None if unknown.
         """
         current = self._current
         if num_batches is not None and current.position == num_batches:
@@ -153,10 +159,10 @@ class NumberOrder:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next pass begin where a state was taken.
+        """Continue the next pass from a state.
 
         Raises:
-            ConfigError: It is no state.
+            ConfigError: ``state`` is not a state of this class.
         """
         given: object = state
         if not isinstance(given, Mapping) or given.keys() != _FIELDS:

@@ -1,7 +1,8 @@
-"""``paddle.io``'s samplers: numbers of samples, one by one or in batches.
+"""The samplers of ``paddle.io``: numbers of samples, one by one or in batches.
 
-Random ones draw from numpy's global generator, as the original does: the same seed gives the
-original's order. Only ``SubsetRandomSampler`` draws from Paddle's own generator there.
+Random samplers draw from numpy's global generator, as the original does: the same seed gives the
+same order. The exception is ``SubsetRandomSampler``, which draws from Paddle's generator in the
+original.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ __all__ = [
 
 
 class Sampler:
-    """Numbers of samples; subclasses have ``__iter__``.
+    """Numbers of samples; subclasses define ``__iter__``.
 
     Args:
-        data_source: What they are numbers of.
+        data_source: The data set of the samples.
     """
 
     def __init__(self, data_source: Any = None) -> None:
@@ -39,7 +40,7 @@ class Sampler:
 
 
 class SequenceSampler(Sampler):
-    """All numbers from 0 on."""
+    """All numbers of a data set, from 0."""
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self.data_source)))
@@ -52,14 +53,14 @@ class RandomSampler(Sampler):
     """Numbers in random order.
 
     Args:
-        data_source: Anything with a length.
-        replacement: Numbers may come again.
-        num_samples: How many to draw; all when None.
-        generator: An iterator over numbers, to use in place of numpy's generator.
+        data_source: An object with a length.
+        replacement: Whether a number may be drawn several times.
+        num_samples: Count of numbers to draw; None for all.
+        generator: An iterator over numbers, used instead of numpy's generator.
 
     Raises:
-        TypeError: ``replacement`` is neither True nor False.
-        ValueError: More numbers are to be drawn than there are, or none.
+        TypeError: ``replacement`` is not a bool.
+        ValueError: ``num_samples`` is below 1, or without replacement above the length.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class RandomSampler(Sampler):
 
     @property
     def num_samples(self) -> int:
-        """How many numbers are drawn."""
+        """Count of numbers that a pass draws."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -105,15 +106,16 @@ class RandomSampler(Sampler):
 
 
 class WeightedRandomSampler(Sampler):
-    """Numbers that are drawn by weight.
+    """Numbers drawn with the given weights.
 
     Args:
-        weights: One per number, 0 or more, some above.
-        num_samples: How many to draw.
-        replacement: Numbers may come again.
+        weights: One weight per number, 0 or more, at least one above 0.
+        num_samples: Count of numbers to draw.
+        replacement: Whether a number may be drawn several times.
 
     Raises:
-        ValueError: A weight or a number is out of range, or ``replacement`` is no bool.
+        ValueError: ``weights`` or ``num_samples`` is out of range, or ``replacement`` is not a
+            bool.
     """
 
     def __init__(
@@ -145,10 +147,10 @@ class WeightedRandomSampler(Sampler):
 
 
 class SubsetRandomSampler(Sampler):
-    """Some numbers in random order.
+    """The given numbers in random order.
 
     Raises:
-        ValueError: There is none.
+        ValueError: ``indices`` is empty.
     """
 
     def __init__(self, indices: Sequence[int]) -> None:
@@ -169,15 +171,15 @@ class BatchSampler(Sampler):
     """Lists of numbers.
 
     Args:
-        dataset: Anything with a length; or
-        sampler: what gives numbers.
-        shuffle: Draw the numbers of ``dataset`` in random order.
-        batch_size: Numbers in a list.
-        drop_last: Leave out a last list that has fewer.
+        dataset: An object with a length; give either this or ``sampler``.
+        sampler: An iterable of numbers.
+        shuffle: Whether the numbers of ``dataset`` are drawn in random order.
+        batch_size: Numbers per list.
+        drop_last: Whether to omit a last list with fewer numbers.
 
     Raises:
-        ValueError: Both or none of ``dataset`` and ``sampler`` are there, the data set has no
-            numbers, or ``batch_size`` is below 1.
+        ValueError: Both or neither of ``dataset`` and ``sampler`` are given, the data set is
+            iterable, or ``batch_size`` is below 1.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What runs in a worker: samples by number, or the worker's share of an iterable data set."""
+"""Code of the workers: samples by number, or a worker's share of an iterable data set."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["Fetch", "WorkerInfo", "get_worker_info"]
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Which worker this process is.
+    """Description of the worker that this process is.
 
     Attributes:
-        id: Its number, from 0.
-        num_workers: How many there are.
-        dataset: Its copy of the data set.
+        id: Number of the worker, from 0.
+        num_workers: Number of workers.
+        dataset: The worker's copy of the data set.
     """
 
     id: int
@@ -30,7 +30,7 @@ class WorkerInfo:
 
 @dataclass
 class _Here:
-    """What this process knows of itself as a worker."""
+    """This process as a worker: its description, and whether the data set asked for it."""
 
     info: WorkerInfo | None = None
     was_asked: bool = False
@@ -40,10 +40,10 @@ _here = _Here()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Return which worker this process is; None where it is none.
+    """Return the worker that this process is; None outside of workers.
 
-    An iterable data set, or a ``worker_init_fn``, that asks for it says with that that it gives
-    each worker its own samples.
+    An iterable data set that calls this function, also through ``worker_init_fn``, declares that
+    it yields different samples in each worker. The loader then does not divide the samples.
     """
     _here.was_asked = True
     return _here.info
@@ -51,15 +51,15 @@ def get_worker_info() -> WorkerInfo | None:
 
 @dataclass(frozen=True)
 class Fetch:
-    """How samples become batches.
+    """Makes batches of samples, in this process or in a worker.
 
     Attributes:
-        dataset: Where they come from.
-        collate: Called with the list of samples of a batch; or with a sample, where nothing is
-            batched.
-        batch_size: Samples of a batch of an iterable data set; None: nothing is batched.
-        drop_last: Leave out the last batch of an iterable data set if it has fewer.
-        init: Called with the number of a worker when it begins.
+        dataset: The data set.
+        collate: Function from a list of samples to a batch; called with each sample if
+            ``batch_size`` is None.
+        batch_size: Samples per batch of an iterable data set; None for unbatched samples.
+        drop_last: Whether to omit a last batch of an iterable data set with fewer samples.
+        init: Called in each worker with its number when it starts.
     """
 
     dataset: Any
@@ -69,13 +69,13 @@ class Fetch:
     init: Callable[[int], Any] | None
 
     def by_number(self, numbers: Any) -> Any:
-        """Return the batch of some samples, or the sample of a number."""
+        """Return the batch of a list of numbers, or the sample of one number."""
         if isinstance(numbers, int):
             return self.collate(self.dataset[numbers])
         return self.collate([self.dataset[number] for number in numbers])
 
     def opened(self, worker: int, num_workers: int) -> Callable[[Any], Any]:
-        """Begin a worker over numbered samples; return ``by_number``."""
+        """Start a worker over numbered samples; return ``by_number``."""
         self._begin(worker, num_workers)
         return self.by_number
 
@@ -85,13 +85,15 @@ class Fetch:
             yield from self._batches(samples)
 
     def share(self, worker: int, num_workers: int) -> Iterator[Any]:
-        """Begin a worker over an iterable data set; yield its batches.
+        """Start a worker over an iterable data set; yield its batches.
 
-        A data set that does not ask which worker it is in would give every sample to all of them:
-        of such a one the worker takes every ``num_workers``-th.
+        A data set that does not call ``get_worker_info`` yields every sample in every worker. In
+        this case each worker keeps every ``num_workers``-th sample.
         """
         self._begin(worker, num_workers)
         with open_reader(lambda: iter(self.dataset)) as samples:
+            # A generator runs its first lines, and calls get_worker_info there, only when its
+            # first sample is drawn.
             first = list(itertools.islice(samples, 1))
             rest: Iterator[Any] = itertools.chain(first, samples)
             if not _here.was_asked and num_workers > 1:

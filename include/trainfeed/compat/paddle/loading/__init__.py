@@ -1,7 +1,7 @@
-"""The originals' loader over generators, and their sampler of index batches, with arrays.
+"""Paddle's loader over generators, and its sampler of index batches, with arrays.
 
-``trainfeed.compat.paddle.io`` and ``trainfeed.compat.paddle.fluid.io`` offer them under the
-originals' names; ``trainfeed.DataLoader`` is the loader for everything that is new.
+``trainfeed.compat.paddle.io`` and ``trainfeed.compat.paddle.fluid.io`` export them under the
+original names. New code should use ``trainfeed.DataLoader``.
 """
 
 from trainfeed.compat.paddle.loading._feed_variables import FeedVariable

@@ -1,4 +1,4 @@
-"""Variables of a feed list: the name, shape and type that a training step takes a column in."""
+"""Variables of a feed list: name, shape and dtype of the columns that a training step expects."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from trainfeed.readers import open_reader
 
 __all__ = ["FeedVariable", "fed", "feed_variables"]
 
-# Names of the original's types that numpy has under another name.
+# Dtypes of the original that have another name in numpy.
 _DTYPES: Final = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "size_t": "uint64"}
 
 
 @dataclass(frozen=True)
 class FeedVariable:
-    """What a training step takes a column as.
+    """Name, shape and dtype of a column that a training step expects.
 
     Attributes:
-        name: Of the column.
-        sizes: The shape of one sample; -1 is any size. None: nobody says.
-        dtype: The type; None: nobody says.
+        name: Name of the column.
+        sizes: Shape of one sample, with -1 for any size; None if not declared.
+        dtype: Dtype of the column; None if not declared.
     """
 
     name: str
@@ -34,15 +34,16 @@ class FeedVariable:
 
     @classmethod
     def of(cls, given: Any) -> Self:
-        """Return a variable for a name, or for an object with a ``name``.
+        """Return the variable of a name, or of an object with a ``name``.
 
         Args:
-            given: A text; or an object with ``name`` and, if it has them, ``dtype``, ``lod_level``,
-                and ``shape``, of which the first size is that of the batch, and None and negative
-                ones are any.
+            given: A text; or an object with ``name`` and optionally ``dtype``, ``lod_level`` and
+                ``shape``. The first size of the shape is the batch size; None and negative sizes
+                stand for any size.
 
         Raises:
-            ConfigError: numpy does not have the type, or the samples are sequences (``lod_level``).
+            ConfigError: The dtype does not exist in numpy, or the samples are sequences
+                (``lod_level``).
         """
         name = str(getattr(given, "name", given))
         if getattr(given, "lod_level", 0):
@@ -55,25 +56,26 @@ class FeedVariable:
         return cls(name, sizes, _dtype(name, getattr(given, "dtype", None)))
 
     def of_samples(self, column: Any) -> Any:
-        """Return a column of samples in the shape and the type of the variable.
+        """Convert a column of samples to the shape and dtype of the variable.
 
         Args:
-            column: Shape ``(batch_size, *S)``, or a list of texts.
+            column: An array of shape ``(batch_size, *S)``, or a list of texts.
 
         Returns:
-            Shape ``(batch_size, *sizes)``. Samples of another number of axes are reshaped, as a
-            flat image is; numbers keep their value, but for the precision of floats.
+            An array of shape ``(batch_size, *sizes)``. Samples with another number of axes, such
+            as flat images, are reshaped. Numbers keep their values up to the precision of floats.
 
         Raises:
-            SampleShapeError: The samples do not have the shape, or the type cannot hold them.
+            SampleShapeError: The samples do not have the shape, or the dtype cannot hold their
+                values.
         """
         return self._shaped(self._typed(column))
 
     def check_batch(self, column: Any) -> Any:
-        """Return a column of a batch that was made as it should be.
+        """Return a column of a user's batch after checking its shape and dtype.
 
         Raises:
-            SampleShapeError: Shape or type differ from those of the variable.
+            SampleShapeError: Shape or dtype differ from those of the variable.
         """
         if self.sizes is not None and not (column.ndim and self._suits(column)):
             raise SampleShapeError(
@@ -98,6 +100,7 @@ class FeedVariable:
         if self.dtype is None or getattr(column, "dtype", None) == self.dtype:
             return column
         try:
+            # Casting NaN to an integer warns; the comparison below raises an error for it.
             with np.errstate(invalid="ignore"):
                 typed = np.asarray(column).astype(self.dtype)
         except (ValueError, TypeError) as error:
@@ -115,6 +118,8 @@ class FeedVariable:
     def _shaped(self, column: Any) -> Any:
         if self.sizes is None or self._suits(np.asarray(column)):
             return column
+        # Only another number of axes is reshaped: samples of equal rank and other sizes are an
+        # error, not a permutation.
         if np.ndim(column) != 1 + len(self.sizes) and self.sizes.count(-1) < 2:
             try:
                 return np.asarray(column).reshape(len(column), *self.sizes)
@@ -136,15 +141,16 @@ def fed(
     *,
     are_ready: bool,
 ) -> Iterator[list[Any]]:
-    """Yield the columns of batches in the order of the variables, each as its variable says.
+    """Yield the columns of batches in the order of the variables, converted or checked by them.
 
     Args:
-        batches: Columns by position, or by name.
-        variables: One for each column.
-        are_ready: The batches were made by the user: they are checked, not converted.
+        batches: Batches as columns by position or by name.
+        variables: One variable per column.
+        are_ready: Whether the user made the batches: these are checked, not converted.
 
     Raises:
-        SampleShapeError: There are other columns, or one does not suit its variable.
+        SampleShapeError: The number or the names of the columns differ, or a column does not fit
+            its variable.
     """
     with open_reader(lambda: batches):
         for columns in batches:
@@ -175,7 +181,7 @@ def _size(size: Any) -> int:
 def _dtype(name: str, dtype: Any) -> np.dtype[Any] | None:
     if dtype is None:
         return None
-    # The original writes its own types as paddle.float32 and VarType.FP32.
+    # Paddle's own dtypes are written paddle.float32 and VarType.FP32.
     text = str(dtype).rpartition(".")[2].lower()
     for candidate in (dtype, _DTYPES.get(text, text)):
         try:

@@ -1,4 +1,4 @@
-"""``from_generator``: batches that a thread or a child process makes of a user's generator."""
+"""``from_generator``: batches of a user's generator, made by a thread or a child process."""
 
 from __future__ import annotations
 
@@ -28,37 +28,39 @@ _Batches: TypeAlias = Callable[[], Iterator[ColumnBatch]]
 
 
 class GeneratorLoader:
-    """Batches of a generator, prepared ahead; iterate it, or call it and iterate the result.
+    """Batches of a generator, prepared ahead; iterate the loader, or the result of a call.
 
-    Every iteration starts a pass of its own, also while another one goes on. A pass ends with its
-    iterator: no thread, process or memory is left. What the generator raises is raised in the
-    consumer, after all batches that came before.
+    Every iteration starts a separate pass, also while another pass runs. A pass ends with its
+    iterator: no thread, process or memory remains. An exception of the generator is raised in the
+    consumer, after all batches before it.
 
     Args:
-        capacity: At most so many batches are ahead of the consumer.
-        feed_list: Names of the columns, or objects with a ``name`` and, if they have them, a
-            ``shape`` and a ``dtype``, into which samples are brought and which batches must have;
-            see ``FeedVariable``. With it the loader gives what static graphs take, see
+        capacity: Maximal number of batches ahead of the consumer.
+        feed_list: Names of the columns, or objects with a ``name`` and optionally a ``shape`` and
+            a ``dtype``. Samples are converted to these; batches must have them. See
+            ``FeedVariable``. With a feed list, batches have the form for static graphs, see
             ``return_list``.
-        use_double_buffer: Of no effect: batches are not copied to a device.
-        iterable: With ``feed_list``, False makes a loader that is not iterated: ``start()`` begins
-            a pass, ``read_next()`` gives what the original's executor would have been fed, and
-            raises ``PassEndedError`` at the end, ``reset()`` ends the pass. Without it, of no
-            effect, as in the original.
-        return_list: With ``feed_list``: a list with one list of columns per place, in place of one
-            mapping from name to column per place.
-        use_multiprocess: One child process, a fork of this one, makes the batches, which come in
-            anonymous shared memory; a thread does otherwise. Order and bytes are the same.
-        drop_last: With ``feed_list`` and several places: leave out last batches that are fewer
-            than the places.
+        use_double_buffer: Without effect: batches are not copied to a device.
+        iterable: Whether the loader is iterated. With ``feed_list`` and False, ``start()`` starts
+            a pass, ``read_next()`` returns the next batch, which the original feeds to its
+            executor, and raises ``PassEndedError`` at the end, and ``reset()`` ends the pass.
+            Without ``feed_list``, without effect, as in the original.
+        return_list: With ``feed_list``: whether to yield a list with one list of columns per
+            place, instead of one mapping from name to column per place.
+        use_multiprocess: Whether a child process, a fork of this one, makes the batches and passes
+            them in anonymous shared memory; otherwise a thread makes them. Order and bytes are
+            equal.
+        drop_last: With ``feed_list`` and several places: whether to omit the last batches if they
+            are fewer than the places.
 
     Attributes:
         iterable: Whether the loader is iterated.
-        queue: Says how many batches wait.
+        queue: Counts the batches that wait for the consumer.
 
     Raises:
         ValueError: ``capacity`` is missing or below 1.
-        ConfigError: A variable has a type that numpy does not have, or sequences as samples.
+        ConfigError: The dtype of a variable does not exist in numpy, or its samples are sequences
+            (``lod_level``).
     """
 
     def __init__(  # noqa: PLR0913 (the original's arguments)
@@ -110,18 +112,18 @@ class GeneratorLoader:
     def set_sample_generator(
         self, reader: ReaderLike, batch_size: int, drop_last: bool = True, places: Any = None
     ) -> GeneratorLoader:
-        """Take samples: each item is a tuple or list of columns, or the only column.
+        """Set a reader of samples as source: tuples or lists of columns, or the only column.
 
         Args:
             reader: A reader of samples.
-            batch_size: Samples in a batch.
-            drop_last: Leave out a last batch that has fewer.
-            places: Where batches are wanted: the CPU, once per device.
+            batch_size: Samples per batch.
+            drop_last: Whether to omit a last batch with fewer samples.
+            places: The CPU, given once per device.
 
         Raises:
-            ValueError: ``batch_size`` is below 1, or the reader says that it gives batches.
+            ValueError: ``batch_size`` is below 1, or the reader declares that it yields batches.
             ConfigError: A place is not the CPU.
-            LoaderError: The reader gives batches; raised by a pass.
+            LoaderError: The reader yields batches; raised by a pass.
         """
         sized = batch(reader, batch_size, drop_last)
 
@@ -131,11 +133,11 @@ class GeneratorLoader:
         return self._set(reader, batches, places)
 
     def set_sample_list_generator(self, reader: ReaderLike, places: Any = None) -> GeneratorLoader:
-        """Take batches as lists of samples, which are stacked column by column.
+        """Set a reader of lists of samples as source; the samples are stacked column by column.
 
         Raises:
             ConfigError: A place is not the CPU.
-            SampleShapeError: Samples do not stack; raised by a pass.
+            SampleShapeError: Samples differ in shape; raised by a pass.
         """
 
         def batches() -> Iterator[ColumnBatch]:
@@ -144,12 +146,11 @@ class GeneratorLoader:
         return self._set(reader, batches, places)
 
     def set_batch_generator(self, reader: ReaderLike, places: Any = None) -> GeneratorLoader:
-        """Take batches as they are: columns that are arrays already, or a mapping of such.
+        """Set a reader of batches as source: sequences or mappings of columns that are arrays.
 
         Raises:
             ConfigError: A place is not the CPU.
-            SampleShapeError: A column is not what its variable in ``feed_list`` says; raised by a
-                pass.
+            SampleShapeError: A column does not fit its variable in ``feed_list``; raised by a pass.
         """
 
         def batches() -> Iterator[ColumnBatch]:
@@ -158,7 +159,7 @@ class GeneratorLoader:
         return self._set(reader, batches, places)
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next pass that of ``epoch``, for readers that shuffle."""
+        """Set the number of the next pass, for readers that shuffle."""
         self._epoch = epoch
 
     def __call__(self) -> Iterator[Any]:
@@ -171,26 +172,27 @@ class GeneratorLoader:
         Raises:
             LoaderError: No source is set, or the loader is not iterable.
             WorkerDiedError: The child process was killed or has exited; raised by the pass, after
-                all batches that came before.
-            MemoryLimitError: The batches ahead would not fit the memory; raised by the pass.
+                all batches before.
+            MemoryLimitError: The batches ahead would not fit into memory; raised by the pass.
         """
         self._require(iterable=True, what="iterate it")
         return self._pass()
 
     def start(self) -> None:
-        """Start a pass of a loader that is not iterable; its first batch is made when it is read.
+        """Start a pass of a loader that is not iterable; batches are made from the first read on.
 
         Raises:
-            LoaderError: No source is set, the loader is iterable, or the pass before is going on.
+            LoaderError: No source is set, the loader is iterable, or the previous pass has not
+                ended.
         """
         self._require(iterable=False, what="start()")
         self._started.start(self._pass)
 
     def read_next(self) -> Any:
-        """Return the next batch of the pass that was started, as iterating would give it.
+        """Return the next batch of the started pass, in the form that iterating yields.
 
         Raises:
-            PassEndedError: All were read.
+            PassEndedError: All batches of the pass were read.
             LoaderError: No pass was started, or the loader is iterable.
             WorkerDiedError: See ``__iter__``.
             MemoryLimitError: See ``__iter__``.
@@ -199,10 +201,10 @@ class GeneratorLoader:
         return self._started.read_next()
 
     def reset(self) -> None:
-        """End the pass that was started, wherever it is; ``start`` begins the next one.
+        """End the started pass at any position; ``start`` starts the next one.
 
         Raises:
-            LoaderError: The loader is iterable: a pass of it ends with its iterator.
+            LoaderError: The loader is iterable, so its passes end with their iterators.
         """
         self._require(iterable=False, what="reset()")
         self._started.reset()
@@ -243,7 +245,8 @@ class GeneratorLoader:
         capacity, counts = self._capacity, self.queue.begin()
 
         def read() -> Iterator[ColumnBatch]:
-            # A child has a copy of the source that has not seen the passes before.
+            # Set in each pass: a child's copy of the source does not know the passes of earlier
+            # children.
             set_epoch(source, epoch)
             return counts.made(batches())
 

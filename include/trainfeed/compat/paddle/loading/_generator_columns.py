@@ -1,4 +1,4 @@
-"""What generators give, as columns; and where batches may be wanted."""
+"""Converts items of generators to columns, and checks the places of batches."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = [
     "refuse_batch",
 ]
 
-# The arrays of a batch by position, or by name where the generator gives mappings.
+# The arrays of a batch by position, or by name if the generator yields mappings.
 ColumnBatch: TypeAlias = "list[Any] | dict[str, Any]"
 
 
 def num_bytes(columns: ColumnBatch) -> int:
-    """Return what the arrays of a batch take."""
+    """Return the size of the arrays of a batch in bytes."""
     values: Iterable[Any] = columns.values() if isinstance(columns, dict) else columns
     return sum(getattr(value, "nbytes", 0) for value in values)
 
@@ -36,7 +36,7 @@ def num_bytes(columns: ColumnBatch) -> int:
 def collated(
     reader: ReaderLike, check: Callable[[Any], None] | None = None
 ) -> Iterator[ColumnBatch]:
-    """Yield the columns of batches; ``check`` is called with the first sample of a pass."""
+    """Yield the columns of batches; call ``check`` with the first sample of a pass."""
     if isinstance(reader, BlockReader) and reader.batched:
         with open_reader(reader.blocks) as blocks:
             for block in blocks:
@@ -53,7 +53,7 @@ def as_arrays(reader: ReaderLike) -> Iterator[ColumnBatch]:
     """Yield the columns of batches that are arrays already.
 
     Raises:
-        SampleShapeError: A column is made of lists of several lengths.
+        SampleShapeError: A column consists of lists of different lengths.
     """
     with open_reader(reader) as iterator:
         for number, item in enumerate(iterator):
@@ -67,13 +67,13 @@ def as_arrays(reader: ReaderLike) -> Iterator[ColumnBatch]:
 def per_place(
     batches: Iterator[ColumnBatch], num_places: int, *, names: list[str] | None, drop_last: bool
 ) -> Iterator[list[Any]]:
-    """Yield batches as static graphs take them: a list with one for each place.
+    """Yield batches in the form for static graphs: a list with one batch per place.
 
     Args:
-        batches: Columns by position.
-        num_places: How many places there are.
-        names: Of the columns, for mappings; None for lists of columns.
-        drop_last: Leave out last batches that are fewer than the places.
+        batches: Batches as columns by position.
+        num_places: Number of places.
+        names: Names of the columns, to yield mappings; None to yield lists of columns.
+        drop_last: Whether to omit the last batches if they are fewer than the places.
     """
     with open_reader(lambda: batches):
         while group := list(itertools.islice(batches, num_places)):
@@ -86,10 +86,10 @@ def per_place(
 
 
 def refuse_batch(sample: Any) -> None:
-    """Raise if what should be a sample is a batch.
+    """Raise if an item that should be a sample is a batch.
 
     Raises:
-        LoaderError: It is one.
+        LoaderError: The item is a batch.
     """
     if is_batch(sample):
         raise LoaderError(
@@ -115,14 +115,14 @@ def _columns(items: Any, number: int) -> ColumnBatch:
 
 
 def count_cpus(places: Any) -> int:
-    """Return how many places are wanted.
+    """Return the number of places.
 
     Raises:
-        ConfigError: One of them is not the CPU, or there is none.
+        ConfigError: A place is not the CPU, or the list is empty.
     """
     found = places if isinstance(places, list | tuple) else [places]
     for place in found:
-        # Paddle writes its own Place(cpu).
+        # The text of Paddle's own CPU place is "Place(cpu)".
         if place is not None and "cpu" not in str(place).lower():
             raise ConfigError(
                 f"expected the CPU as place, got {place}; batches are made in main memory, copy"

@@ -1,4 +1,4 @@
-"""Whether the batches of a child process fit the memory that is left."""
+"""Checks that the batches of a child process fit into the available memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from trainfeed.readers import open_reader
 
 __all__ = ["fitting", "require_memory"]
 
-# Beside those in the queue: one that is made, one that the consumer holds.
+# Batches outside of the queue: one being made, and one held by the consumer.
 _MORE_BATCHES: Final = 2
 
 
 def fitting(read: Callable[[], Iterator[ColumnBatch]], capacity: int) -> Iterator[ColumnBatch]:
-    """Yield batches; look at the memory before the first one, and before any that is larger.
+    """Yield batches; check the memory before the first batch, and before every larger batch.
 
     Raises:
         MemoryLimitError: See ``require_memory``.
@@ -32,13 +32,13 @@ def fitting(read: Callable[[], Iterator[ColumnBatch]], capacity: int) -> Iterato
 
 
 def require_memory(capacity: int, batch_bytes: int) -> None:
-    """Raise unless ``capacity`` batches and those in use fit.
+    """Raise unless ``capacity`` batches and the batches in use fit into memory.
 
-    Shared memory without a name counts like any other memory of the container; the size of
-    ``/dev/shm`` does not matter.
+    Anonymous shared memory counts as ordinary memory of the container; the size of ``/dev/shm``
+    does not matter.
 
     Raises:
-        MemoryLimitError: They do not.
+        MemoryLimitError: The batches do not fit.
     """
     need_bytes = (capacity + _MORE_BATCHES) * batch_bytes
     left_bytes = available_bytes()

@@ -1,4 +1,4 @@
-"""Batches of positions for several ranks, the same count for each."""
+"""Batches of positions for several ranks, an equal number for each."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class IndexBatch(list[int]):
     """The positions of one batch in its data set.
 
     Attributes:
-        is_padding: For each position, whether another rank, or this one, has it too in this pass
-            because the samples do not divide by the ranks. An evaluation leaves those out.
+        is_padding: One flag per position: whether the position repeats a sample of this pass,
+            because the samples do not divide by the ranks. An evaluation must leave these out.
     """
 
     def __init__(self, positions: list[int], is_padding: list[bool]) -> None:
@@ -26,22 +26,22 @@ class IndexBatch(list[int]):
 
 
 class DistributedBatchSampler:
-    """Hands out positions in batches to ranks in turn; every rank gets as many.
+    """Deals batches of positions to ranks in turn; every rank gets the same number.
 
-    The positions are padded with the first ones, again and again, until they divide by the ranks;
-    shuffled, if asked for; given out in blocks of ``batch_size`` to one rank after the other; and
-    what does not fill a block for every rank is split evenly.
+    The positions are padded with the first ones, repeatedly, until they divide by the ranks; then
+    shuffled if ``shuffle``; then dealt in blocks of ``batch_size`` to the ranks in turn. The rest,
+    too small for a block per rank, is divided evenly.
 
     Args:
-        dataset: Anything with a length, or the length.
-        batch_size: Positions in a batch.
-        num_replicas: Ranks.
-        rank: This one, from 0.
-        shuffle: A new order in every pass, the same on all ranks.
-        drop_last: Leave out a last batch that has fewer.
+        dataset: An object with a length, or the length.
+        batch_size: Positions per batch.
+        num_replicas: Number of ranks.
+        rank: Number of this rank, from 0.
+        shuffle: Whether every pass has a new order, equal on all ranks.
+        drop_last: Whether to omit a last batch with fewer positions.
 
     Attributes:
-        epoch: The number of the next pass.
+        epoch: Number of the next pass.
 
     Raises:
         ValueError: A number is out of range.
@@ -69,15 +69,15 @@ class DistributedBatchSampler:
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next pass that of ``epoch``; each pass counts it up by one if it shuffles.
+        """Set the number of the next pass; with ``shuffle`` each pass increments it.
 
         Raises:
-            ValueError: It is no number from 0 on.
+            ValueError: ``epoch`` is not a whole number of 0 or more.
         """
         self.epoch = whole_value("epoch", epoch, 0)
 
     def __len__(self) -> int:
-        """Return how many batches every rank gets."""
+        """Return the number of batches per rank."""
         full, rest = divmod(self._num_mine, self._batch_size)
         return full + (rest > 0 and not self._drop_last)
 
@@ -98,13 +98,14 @@ class DistributedBatchSampler:
         return -(-self._length // self._num_replicas)
 
     def _mine(self) -> list[int]:
-        """Return numbers of this rank; those from the length on are padding."""
+        """Return the numbers of this rank; numbers from the length on are padding."""
         numbers = list(range(self._num_mine * self._num_replicas))
         if self._shuffle:
-            # The original's generator, so that its orders come out.
+            # The generator of the original, to get the same orders.
             np.random.RandomState(self.epoch).shuffle(numbers)
             self.epoch += 1
         size, ranks, rank = self._batch_size, self._num_replicas, self._rank
+        # A round gives one block to every rank; the tail is shorter than a round.
         num_tail = len(numbers) % (size * ranks)
         rounds, tail = numbers[: len(numbers) - num_tail], numbers[len(numbers) - num_tail :]
         mine: list[int] = []

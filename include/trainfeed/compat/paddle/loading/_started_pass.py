@@ -1,4 +1,4 @@
-"""Passes of a loader that is started, read and reset by hand; and how many batches wait in one."""
+"""Passes that are started, read and reset by method calls, and the count of waiting batches."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 class BatchQueue:
-    """How many batches of the pass that was begun last wait for the consumer.
+    """Counts the batches of the last started pass that wait for the consumer.
 
-    The original's queue also takes what is pushed into it; this one only counts.
+    The original's queue also accepts items; this one only counts.
 
     Args:
-        capacity: How many may wait.
+        capacity: Maximal number of waiting batches.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -28,23 +28,25 @@ class BatchQueue:
         self._counts = _Counts()
 
     def capacity(self) -> int:
-        """Return how many batches may wait."""
+        """Return the maximal number of waiting batches."""
         return self._capacity
 
     def size(self) -> int:
-        """Return how many batches were made and not handed over yet."""
+        """Return the number of batches that were made and not yet handed over."""
         return self._counts.num_waiting
 
     def begin(self) -> _Counts:
-        """Count another pass from now on."""
+        """Start counting a new pass; the counts of earlier passes are dropped."""
         self._counts = _Counts()
         return self._counts
 
 
 class _Counts:
-    """Batches of one pass: made by a thread or a child process, taken by the consumer."""
+    """Counts of one pass: batches made by a thread or a child process, and batches taken."""
 
     def __init__(self) -> None:
+        # Anonymous shared memory: a forked child increments the number, this process reads it. One
+        # writer, so no lock is needed.
         self._made = mmap.mmap(-1, 8)
         self._num_taken = 0
         self._is_over = False
@@ -58,14 +60,14 @@ class _Counts:
         return int.from_bytes(self._made[:])
 
     def made(self, batches: Iterator[T]) -> Iterator[T]:
-        """Yield batches, counted as they are made; in the thread or the process that makes them."""
+        """Yield batches and count them as made; runs in the thread or process that makes them."""
         with open_reader(lambda: batches):
             for batch in batches:
                 self._made[:] = (self._num_made + 1).to_bytes(8)
                 yield batch
 
     def taken(self, batches: Iterator[T]) -> Iterator[T]:
-        """Yield batches, counted as they are handed over."""
+        """Yield batches and count them as taken."""
         try:
             with open_reader(lambda: batches):
                 for batch in batches:
@@ -76,22 +78,22 @@ class _Counts:
 
 
 class StartedPass(Generic[T]):
-    """The pass of a loader that is not iterated: started, read to its end, reset.
+    """The pass of a loader that is not iterable: started, read and reset by method calls.
 
-    The original's executor reads such a loader; here ``read_next`` does.
+    The executor of the original reads such a loader; here the user calls ``read_next``.
     """
 
     def __init__(self) -> None:
         self._groups: Iterator[T] | None = None
 
     def start(self, begin: Callable[[], Iterator[T]]) -> None:
-        """Begin a pass.
+        """Start a pass.
 
         Args:
-            begin: Called for it, if it may begin.
+            begin: Function that returns the iterator of the pass.
 
         Raises:
-            LoaderError: One is going on.
+            LoaderError: The previous pass has not ended.
         """
         if self._groups is not None:
             raise LoaderError(
@@ -101,11 +103,11 @@ class StartedPass(Generic[T]):
         self._groups = begin()
 
     def read_next(self) -> T:
-        """Return what comes next.
+        """Return the next item of the pass.
 
         Raises:
             LoaderError: No pass was started.
-            PassEndedError: Nothing is left; said again until ``reset``.
+            PassEndedError: The pass is over; raised by every call until ``reset``.
         """
         if self._groups is None:
             raise LoaderError("expected a pass to read from, none was started; call start()")
@@ -116,7 +118,7 @@ class StartedPass(Generic[T]):
         )
 
     def reset(self) -> None:
-        """End the pass, wherever it is; nothing happens where there is none."""
+        """End the pass at any position; without a pass nothing happens."""
         groups, self._groups = self._groups, None
         close: Any = getattr(groups, "close", None)
         if close is not None:

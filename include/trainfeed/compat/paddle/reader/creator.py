@@ -15,17 +15,19 @@ __all__ = ["RecordIO", "np_array", "recordio", "text_file"]
 def recordio(
     paths: str | Sequence[str], buf_size: int = 100, *, decode: Callable[[bytes], Any] | None = None
 ) -> Reader:
-    """Return a reader over the samples of record files, ``buf_size`` of them read ahead.
+    """Return a reader over the samples of record files, which reads ``buf_size`` samples ahead.
 
     Args:
-        paths: Files, or several separated by commas, or a list of such; each may be a glob.
+        paths: A path, a text of several paths separated by commas, or a list of these; each may be
+            a glob.
         buf_size: Samples to read ahead.
-        decode: What makes a sample of a record. None asks the manifest beside converted shards,
-            and leaves bytes where there is none. The original's ``pickle.loads`` runs whatever
-            code a file holds: pass it only for files that you wrote yourself.
+        decode: Function from the bytes of a record to a sample. None uses the schema in the
+            manifest of converted shards; without a manifest, samples are bytes. ``pickle.loads``,
+            which the original uses, runs any code that a file contains: pass it only for files
+            that you wrote yourself.
 
     Raises:
-        NotFoundError: Nothing matches.
+        NotFoundError: No file matches.
     """
     return buffered(_recordio(paths, decode), buf_size)
 
