@@ -13,6 +13,7 @@ from services.kubernetes import IMAGE, NAMESPACE
 from tests.integration.kubernetes.cluster import until
 from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError
 from trainfeed.jobs import JobState
+from trainfeed.training.launch import look
 
 # Says where it is, and goes on when the file is there.
 WAITS = """
@@ -57,6 +58,7 @@ def test_a_job_that_is_complete_without_a_result_has_failed(training):
         own.train()
 
 
+@pytest.mark.nightly
 def test_a_job_that_is_deleted_is_gone_and_one_with_a_result_has_succeeded(training):
     own = training()
     launched = own.launch()
@@ -66,6 +68,7 @@ def test_a_job_that_is_deleted_is_gone_and_one_with_a_result_has_succeeded(train
     assert own.train()["verdict"] == "adopted"
 
 
+@pytest.mark.nightly
 def test_a_job_that_is_deleted_before_its_end_is_never_a_success(training):
     own = training(code=WAITS)
     launched = own.launch()
@@ -104,8 +107,24 @@ def test_a_killed_rank_is_started_again_alone_where_retries_are_allowed(training
     assert own.finished(launched).state is JobState.SUCCEEDED
     assert own.collect(launched)["metrics"] == {"ranks": 2}
     assert len(own.jobs()) == 1
+    assert len(own.lab.pods(own.name)) == 3
 
 
+@pytest.mark.nightly
+def test_a_job_in_a_queue_waits_until_the_queue_admits_it(training):
+    own = training(queue="trainings", ranks=1)
+    launched = own.launch()
+    assert look(launched).state is JobState.WAITING
+    assert own.lab.pods(own.name) == []
+    # There is no Kueue here: this is what it does to a job that it admits.
+    admitted = {"spec": {"suspend": False}}
+    own.lab.admin.batch.patch_namespaced_job(own.name, NAMESPACE, admitted)
+    assert own.finished(launched).state is JobState.SUCCEEDED
+    (job,) = own.jobs()
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "trainings"
+
+
+@pytest.mark.nightly
 def test_a_cancelled_job_ends_with_its_processes_and_is_told_as_cancelled(training):
     own = training(code=WAITS)
     launched = own.launch()
@@ -118,6 +137,7 @@ def test_a_cancelled_job_ends_with_its_processes_and_is_told_as_cancelled(traini
     assert own.jobs() == []
 
 
+@pytest.mark.nightly
 def test_of_two_launches_at_once_one_makes_the_job_and_both_have_its_result(training):
     own = training()
     reports = []
@@ -130,6 +150,7 @@ def test_of_two_launches_at_once_one_makes_the_job_and_both_have_its_result(trai
     assert len(own.jobs()) == 1
 
 
+@pytest.mark.nightly
 def test_variables_of_the_data_set_reach_a_rank_as_they_are_written(training):
     hostile = {
         "A": "$(PATH) $$ $HOME",
@@ -142,6 +163,7 @@ def test_variables_of_the_data_set_reach_a_rank_as_they_are_written(training):
     assert own.train()["metrics"] == {"same": 1.0}
 
 
+@pytest.mark.nightly
 def test_user_code_has_no_credentials_of_the_cluster(training):
     code = """
 import os

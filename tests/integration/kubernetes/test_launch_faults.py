@@ -74,6 +74,7 @@ def test_a_cancellation_that_fails_twice_is_repeated(by_proxy, proxy, fault):
     until(lambda: not own.jobs() and not own.lab.pods(own.name))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_server_that_stays_away_fails_the_launch_and_the_next_one_adopts(
     by_proxy, proxy, fault, monkeypatch

@@ -101,6 +101,7 @@ def test_each_end_of_a_pod_has_a_message_of_its_own(training, status, error, tol
     assert len(own.jobs()) == 1
 
 
+@pytest.mark.nightly
 def test_a_pod_that_no_machine_takes_or_whose_image_is_away_waits_and_says_so(training):
     own = training(ranks=1, **ELSEWHERE)
     launched = own.launch()
@@ -122,6 +123,7 @@ def test_an_account_without_the_role_is_told_which_right_it_lacks(training):
     assert own.train()["verdict"] == "adopted"
 
 
+@pytest.mark.nightly
 def test_a_wrong_token_is_a_matter_of_the_connection(training, tmp_path):
     own = training()
     files = own.lab.service.files
@@ -132,12 +134,14 @@ def test_a_wrong_token_is_a_matter_of_the_connection(training, tmp_path):
     assert own.jobs() == []
 
 
+@pytest.mark.nightly
 def test_a_namespace_that_is_not_there_is_named(training):
     own = admin_in(training(), "nowhere")
     with pytest.raises(JobRejectedError, match=r'"nowhere" not found.*make the namespace'):
         own.launch()
 
 
+@pytest.mark.nightly
 def test_a_quota_that_is_used_up_is_named(training, space):
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"count/jobs.batch": "0"}}}
     own = admin_in(training(), space)
@@ -149,6 +153,7 @@ def test_a_quota_that_is_used_up_is_named(training, space):
     assert own.jobs() == []
 
 
+@pytest.mark.nightly
 def test_the_message_of_a_rule_that_refuses_a_job_is_passed_on(training, space):
     own = admin_in(training(), space)
     policies = client.AdmissionregistrationV1Api(own.lab.admin.api)
@@ -180,6 +185,7 @@ def _refuses(own, namespace):
     return False
 
 
+@pytest.mark.nightly
 def test_a_large_log_of_any_bytes_is_told_by_its_end_and_without_secrets(training):
     code = """
 import sys
@@ -195,6 +201,9 @@ def main(job):
     own = training(code=code, ranks=1)
     launched = own.launch()
     own.finished(launched)
+    of_pod = launched.launcher.logs(launched.record, rank=0, max_bytes=2000)
+    assert of_pod.endswith("the very end\n")
+    assert len(of_pod) <= 2000
     text = end_of_log(launched.record, launched.launcher, rank=0, max_bytes=2000)
     assert text.endswith("the very end")
     assert len(text) < 4000
@@ -202,6 +211,7 @@ def main(job):
     assert "\\x1b" in text
 
 
+@pytest.mark.nightly
 def test_a_log_that_is_not_to_be_had_changes_nothing(training):
     own = training(code=WAITS, ranks=1)
     launched = own.launch()
@@ -216,6 +226,7 @@ def test_a_log_that_is_not_to_be_had_changes_nothing(training):
         own.collect(launched)
 
 
+@pytest.mark.nightly
 def test_a_rank_that_runs_twice_leaves_one_result(training):
     own = training(code=WAITS, ranks=1)
     launched = own.launch()

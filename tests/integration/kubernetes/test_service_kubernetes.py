@@ -151,6 +151,7 @@ def test_the_node_gives_no_log_to_a_caller_without_the_certificate(lab):
         urllib.request.urlopen(address, timeout=10, context=trust).read()
 
 
+@pytest.mark.nightly
 def test_killed_parts_come_back_and_the_job_goes_on(lab):
     name = lab.job("until [ -e $HOME/go ]; do sleep 0.1; done")
     (pod,) = until(lambda: [p for p in lab.pods(name) if p.status.phase == "Running"])

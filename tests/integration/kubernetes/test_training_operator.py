@@ -10,6 +10,17 @@ from services.kubernetes import IMAGE, NAMESPACE
 from tests.integration.kubernetes.cluster import until
 from trainfeed.errors import JobFailedError
 
+# The first rank waits for the second, as it would in a reduction.
+SECOND_FAILS = """
+import threading
+
+
+def main(job):
+    if job.rank == 1:
+        raise SystemExit(3)
+    threading.Event().wait()
+"""
+
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 
@@ -97,7 +108,7 @@ def test_a_training_on_an_operator_has_two_ranks_and_a_result_that_verifies(
 
 @pytest.mark.parametrize("launcher", ["pytorch-job", "paddle-job"])
 def test_a_failed_rank_of_an_operator_is_told_with_its_status(operator, training, launcher):
-    own = training(launcher=launcher, code="def main(job):\n    raise SystemExit(3 * job.rank)\n")
+    own = training(launcher=launcher, code=SECOND_FAILS)
     with pytest.raises(JobFailedError, match="rank 1: it ended with status 3"):
         own.train()
     assert len(own.jobs()) == 1

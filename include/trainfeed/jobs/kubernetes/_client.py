@@ -46,11 +46,11 @@ class KubernetesApi:
                 config.load_kube_config(
                     settings.kubeconfig, settings.context, client_configuration=found
                 )
-        except (config.ConfigException, OSError, ValueError) as error:
-            raise ConfigError(
-                f"expected the kubeconfig {settings.kubeconfig or 'of a pod'} with context"
-                f" {settings.context or 'current'}, got: {error}; correct the cluster's settings"
-            ) from error
+        except (config.ConfigException, OSError) as error:
+            raise _no_kubeconfig(settings, str(error)) from error
+        except (AttributeError, KeyError, TypeError, ValueError, config.kube_config.yaml.YAMLError):
+            # The parser's error would quote the text around the fault, which may be a token.
+            raise _no_kubeconfig(settings, "a file of other content") from None
         found.retries = False
         self._client = client.ApiClient(found)
 
@@ -99,6 +99,13 @@ class KubernetesApi:
         if answer.status >= 400:
             raise _error(answer, data)
         return data
+
+
+def _no_kubeconfig(settings: ClusterSettings, got: str) -> ConfigError:
+    return ConfigError(
+        f"expected the kubeconfig {settings.kubeconfig or 'of a pod'} with context"
+        f" {settings.context or 'current'}, got: {got}; correct the cluster's settings"
+    )
 
 
 def _timeout() -> Any:

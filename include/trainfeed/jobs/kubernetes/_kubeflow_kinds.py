@@ -47,9 +47,10 @@ def _replica(plan: JobPlan, pod: RankPod, number: int) -> dict[str, Any]:
 
 
 def _job(plan: JobPlan, kind: str, replicas: dict[str, Any]) -> dict[str, Any]:
-    limit = plan.placement.time_limit_s
+    limit, retries = plan.placement.time_limit_s, plan.placement.retries
     policy = {
-        "backoffLimit": plan.placement.retries,
+        # At a limit of 0 the operator removes the pods, and with them why a rank has ended.
+        **({"backoffLimit": retries} if retries else {}),
         "cleanPodPolicy": "Running",
         "ttlSecondsAfterFinished": plan.settings.keep_hours * _HOUR_S,
         **({} if limit is None else {"activeDeadlineSeconds": limit}),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.jobs.kubernetes.cluster import SETTINGS
@@ -131,6 +134,19 @@ def test_a_job_of_another_identity_under_the_name_is_left_alone(ground):
     with pytest.raises(JobConflictError, match="expected Job t-flights-"):
         launched(ground, job)
     assert len(ground.cluster.jobs()) == 1
+
+
+def test_code_of_another_job_under_the_name_is_left_alone(ground, monkeypatch):
+    job = ground.job()
+    with monkeypatch.context() as patch:
+        kill_at(patch, "launch.before_Service")
+        with pytest.raises(Killed):
+            launched(ground, job)
+    (code,) = ground.cluster.objects.values()
+    code["metadata"]["annotations"]["trainfeed/code"] = "other"
+    with pytest.raises(JobConflictError, match="expected ConfigMap t-flights-"):
+        launched(ground, job)
+    assert ground.cluster.jobs() == []
 
 
 def test_an_object_that_trainfeed_did_not_make_is_left_alone(ground):
@@ -465,6 +481,28 @@ def test_a_damaged_attempt_is_one_clear_error(ground):
 def test_a_wrong_setting_of_a_cluster_is_named(change, says):
     with pytest.raises(ConfigError, match=rf"settings of the cluster 'k': {says}"):
         ClusterSettings.of({"k": {**SETTINGS, **change}}, "k")
+
+
+def test_without_the_extra_a_launch_says_what_to_install(ground, monkeypatch):
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    job = ground.job()
+    ground.record(job).claim(job, None)
+    launcher = replace(ground.launcher(), api=None)
+    with pytest.raises(ConfigError, match=r"pip install 'trainfeed\[kubernetes\]'"):
+        launcher.start(job, ground.home(job))
+
+
+def test_a_kubeconfig_that_is_none_is_named(ground, tmp_path):
+    job = ground.job()
+    ground.start(job)
+    for text in (None, "[]", "a: b", "token: {secret", "clusters: 3"):
+        path = tmp_path / "kubeconfig"
+        if text is not None:
+            path.write_text(text)
+        launcher = replace(ground.launcher(kubeconfig=str(path)), api=None)
+        with pytest.raises(ConfigError, match=r"expected the kubeconfig /.*/kubeconfig wi") as got:
+            launcher.look(ground.record(job))
+        assert "secret" not in str(got.value)
 
 
 def test_a_cluster_without_settings_says_where_they_belong():
