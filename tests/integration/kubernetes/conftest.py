@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,5 +54,8 @@ def published(tmp_path_factory) -> Environment:
 
 @pytest.fixture
 def training(lab, published, tmp_path) -> Callable[..., Training]:
-    """Make a training of the test's own, by the options of ``train``; once for each test."""
-    return lambda **options: make_training(lab, published, tmp_path, **options)
+    """Make trainings of the test's own, by the options of ``train``."""
+    numbers = itertools.count()
+    return lambda **options: make_training(
+        lab, published, tmp_path / f"training-{next(numbers)}", **options
+    )
