@@ -28,8 +28,8 @@ _LONGEST_WAIT_S: Final = 3600.0
 class TrainingJobTrigger(BaseTrigger):
     """Fires when a job has ended, cannot be asked about any more, or was long waited for.
 
-    It decides nothing: the task looks again, and says what the end of the job means. A person who
-    clears or marks the waiting task ends the job; a triggerer that goes down does not.
+    It decides nothing: the task looks again, and says what the end of the job means. Clearing
+    or marking the waiting task ends the job; a triggerer that goes down does not.
 
     Args:
         root: The publication root.

@@ -6,7 +6,7 @@
       job.json                     the job, as its ranks read it: that of the newest attempt
       attempts/NNNN.json           an attempt of a cluster's job, written before anything is made
       attempts/NNNN.created.json   the cluster has it
-      attempts/NNNN.cancelled.json somebody or something ended it on purpose
+      attempts/NNNN.cancelled.json a person or a scheduler ended it on purpose
       attempts/NNNN.ended.json     what became of it, for good
       attempts/NNNN.result.json    the result of an attempt that did not succeed all the same
       output/                      models, and whatever else should stay

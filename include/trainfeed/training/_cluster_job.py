@@ -1,6 +1,6 @@
 """Attempts at a job on a cluster: which one counts, when another follows, what its end means.
 
-A failed job is replaced knowingly only: somebody gives a reason, and each reason makes one attempt.
+A failed job is replaced knowingly only: a person gives a reason, and each reason makes one attempt.
 Whatever asks again without one, as retries of a scheduler do, finds the attempt that is there.
 """
 

@@ -82,6 +82,7 @@ def test_a_job_that_is_deleted_before_its_end_is_never_a_success(training):
     assert own.jobs() == []
 
 
+@pytest.mark.nightly
 def test_a_killed_rank_is_told_as_killed_and_another_attempt_needs_a_reason(training):
     own = training(code=WAITS)
     launched = own.launch()

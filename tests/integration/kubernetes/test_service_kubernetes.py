@@ -163,6 +163,7 @@ def test_killed_parts_come_back_and_the_job_goes_on(lab):
     assert lab.ended(name) == "Complete"
 
 
+@pytest.mark.nightly
 def test_a_pod_of_a_killed_node_is_ended_and_told_as_lost(lab):
     name = lab.job("echo $$$$; sleep 1000")
     (pid,) = _pids(lab, name, 1)
