@@ -35,7 +35,7 @@ KILLED = (
     "convert.before_sync",
     "check.before_rename",
     "publish.after_rename",
-    "train.before_result",
+    "train.after_ranks",
 )
 
 pytestmark = pytest.mark.timeout(900)

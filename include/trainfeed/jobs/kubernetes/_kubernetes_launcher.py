@@ -87,6 +87,8 @@ class KubernetesLauncher:
         """
         record = JobRecord(home)
         attempt = record.attempt(job.attempt)
+        if attempt.ended is None and attempt.is_cancelled:
+            self.cancel(record)
         if attempt.ended is not None or attempt.is_created or attempt.is_cancelled:
             return self.look(record)
         calls, kind = self._calls(), kind_of(self.kind)
@@ -99,6 +101,9 @@ class KubernetesLauncher:
             made = _created_or_adopted(calls, collection, manifest)
         faults.point("launch.after_create")
         record.mark_created(job.attempt, str(made["metadata"].get("uid", "")))
+        # A cancellation in between has found nothing to delete.
+        if record.attempt(job.attempt).is_cancelled:
+            self.cancel(record)
         return self.look(record)
 
     def look(self, record: JobRecord) -> JobLook:

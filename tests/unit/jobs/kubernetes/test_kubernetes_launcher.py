@@ -287,6 +287,40 @@ def test_a_cancellation_that_is_killed_is_finished_by_the_next(ground, monkeypat
     assert ground.cluster.objects == {}
 
 
+def test_a_cancellation_while_the_job_is_made_leaves_no_job(ground, monkeypatch):
+    job = ground.job()
+
+    def cancel(name):
+        if name == "launch.before_Job":
+            ground.launcher().cancel(ground.record(job))
+
+    monkeypatch.setattr(faults, "point", cancel)
+    launched(ground, job)
+    assert ground.cluster.jobs() == []
+    assert settle(ground.record(job), ground.launcher()).state is JobState.CANCELLED
+
+
+def test_a_job_made_while_its_cancellation_was_killed_is_ended_by_the_next_launch(
+    ground, monkeypatch
+):
+    job = ground.job()
+    record = ground.record(job)
+
+    def mark_then_die(name):
+        if name == "launch.before_Job":
+            record.mark_cancelled(1)
+        if name == "launch.after_create":
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "point", mark_then_die)
+        with pytest.raises(Killed):
+            launched(ground, job)
+    assert len(ground.cluster.jobs()) == 1
+    assert not launched(ground, job)
+    assert ground.cluster.jobs() == []
+
+
 def test_what_a_killed_settlement_leaves_is_settled_by_the_next(ground, monkeypatch):
     job = ground.job()
     ground.start(job)
