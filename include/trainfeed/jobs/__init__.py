@@ -1,7 +1,7 @@
-"""What a training job is, where it is kept, and where it runs; no Airflow, no data loader.
+"""Training jobs: their definition, their folder, and the launchers; no Airflow, no data loader.
 
-A launcher starts the ranks of a job and says what became of them. What a job is does not depend on
-its launcher: its name and identity, its folder, and the result that proves that it succeeded.
+A launcher starts the ranks of a job and reports their states. Everything else is the same for all
+launchers: the job's name and identity, its folder, and the result that proves its success.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ __all__ = [
     "wait_for_end",
 ]
 
-# A rank imports names of this room before it is tied to its launcher: nothing slow may come first.
+# A rank imports this package before it watches for the death of its launcher, so the import must be
+# fast: each name is loaded on first use.
 _HOMES: Final = {
     "JOB_FILE": "._job_spec",
     "REJECTED": "._rank_status",

@@ -1,4 +1,4 @@
-"""The log of a rank: its beginning and its end, whatever the rank writes in between."""
+"""The log file of a rank, of bounded size: a long log loses its middle, not its ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainfeed.paths import os_errors
 __all__ = ["BoundedLog"]
 
 MAX_BYTES: Final = 16 << 20
-# How much of the beginning, and of the end, is left when the log becomes too large.
+# Bytes that are kept at the beginning, and at the end, when the log becomes too large.
 _HEAD_BYTES: Final = 256 << 10
 _TAIL_BYTES: Final = 8 << 20
 _OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -21,10 +21,10 @@ class BoundedLog:
     """A file that takes any number of bytes and never has more than 16 MiB.
 
     Args:
-        path: The file; what it held is gone.
+        path: The file; earlier content is removed.
 
     Raises:
-        StorageError: It cannot be made.
+        StorageError: The file cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +35,7 @@ class BoundedLog:
         self._num_left_out = 0
 
     def write(self, data: bytes) -> None:
-        """Append bytes; those in the middle of the file give way when it becomes too large.
+        """Append bytes; a file that becomes too large first loses its middle.
 
         Raises:
             StorageError: The file system refused.
@@ -53,6 +53,8 @@ class BoundedLog:
             self._descriptor = -1
 
     def _shorten(self) -> None:
+        # Layout afterwards: first 256 KiB, a note with the number of lost bytes, last 8 MiB. The
+        # head keeps its place, so an earlier note lies in the part that is removed.
         tail = os.pread(self._descriptor, _TAIL_BYTES, self._size - _TAIL_BYTES)
         self._num_left_out += self._size - _HEAD_BYTES - len(tail)
         note = f"\n… {self._num_left_out} bytes of this log were left out here …\n".encode()

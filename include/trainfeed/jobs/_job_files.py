@@ -1,4 +1,4 @@
-"""Files that a job has written, each with the digest that proves that it is whole."""
+"""Files that a job has written, each with its size and the SHA-256 of its bytes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _CHUNK_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True)
 class ResultFile:
-    """A file of a job.
+    """Size and digest of a file of a job.
 
     Attributes:
-        size: In bytes.
-        sha256: In hex.
+        size: Number of bytes.
+        sha256: SHA-256 in hex.
     """
 
     size: int
@@ -33,7 +33,7 @@ def digested(path: Path) -> ResultFile:
 
     Raises:
         NotFoundError: There is no such file.
-        StorageError: It cannot be read, or is no plain file.
+        StorageError: The file cannot be read, or is no plain file.
     """
     digest, size = hashlib.sha256(), 0
     with os_errors(path), open_plain(path, follow=False) as file:
@@ -44,7 +44,7 @@ def digested(path: Path) -> ResultFile:
 
 
 def digested_below(folder: Path) -> dict[str, ResultFile]:
-    """Return the plain files of a folder and of those inside it, by relative POSIX path.
+    """Return the plain files below a folder, at any depth, by relative POSIX path.
 
     Raises:
         StorageError: A file cannot be read.
@@ -60,11 +60,11 @@ def files_to_json(files: Mapping[str, ResultFile]) -> dict[str, Any]:
 
 
 def files_from_json(value: Any) -> dict[str, ResultFile]:
-    """Read what ``files_to_json`` gives.
+    """Return the files from the JSON of ``files_to_json``.
 
     Raises:
-        AttributeError, KeyError, TypeError, ValueError: It is something else, or names a path that
-            leads out of the folder.
+        AttributeError, KeyError, TypeError, ValueError: The value has another shape, or names a
+            path that leads out of the folder.
     """
     return {_inside(name): _file(each) for name, each in value.items()}
 

@@ -1,4 +1,4 @@
-"""What a launcher says of a job at one moment, and what is written down of its end."""
+"""The state of a job and of its ranks, as a launcher sees it at one moment."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["JobLook", "RankLook"]
 
 @dataclass(frozen=True)
 class RankLook:
-    """What is known of one rank.
+    """The state of one rank.
 
     Attributes:
-        rank: Its number.
-        state: Where it stands.
-        reason: Why, in words; empty when there is nothing to say.
+        rank: Number of the rank, from 0.
+        state: Its state.
+        reason: Reason of the state, for people; empty where none is known.
     """
 
     rank: int
@@ -28,13 +28,13 @@ class RankLook:
 
 @dataclass(frozen=True)
 class JobLook:
-    """What a launcher says of a job at one moment.
+    """The state of a job at one moment; the file of an ended attempt keeps the last one.
 
     Attributes:
-        state: Where the job stands.
-        reason: Why, in words; empty when there is nothing to say.
-        ranks: Those that the launcher knows of.
-        is_rejected: Whether a rank refused the job, which then is none that it may run.
+        state: State of the job.
+        reason: Reason of the state, for people; empty where none is known.
+        ranks: The ranks that the launcher knows of.
+        is_rejected: Whether a rank refused the job; another attempt of it would be refused, too.
     """
 
     state: JobState
@@ -43,16 +43,16 @@ class JobLook:
     is_rejected: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON."""
+        """Return the state as plain JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> JobLook:
-        """Return what ``to_json`` gave.
+        """Return the state from the JSON of ``to_json``.
 
         Raises:
             KeyError: A member is missing.
-            ValueError: A state is none.
+            ValueError: The name of a state is unknown.
         """
         ranks = (RankLook(r["rank"], JobState(r["state"]), r["reason"]) for r in value["ranks"])
         state, rejected = JobState(value["state"]), value["is_rejected"] is True

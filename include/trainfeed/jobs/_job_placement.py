@@ -1,4 +1,4 @@
-"""Where and with what the ranks of a job run; nothing here changes what a job is."""
+"""The resources and the place of a job's ranks on a cluster; no part of the job's identity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["JobModel", "JobPlacement"]
 
 
 class JobModel(BaseModel):
-    """Frozen, strict, and closed: what job files are made of."""
+    """Base of the parts of a job file: immutable, strict types, no unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -19,21 +19,21 @@ class JobPlacement(JobModel):
     """The part of a job that a launcher on a cluster reads.
 
     Attributes:
-        launcher: Kind of the cluster's job, as ``train.launcher`` has it.
+        launcher: Kind of the job on the cluster, a value of ``train.launcher``.
         connection: Id of the cluster's connection.
-        cpu: Processors of a rank.
+        cpu: Number of processors of a rank, a fraction if need be.
         memory_bytes: Memory of a rank.
-        gpu_type: Resource name of its accelerators.
-        gpu_number: How many of them.
-        shared_memory_bytes: Size of ``/dev/shm``.
+        gpu_type: Resource name of the accelerators, such as ``nvidia.com/gpu``.
+        gpu_number: Number of accelerators of a rank.
+        shared_memory_bytes: Size of ``/dev/shm`` of a rank.
         volumes: Names of volumes that the installation allows.
-        node_selector: Labels of the machines.
-        tolerations: As Kubernetes has them.
-        image_pull_secret: Name of the secret of the image's registry.
+        node_selector: Labels, name to value, of the machines that may run ranks.
+        tolerations: Tolerations of the pod, in the form of Kubernetes.
+        image_pull_secret: Name of the secret for the image's registry.
         queue: Name of the Kueue queue.
         priority: Name of the priority class.
         time_limit_s: Seconds after which the cluster ends the job.
-        retries: Restarts of a rank that was ended from outside.
+        retries: Largest number of restarts after ranks that were ended from outside.
     """
 
     launcher: str

@@ -3,18 +3,18 @@
 ::
 
     <root>/<dataset>/training/<interval>/<job>/
-      job.json                     the job, as its ranks read it: that of the newest attempt
-      attempts/NNNN.json           an attempt of a cluster's job, written before anything is made
-      attempts/NNNN.created.json   the cluster has it
-      attempts/NNNN.cancelled.json a person or a scheduler ended it on purpose
-      attempts/NNNN.ended.json     what became of it, for good
-      attempts/NNNN.result.json    the result of an attempt that did not succeed all the same
-      output/                      models, and whatever else should stay
+      job.json                     the job file of the newest attempt; ranks read it
+      attempts/NNNN.json           an attempt on a cluster, written before any object is made there
+      attempts/NNNN.created.json   the cluster has the attempt's objects
+      attempts/NNNN.cancelled.json a person or a scheduler ends the attempt on purpose
+      attempts/NNNN.ended.json     final state of the attempt
+      attempts/NNNN.result.json    result that rank 0 wrote although the attempt did not succeed
+      output/                      models, and other files that the training keeps
       rank-N.log                   logs of ranks
       result.json                  written last, by rank 0
 
-Files of attempts are written exclusively: of any number of launches one makes the attempt, and the
-others adopt it.
+Files of attempts are created exclusively: of several launches at once, one makes the attempt, and
+the others adopt it.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ _MAX_NOTE_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True)
 class JobAttempt:
-    """One try of a job on a cluster.
+    """One attempt to run a job on a cluster.
 
     Attributes:
-        number: From 1.
-        job: What it runs.
-        why: Reason of an attempt behind a failed one, by which a repeated request finds it.
-        is_created: Whether the cluster is known to have it.
-        is_cancelled: Whether it was ended on purpose.
-        ended: What became of it; None while that is not known for good.
+        number: Number of the attempt, from 1.
+        job: The job that the attempt runs.
+        why: Reason for an attempt after one that failed; a repeated request with the same reason
+            finds this attempt.
+        is_created: Whether the attempt's objects were made on the cluster.
+        is_cancelled: Whether the attempt was ended on purpose.
+        ended: Final state of the attempt; None until it is written down.
     """
 
     number: int
@@ -62,7 +63,7 @@ class JobAttempt:
 
 @dataclass(frozen=True)
 class JobRecord:
-    """What is kept of a job.
+    """The folder of a job: reads and writes its files.
 
     Attributes:
         home: The job's folder.
@@ -72,26 +73,26 @@ class JobRecord:
 
     @property
     def output(self) -> Path:
-        """The folder of its models."""
+        """The folder of the files that the training keeps, such as its models."""
         return self.home / OUTPUT_FOLDER
 
     def job(self) -> JobSpec:
-        """Return the job.
+        """Return the job of the job file.
 
         Raises:
-            JobRejectedError: There is none, or the file is none.
+            JobRejectedError: There is no job file, or the file is damaged.
         """
         return JobSpec.read(self.home / JOB_FILE)
 
     def write(self, job: JobSpec) -> None:
-        """Make ``job`` the one that ranks read."""
+        """Write the job file that ranks read, in the place of an earlier one."""
         posix.replace_file(self.home / JOB_FILE, job.to_bytes())
 
     def result(self) -> JobResult | None:
         """Return the result, or None while there is none.
 
         Raises:
-            FormatError: The file is no result.
+            FormatError: The file is damaged.
         """
         try:
             return JobResult.read(self.home / RESULT_FILE)
@@ -99,11 +100,11 @@ class JobRecord:
             return None
 
     def log(self, rank: int) -> Path:
-        """Return the file of a rank's own log."""
+        """Return the path of the log that the launcher or the rank itself writes."""
         return self.home / f"rank-{rank}.log"
 
     def end_of_log(self, rank: int, *, max_bytes: int) -> str | None:
-        """Return the end of a rank's own log, or None when it wrote none."""
+        """Return the last ``max_bytes`` of the rank's log file, or None when there is none."""
         path = self.log(rank)
         try:
             with posix.map_errors(path), open_plain(path, follow=False) as file:
@@ -113,14 +114,14 @@ class JobRecord:
             return None
 
     def discard_result(self) -> None:
-        """Remove the result of a try that did not end well."""
+        """Remove the result of an attempt that failed; fine when there is none."""
         (self.home / RESULT_FILE).unlink(missing_ok=True)
 
     def newest_attempt(self) -> JobAttempt | None:
-        """Return the newest attempt, or None: a local job has none.
+        """Return the newest attempt, or None; local jobs have no attempts.
 
         Raises:
-            JobRejectedError: A file of it is damaged.
+            JobRejectedError: A file of the attempt is damaged.
         """
         numbers = self._numbers()
         return self.attempt(numbers[-1]) if numbers else None
@@ -129,7 +130,7 @@ class JobRecord:
         """Return an attempt.
 
         Raises:
-            JobRejectedError: A file of it is damaged, or it is not there.
+            JobRejectedError: There is no such attempt, or a file of it is damaged.
         """
         told, ended = self._note(number, ""), self._note(number, ".ended")
         try:
@@ -148,24 +149,28 @@ class JobRecord:
             ) from error
 
     def has_reason(self, why: str) -> bool:
-        """Whether an attempt was made for this reason already."""
+        """Whether an attempt has the reason ``why`` already."""
         return any(self.attempt(number).why == why for number in self._numbers())
 
     def claim(self, job: JobSpec, why: str | None) -> bool:
-        """Make the attempt ``job.attempt``; False when another launch has made it."""
+        """Write down the attempt ``job.attempt``; False when another launch did so first."""
         value: dict[str, Any] = {"job": canonical.loads(job.to_bytes())}
         return self._write(job.attempt, "", {**value, **({"why": why} if why else {})})
 
     def mark_created(self, number: int, uid: str) -> None:
-        """Write down that the cluster has the attempt."""
+        """Write down that the cluster has the attempt's objects; ``uid`` is the job object's."""
         self._write(number, ".created", {"uid": uid})
 
     def mark_cancelled(self, number: int) -> None:
-        """Write down that the attempt is ended on purpose, before it is."""
+        """Write down that the attempt is cancelled; call it before anything is deleted."""
         self._write(number, ".cancelled", {})
 
     def end(self, number: int, look: JobLook) -> None:
-        """Write down what became of an attempt, for good; what it left makes room for the next."""
+        """Write down the final state of an attempt, once.
+
+        The result of an attempt that did not succeed is moved to ``attempts``, so that the next
+        attempt can write its own.
+        """
         if not self._write(number, ".ended", look.to_json()):
             return
         result = self.home / RESULT_FILE
@@ -182,6 +187,7 @@ class JobRecord:
         return self.home / "attempts" / f"{number:04d}{kind}.json"
 
     def _note(self, number: int, kind: str) -> Any:
+        """Return the JSON of an attempt's file, or None when there is no such file."""
         path = self._path(number, kind)
         try:
             return canonical.loads(

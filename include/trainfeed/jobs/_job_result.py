@@ -1,8 +1,8 @@
-"""The result of a job: what proves that it succeeded, whatever its launcher says.
+"""The result of a job: the proof of its success, whatever the launcher reports.
 
-Rank 0 writes the file at its end, exclusively: of two processes that run one rank, the first has
-written it. The file lists the model's files with their digests, so a model that was not written
-whole, or was changed afterwards, is no success. The results of before are the metrics alone.
+Rank 0 creates the file at its end, exclusively: if two processes run rank 0, the file of the first
+counts. The file lists the model's files with their digests, so a model that is incomplete, or was
+changed afterwards, is no success. Result files of earlier versions hold the metrics alone.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ _MAX_BYTES: Final = 16 << 20
 
 @dataclass(frozen=True)
 class JobResult:
-    """What a job has made.
+    """The result of a job.
 
     Attributes:
-        metrics: Name to number, as the entry returned them.
-        files: Those of the output folder, by relative POSIX path; empty in results of before.
-        job: Name of the job; None in results of before.
-        identity: Of the job; None in results of before.
-        recomputed: Where tries of the job were killed: ``steps`` and ``samples`` that were computed
-            once more because they came after the last checkpoint; else empty.
+        metrics: Name to number, as the training function returned them.
+        files: Files of the output folder, by relative POSIX path; empty in a file of an earlier
+            version.
+        job: Name of the job; None in a file of an earlier version.
+        identity: Identity of the job; None in a file of an earlier version.
+        recomputed: Numbers of ``steps`` and ``samples`` that were computed a second time, because
+            an attempt was killed after its last checkpoint; empty when none were.
     """
 
     metrics: Mapping[str, Any]
@@ -53,16 +54,16 @@ class JobResult:
 
     @classmethod
     def read(cls, path: Path) -> JobResult:
-        """Read a result file, of today or of before.
+        """Read a result file, also one of an earlier version.
 
         Raises:
             NotFoundError: There is no such file.
-            FormatError: It is no result, or larger than one is.
+            FormatError: The file is damaged, or larger than 16 MiB.
         """
         data = read_plain(path, follow=False, max_bytes=_MAX_BYTES)
         found = canonical.loads(data, path=str(path))
         if isinstance(found, dict) and not isinstance(found.get("metrics"), dict):
-            return cls(found)  # of before: name to number
+            return cls(found)  # earlier version: the metrics alone
         try:
             return cls(
                 metrics=found["metrics"],
@@ -87,13 +88,13 @@ class JobResult:
         output: Path,
         recomputed: Mapping[str, int] = MappingProxyType({}),
     ) -> JobResult:
-        """Return the result of a job whose files are all written.
+        """Return the result of a job, with the files of its output folder; all must be written.
 
         Args:
-            job: Its name.
-            identity: Its identity.
+            job: Name of the job.
+            identity: Identity of the job.
             metrics: Name to number.
-            output: Its output folder.
+            output: The output folder; every file in it is read for its digest.
             recomputed: See the attribute.
 
         Raises:
@@ -102,7 +103,7 @@ class JobResult:
         return cls(metrics, digested_below(output), job, identity, recomputed)
 
     def write(self, home: Path) -> bool:
-        """Write the file of a job's folder, durably, unless it is there.
+        """Write the result file into a job's folder, durably, unless there is one.
 
         Returns:
             True if this call made the file.
@@ -117,10 +118,10 @@ class JobResult:
         return posix.create_exclusive(home / RESULT_FILE, canonical.dumps(value))
 
     def verify(self, home: Path) -> None:
-        """Compare the files of a job's folder with those that are listed.
+        """Compare the files of a job's output folder with the list in the result.
 
         Raises:
-            ChecksumError: A file is not the one that was written.
+            ChecksumError: A file differs from the list in size or digest.
             NotFoundError: A file is gone.
         """
         for name, expected in self.files.items():

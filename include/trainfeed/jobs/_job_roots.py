@@ -1,7 +1,7 @@
-"""Where the folders of a job lie for the process that asks: job files name paths below them.
+"""The two folders below which the paths of a job file lie, for the present process.
 
 A job file is read on machines that mount the publication root at different places, so it holds
-paths relative to two roots, and each launcher tells its ranks by environment where these are.
+relative paths, and each launcher gives its ranks the two folders in environment variables.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["JobRoots"]
 
 @dataclass(frozen=True)
 class JobRoots:
-    """Where this process finds what job files name.
+    """The folders that the relative paths of job files start from.
 
     Attributes:
-        root: The publication root; None when nothing names it.
-        code: The folder of the data set's code; None when nothing names it.
+        root: The publication root, for versions; None when it is not known.
+        code: The folder of the data set's code; None when it is not known.
     """
 
     root: Path | None
@@ -41,7 +41,7 @@ class JobRoots:
         """Return the folder of a version.
 
         Raises:
-            JobRejectedError: The path is relative, and nothing names the root.
+            JobRejectedError: The path is relative, and the root is not known.
         """
         return _below(self.root, version.path, "TRAINFEED_JOB_ROOT")
 
@@ -49,14 +49,14 @@ class JobRoots:
         """Return the folder of the job's code.
 
         Raises:
-            JobRejectedError: The path is relative, and nothing names the folder.
+            JobRejectedError: The path is relative, and the folder of the code is not known.
         """
         return _below(self.code, job.folder, "TRAINFEED_JOB_CODE")
 
 
 def _below(root: Path | None, path: str, variable: str) -> Path:
     if Path(path).is_absolute():
-        return Path(path)  # of a job file from before there were roots
+        return Path(path)  # a job file of an earlier version
     if root is None:
         raise JobRejectedError(
             f"expected {variable} to name the folder that {path!r} lies in, it is not set; nothing"

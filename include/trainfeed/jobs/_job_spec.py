@@ -1,8 +1,8 @@
-"""What a training job is, on disk: complete, so that its file is enough to run it.
+"""The job file: everything that a rank needs to run a training job.
 
-Name and identity are functions of what the job reads and how: contents, code, entry, seed, ranks,
-image, command, environment. What a job is given to run with (memory, queue, limits) is not in them.
-What was added later enters the hash only where it is set, so the jobs of before keep their names.
+Name and identity are functions of the job's inputs: contents, code, entry, seed, ranks, image,
+command, environment. Resources (memory, queue, limits) are no part of them. A field that was added
+to the format later enters the hash only where it is set, so existing jobs keep their names.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ class JobVersion(JobModel):
     """One version that a job reads; its digest is compared before the first batch.
 
     Attributes:
-        interval: Name of its interval.
-        generation: Name of its folder, such as ``g0001``.
-        path: Its folder, relative to the publication root; absolute in files of before.
-        content_digest: Of its manifest.
-        manifest_sha256: SHA-256 of its manifest in hex.
+        interval: Name of the interval.
+        generation: Name of the version's folder, such as ``g0001``.
+        path: The version's folder, relative to the publication root; absolute in a job file of an
+            earlier version of trainfeed.
+        content_digest: Content digest from the version's manifest.
+        manifest_sha256: SHA-256 of the version's manifest in hex.
     """
 
     interval: str
@@ -43,25 +44,25 @@ class JobVersion(JobModel):
 
 
 class JobSpec(JobModel):
-    """A training job, complete: this file is enough to run it.
+    """A training job, as its job file holds it.
 
     Attributes:
-        name: Function of data set, interval and identity; equal jobs share it.
+        name: Name, a function of data set, interval and identity; equal jobs share it.
         dataset: Name of the data set.
         interval: Name of the last interval of the window.
         folder: The folder with the module of ``entry``, relative to the folder of the data set's
-            code; absolute in files of before.
-        entry: ``module:name`` of the function that trains; None when ``command`` does.
+            code; absolute in a job file of an earlier version.
+        entry: ``module:name`` of the function that trains; None when ``command`` is given.
         code: Digest of the folder's Python files; a rank runs no other code.
-        seed: The data set's.
+        seed: Seed of the data set.
         ranks: Number of processes.
-        versions: In order of their intervals.
-        skipped: Names of the intervals of the window that were decided to be left out.
+        versions: The versions that the job reads, in order of their intervals.
+        skipped: Names of the intervals of the window that were left out by decision.
         image: Container image of the ranks, on a cluster.
-        command: What a rank runs in the place of trainfeed's runtime.
+        command: Program and arguments of a rank, in the place of trainfeed's runtime.
         environment: Variables of the ranks, beside those that the launcher sets.
-        placement: Where and with what the ranks run; None on this machine.
-        attempt: Number of this try of the job, from 1.
+        placement: Resources and place of the ranks on a cluster; None for a local job.
+        attempt: Number of the attempt to run the job, from 1.
     """
 
     name: str
@@ -82,20 +83,20 @@ class JobSpec(JobModel):
 
     @classmethod
     def named(cls, **fields: Any) -> JobSpec:
-        """Return a job with the name that its other fields give it."""
+        """Return a job; its name is computed from the other fields."""
         job = cls(name="", **fields)
         name = f"{job.dataset}-{job.interval}-{job.identity[:12]}".lower()
         return job.model_copy(update={"name": name})
 
     @property
     def is_proven(self) -> bool:
-        """Whether the image, if there is one, is named by its digest."""
+        """Whether the image is fixed: named by its digest, or none is named."""
         return self.image is None or "@sha256:" in self.image
 
     @property
     def identity(self) -> str:
-        """SHA-256 in hex of what decides the result of the job."""
-        # One image has many names, and one digest.
+        """SHA-256 in hex of all fields that the result of the job depends on."""
+        # Only the digest counts: the same image may have several names.
         image = (self.image or "").rpartition("@")[2]
         later = {"image": image, "command": self.command, "environment": self.environment}
         return canonical.sha256_of(
@@ -113,7 +114,7 @@ class JobSpec(JobModel):
         """Read a job file.
 
         Raises:
-            JobRejectedError: It is not a job specification.
+            JobRejectedError: There is no such file, or it is not a job specification.
         """
         try:
             data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
@@ -122,8 +123,8 @@ class JobSpec(JobModel):
             raise JobRejectedError(f"{path} is not a job specification: {error}") from error
 
     def to_bytes(self) -> bytes:
-        """Return the canonical JSON."""
-        # Left out where nothing is set, as from files of before.
+        """Return the canonical JSON of the job file."""
+        # A later field that is not set is left out, so the bytes are those of earlier versions.
         unset = {name for name in _LATER if getattr(self, name) == _default(name)}
         return canonical.dumps(self.model_dump(exclude=unset))
 
@@ -133,7 +134,7 @@ def _default(name: str) -> Any:
 
 
 def describe(spec: JobSpec) -> dict[str, Any]:
-    """Return the job's name and what it reads, as reports have it."""
+    """Return the job's name, intervals and versions, for reports."""
     return {
         "job": spec.name,
         "intervals": [version.interval for version in spec.versions],

@@ -1,4 +1,4 @@
-"""The states of a job: one table for all launchers."""
+"""The states of a job and of its ranks, equal for all launchers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ __all__ = ["JobState"]
 
 
 class JobState(StrEnum):
-    """Where a job stands.
+    """The state of a job or of a rank.
 
     Attributes:
-        WAITING: Accepted, and nothing of it runs: it is in a queue or suspended, or no machine has
-            room for it.
+        WAITING: Accepted, but no rank runs: the job is queued or suspended, or no machine has room.
         STARTING: Machines are found; ranks are being started.
         RUNNING: Ranks run.
-        SUCCEEDED: Its result is there, and its files are those that the result lists.
-        FAILED: Its own code, or what it asked for, made it fail.
-        KILLED: It was ended from outside; another attempt may end otherwise.
-        CANCELLED: A person or a scheduler ended it on purpose.
-        UNKNOWN: Neither a result nor a job that could still make one is there.
+        SUCCEEDED: The result exists, and the job's files are those that the result lists.
+        FAILED: The job's own code failed, or the job asked for something that it cannot have.
+        KILLED: Ended from outside; another attempt may succeed.
+        CANCELLED: Ended on purpose by a person or a scheduler.
+        UNKNOWN: There is no result, and no job that could still write one.
     """
 
     WAITING = "waiting"
@@ -33,5 +32,5 @@ class JobState(StrEnum):
 
     @property
     def is_live(self) -> bool:
-        """Whether a job in this state may still make a result."""
+        """Whether a job in this state may still write a result."""
         return self in {JobState.WAITING, JobState.STARTING, JobState.RUNNING}

@@ -1,4 +1,4 @@
-"""What every launcher does for a job."""
+"""The interface of all launchers."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ __all__ = ["Launcher"]
 
 
 class Launcher(Protocol):
-    """Starts jobs of one kind, at one place.
+    """Starts jobs of one kind, on this machine or on one cluster.
 
     Attributes:
-        kind: As ``train.launcher`` has it.
+        kind: Kind of the launcher, a value of ``train.launcher``.
     """
 
     kind: str
 
     def start(self, job: JobSpec, home: Path) -> JobLook:
-        """Start a job, or adopt the one of its name and identity; never two of them.
+        """Start a job, or adopt the running one of the same name and identity.
 
         Args:
-            job: The job; its ``attempt`` says which try this is.
-            home: Its folder, which exists.
+            job: The job; ``job.attempt`` is the number of the attempt.
+            home: The job's folder, which exists.
 
         Raises:
             LaunchError: The launcher refused or failed.
         """
 
     def look(self, record: JobRecord) -> JobLook:
-        """Say where a job stands, without changing anything."""
+        """Return the state of a job; nothing is changed."""
 
     def render(self, job: JobSpec, home: Path) -> Sequence[dict[str, Any]]:
-        """Return what ``start`` would make, and make nothing."""
+        """Return the objects that ``start`` would make, and make none of them."""

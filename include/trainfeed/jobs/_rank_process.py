@@ -1,8 +1,8 @@
-"""A rank as a process: its output in a bounded log, and an end that no child of it survives.
+"""A rank as a process: its output goes to a bounded log, and its children end with it.
 
-A rank leads a process group of its own, and its environment names its job, so what it has forked
-is found also where it has left the group. All of it is ended with the rank: a child that goes on
-would write into a job that is over, or hold memory that the next one needs.
+A rank leads a process group of its own, and its environment names its job, so a child is found
+also after it left the group. All children are killed at the end of the rank: a child that goes on
+would write into a job that is over, or hold memory that the next job needs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from trainfeed.jobs._bounded_log import BoundedLog
 __all__ = ["RankProcess", "end_leftovers", "wait_for_end"]
 
 _CHUNK_BYTES: Final = 1 << 16
-# By this variable a process says which rank of which job it belongs to.
+# Environment variable with "<job's folder>:<rank>"; children inherit it.
 _MARK: Final = "TRAINFEED_RANK_OF"
-# What a process that was killed may take to be gone.
+# Longest time in seconds from SIGKILL until a process is gone.
 _GONE_S: Final = 5.0
 
 Echo = Callable[[bytes], object]
@@ -37,19 +37,19 @@ logger = logging.getLogger(__name__)
 
 
 class RankProcess:
-    """A rank that runs.
+    """A running rank; call ``end`` once to release its process, thread and descriptors.
 
     Args:
-        command: What to run.
-        home: The job's folder, where it runs.
-        rank: Its number.
-        environment: All that it gets.
-        log: The file of its output; emptied.
-        echo: Gets the output as well, piece by piece, in another thread.
+        command: Program and arguments.
+        home: The job's folder, which is the working directory of the rank.
+        rank: Number of the rank.
+        environment: All variables of the process; none are inherited.
+        log: The file of its output; earlier content is removed.
+        echo: Called with each piece of the output, in another thread.
 
     Raises:
-        OSError: There is no room for another process.
-        StorageError: The log cannot be made.
+        OSError: The process cannot be started.
+        StorageError: The log cannot be created.
     """
 
     def __init__(
@@ -83,41 +83,48 @@ class RankProcess:
         finally:
             os.close(writing)
         self._ending = os.pidfd_open(self._process.pid)
-        # Its end ends the pump: a child may hold the other pipe open for ever.
+        # Closing ``_stop`` ends the thread. The end of the output cannot: a child of the rank may
+        # hold the write end of that pipe open for ever.
         self._stopping, self._stop = os.pipe()
         self._pump = threading.Thread(target=self._copy, args=(reading,), daemon=True)
         self._pump.start()
 
     @property
     def pid(self) -> int:
-        """Its process id, which is the number of its group, too."""
+        """Process id of the rank, and the id of its process group."""
         return self._process.pid
 
     def fileno(self) -> int:
-        """Return what is readable once it has ended."""
+        """Return a descriptor that becomes readable when the rank has ended."""
         return self._ending
 
     @property
     def status(self) -> int | None:
-        """As ``subprocess`` gives it; None while it runs. Its number stays taken until ``end``."""
+        """Exit status, or the negative number of a signal; None while the rank runs.
+
+        The process is not reaped, so its id cannot be given to another process before ``end``.
+        """
         found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         if found is None:
             return None
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def terminate(self) -> None:
-        """Ask it and its children to end."""
+        """Send SIGTERM to the rank and its process group."""
         self._signal_group(signal.SIGTERM)
 
     def end(self, grace_s: float) -> int:
-        """Return its status when it and all that it has started are gone, and the log is whole.
+        """Wait for the end of the rank, kill its children, and complete the log.
 
         Args:
-            grace_s: How long it may take to end by itself; then it is killed.
+            grace_s: Seconds that the rank may take to end by itself; then it is killed.
+
+        Returns:
+            Exit status, or the negative number of a signal.
         """
         wait_for_end([self], grace_s)
         _kill_marked(self._mark)
-        # The number of a process that is not reaped is nobody else's, and so is that of its group.
+        # The rank is not reaped yet, so its process id and group id cannot belong to others.
         self._signal_group(signal.SIGKILL)
         status = self._process.wait()
         os.close(self._stop)
@@ -143,7 +150,7 @@ class RankProcess:
         os.close(reading)
 
     def _take(self, reading: int) -> bool:
-        """Copy what is there; return False at the end."""
+        """Copy the next piece of the output; return False at its end."""
         data = os.read(reading, _CHUNK_BYTES)
         if data:
             self._keep(data)
@@ -157,14 +164,19 @@ class RankProcess:
         try:
             self._log.write(data)
         except StorageError as error:
-            # The rank would wait for ever for somebody to read what it says.
+            # Reading goes on without the log: a rank whose pipe is full would wait for ever.
             logger.warning("the log of the rank ends here, and the rank goes on: %s", error)
             self._log.close()
             self._log = None
 
 
 def wait_for_end(ranks: Sequence[RankProcess], timeout_s: float | None = None) -> list[RankProcess]:
-    """Return those of some ranks that have ended, once one has, or after so long at most."""
+    """Wait until one of ``ranks`` has ended, and return all that have.
+
+    Args:
+        ranks: Ranks that run, or have ended and are not released.
+        timeout_s: Longest wait in seconds, after which the list may be empty; None waits for ever.
+    """
     with selectors.DefaultSelector() as selector:
         for rank in ranks:
             selector.register(rank, selectors.EVENT_READ, rank)
@@ -172,12 +184,16 @@ def wait_for_end(ranks: Sequence[RankProcess], timeout_s: float | None = None) -
 
 
 def end_leftovers(home: Path) -> None:
-    """End what ranks of a job have left whose launcher was killed; it holds the job's lock."""
+    """Kill processes of the job's ranks that outlived a killed launcher.
+
+    The caller holds the lock of the job's folder, so no other launcher runs these ranks.
+    """
     _kill_marked(f"{home}:")
 
 
 def _kill_marked(mark: str) -> None:
-    """Kill the processes that say that they belong to a rank, and what they fork meanwhile."""
+    """Kill the processes whose environment has the mark, until none is left."""
+    # Repeated, because a process may fork between the listing and its death.
     deadline_s = time.monotonic() + _GONE_S
     while left := list(_marked(mark)):
         if time.monotonic() > deadline_s:
@@ -188,7 +204,8 @@ def _kill_marked(mark: str) -> None:
 
 
 def _kill(pid: int, deadline_s: float) -> None:
-    """Kill a process, and wait until it is gone, for so long at most."""
+    """Kill a process, and wait until it is gone, at most until ``deadline_s``."""
+    # A pidfd names this process, also if its id is given to another one meanwhile.
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -204,15 +221,16 @@ def _kill(pid: int, deadline_s: float) -> None:
 
 
 def _marked(mark: str) -> Iterator[int]:
-    """Yield the processes of this account whose environment has a mark, and that have not ended."""
+    """Yield the ids of the running processes of this account whose environment has the mark."""
     entry = f"\0{_MARK}={mark}".encode()
     for path in Path("/proc").iterdir():
         if path.name.isdecimal() and path.name != str(os.getpid()):
-            # Gone meanwhile, or not ours. What has ended has no environment any more.
+            # OSError: the process has ended, or belongs to another account.
             with suppress(OSError):
                 if _has(b"\0" + (path / "environ").read_bytes(), entry):
                     yield int(path.name)
 
 
 def _has(environment: bytes, entry: bytes) -> bool:
+    # A mark that ends with ":" stands for all ranks of a job; any other one must match whole.
     return entry in environment if entry.endswith(b":") else entry + b"\0" in environment

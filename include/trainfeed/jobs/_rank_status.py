@@ -1,4 +1,4 @@
-"""What a rank says by its exit status, to whatever launched it."""
+"""The exit statuses by which a rank tells its launcher whether another attempt makes sense."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ __all__ = ["REJECTED", "RETRYABLE"]
 
 # Exit status of a rank that refuses its job; the last line of its log says why.
 REJECTED: Final = 78
-# Of one that met what another try may not meet: a file system that was away, a killed worker.
+# Exit status of a rank that met a passing fault: a file system that was away, a killed worker.
 RETRYABLE: Final = 75

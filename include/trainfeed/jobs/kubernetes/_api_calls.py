@@ -1,4 +1,4 @@
-"""Calls of an API server: repeated while that may help, and one clear error when it does not."""
+"""Calls of an API server: repeated after passing faults, then one error of trainfeed."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ __all__ = ["ApiCalls", "ApiError", "ClusterApi", "ConflictingNameError"]
 logger = logging.getLogger(__name__)
 ResultT = TypeVar("ResultT")
 
-# Half a minute in all: an API server that is replaced is back by then.
+# Pauses between calls, 31.5 s in all: a restarted API server answers again by then.
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 _LONGEST_PAUSE_S: Final = 30.0
 _MOST_CHARS: Final = 2000
-# What is read of a log to find its end, and how many lines are asked for until they fit.
+# Bytes of a log that are read to find its end, and the numbers of last lines that are asked for,
+# one after the other, until the lines fit into these bytes.
 _LOG_BYTES: Final = 1 << 20
 _LOG_LINES: Final = (1000, 30, 1)
 _PASSING: Final = frozenset({408, 410, 429, 500, 502, 503, 504})
 
 
 class ApiError(Exception):
-    """What an API server, or the way to it, has answered.
+    """A call of an API server that failed; ``str(error)`` is the answer or the cause.
 
     Attributes:
-        status: Of the answer; None when there was none.
-        retry_after_s: How long the server asks to wait.
+        status: HTTP status of the answer; None when there was no answer.
+        retry_after_s: Seconds that the server asks to wait; None when it does not say.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class ConflictingNameError(Exception):
 
 
 class ClusterApi(Protocol):
-    """An API server, as plain requests; all raise ``ApiError``."""
+    """An API server, as plain requests; every method raises ``ApiError``."""
 
     def request(
         self, method: str, path: str, *, body: Any = None, query: Mapping[str, str] | None = None
@@ -54,7 +55,7 @@ class ClusterApi(Protocol):
         """Send a request and return the JSON of the answer."""
 
     def text(self, path: str, query: Mapping[str, str], max_bytes: int) -> str:
-        """Return the text of an answer, at most ``max_bytes`` of it."""
+        """Return the first ``max_bytes`` of an answer as text."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ class ApiCalls:
 
     Attributes:
         api: The server.
-        connection: Id of its connection, for messages.
-        namespace: Where the objects are.
-        pause: Waits for a number of seconds.
+        connection: Id of the cluster's connection, for messages.
+        namespace: Namespace of the objects.
+        pause: Called with a number of seconds to wait.
     """
 
     api: ClusterApi
@@ -74,12 +75,13 @@ class ApiCalls:
     pause: Callable[[float], object]
 
     def create(self, collection: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Make an object.
+        """Create an object, and return it as the server has it.
 
         Raises:
+            ConfigError: The server does not accept the credentials.
             ConflictingNameError: The name is taken.
             JobRejectedError: The server refuses the object.
-            LaunchError: The server does not answer, or cannot.
+            LaunchError: The server does not answer, or reports a passing fault.
         """
         what = f"create {manifest['kind']} {manifest['metadata']['name']}"
 
@@ -113,7 +115,7 @@ class ApiCalls:
             raise self._refused(what, error) from error
 
     def delete(self, collection: str, name: str) -> None:
-        """Remove an object and what belongs to it; fine if it is gone."""
+        """Delete an object and the objects that it owns; fine if there is none."""
         what = f"delete {collection.rpartition('/')[2]} {name}"
         body = {"propagationPolicy": "Background"}
         try:
@@ -126,7 +128,7 @@ class ApiCalls:
                 raise self._refused(what, error) from error
 
     def pods(self, label: str, value: str) -> list[dict[str, Any]]:
-        """Return the pods with a label."""
+        """Return the pods whose label has the value."""
         what, query = f"list pods of {value}", {"labelSelector": f"{label}={value}"}
 
         def call() -> list[dict[str, Any]]:
@@ -139,10 +141,11 @@ class ApiCalls:
             raise self._refused(what, error) from error
 
     def pod_log(self, pod: str, *, max_bytes: int) -> str:
-        """Return the end of a pod's log, or why there is none: a log is no reason to fail.
+        """Return the end of a pod's log, at most ``max_bytes``; on an error, a note with its cause.
 
-        The server counts ``limitBytes`` from the first of the last lines: of lines that are longer
-        than that, fewer are asked for.
+        The server takes the last ``tailLines`` lines and returns the first ``limitBytes`` of them.
+        An answer that reaches the limit therefore may lack the end of the log: fewer lines are
+        asked for then.
         """
         path, text = f"{self._path('/api/v1/pods')}/{pod}/log", ""
         most = max(max_bytes, _LOG_BYTES)
@@ -157,6 +160,7 @@ class ApiCalls:
         return text.encode()[-max_bytes:].decode(errors="replace")
 
     def _path(self, collection: str) -> str:
+        # "/apis/batch/v1/jobs" becomes "/apis/batch/v1/namespaces/<namespace>/jobs".
         group, _, plural = collection.rpartition("/")
         return f"{group}/namespaces/{self.namespace}/{plural}"
 

@@ -12,16 +12,16 @@ __all__ = ["indexed_job", "job_set", "train_job"]
 
 _CONTAINER: Final = "trainer"
 _RANKS: Final = "ranks"
-# Of a TrainJob: the job of its runtime that trains, and the container there.
+# In the runtime of a TrainJob: name of the replicated job that trains, and of its container.
 _NODE: Final = "node"
 _INDEX: Final = FieldOfPod("metadata.annotations['batch.kubernetes.io/job-completion-index']")
-# What a rank exits with that was ended from outside: RETRYABLE, SIGKILL, SIGTERM.
+# Exit statuses that count as a restart: a passing fault, SIGKILL, SIGTERM.
 _FROM_OUTSIDE: Final = [RETRYABLE, 128 + 9, 128 + 15]
 _HOUR_S: Final = 3600
 
 
 def indexed_job(plan: JobPlan) -> dict[str, Any]:
-    """Return the Job; its service, with more than one rank, is the plan's."""
+    """Return the Job; ranks find each other by the service of the plan, if there are several."""
     first = f"{plan.name}-0.{plan.name}"
     subdomain = plan.name if plan.job.ranks > 1 else None
     pod = rank_pod(plan, container=_CONTAINER, rank=_rank(plan, first), subdomain=subdomain)
@@ -38,9 +38,9 @@ def indexed_job(plan: JobPlan) -> dict[str, Any]:
 
 
 def job_set(plan: JobPlan) -> dict[str, Any]:
-    """Return the JobSet of one replicated job; it makes the service of its ranks itself.
+    """Return the JobSet, with one replicated job; the cluster makes the service of its ranks.
 
-    A restart is one of all ranks: those of a collective training cannot take one back.
+    A restart starts all ranks again: a collective training cannot continue with one new rank.
     """
     first = f"{plan.name}-{_RANKS}-0-0.{plan.name}"
     pod = rank_pod(plan, container=_CONTAINER, rank=_rank(plan, first))
@@ -70,7 +70,7 @@ def job_set(plan: JobPlan) -> dict[str, Any]:
 
 
 def train_job(plan: JobPlan) -> dict[str, Any]:
-    """Return the TrainJob; its runtime, which the installation owns, decides what is not here."""
+    """Return the TrainJob; all else comes from its runtime, which the installation owns."""
     pod = rank_pod(plan, container=_NODE, rank={"PADDLE_TRAINER_ID": _INDEX})
     override = {
         "targetJobs": [{"name": _NODE}],
@@ -117,6 +117,7 @@ def _rank(plan: JobPlan, first: str) -> dict[str, str | FieldOfPod]:
 
 
 def _job(plan: JobPlan, pod: RankPod) -> dict[str, Any]:
+    """Return the ``spec`` of an Indexed Job with one index per rank."""
     retries, limit = plan.placement.retries, plan.placement.time_limit_s
     backoff = {"backoffLimitPerIndex": retries} if retries else {"backoffLimit": 0}
     return {
@@ -131,7 +132,7 @@ def _job(plan: JobPlan, pod: RankPod) -> dict[str, Any]:
 
 
 def _failure_policy() -> dict[str, Any]:
-    """Return the rules: what came from outside counts, everything else ends the job at once."""
+    """Return the rules: an end from outside counts as a retry, any other failure ends the job."""
     disrupted = [{"type": "DisruptionTarget", "status": "True"}]
     codes = {"containerName": _CONTAINER, "operator": "NotIn", "values": _FROM_OUTSIDE}
     return {

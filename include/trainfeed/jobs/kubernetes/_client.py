@@ -1,4 +1,7 @@
-"""The client ``kubernetes``: its only home. Requests are plain, so one way serves every kind."""
+"""Requests with the package ``kubernetes``; no other module imports it.
+
+Requests name path and JSON, not the typed classes of the package, so all kinds of jobs share them.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ _CHUNK_BYTES: Final = 64 << 10
 
 
 class KubernetesApi:
-    """An API server that the settings of a cluster name.
+    """The API server of a cluster.
 
     Args:
-        settings: Of the cluster.
+        settings: Settings of the cluster.
 
     Raises:
-        ConfigError: The extra ``kubernetes`` is not installed, or the kubeconfig is none.
+        ConfigError: The extra ``kubernetes`` is not installed, or the kubeconfig is damaged.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -69,7 +72,7 @@ class KubernetesApi:
             raise ApiError(f"the answer is no JSON: {error}", status=None) from error
 
     def text(self, path: str, query: Mapping[str, str], max_bytes: int) -> str:
-        """Return the text of an answer, at most ``max_bytes`` of it.
+        """Return the first ``max_bytes`` of an answer as text.
 
         Raises:
             ApiError: The server did not answer, or answered with an error.
@@ -116,6 +119,8 @@ def _timeout() -> Any:
 
 
 def _bounded(answer: Any, max_bytes: int) -> bytes:
+    """Return the first ``max_bytes`` of an answer."""
+    # A connection whose answer was not read to its end cannot be used again: it is closed.
     data = b""
     try:
         while len(data) < max_bytes and (chunk := answer.read(_CHUNK_BYTES)):

@@ -1,7 +1,7 @@
-"""What an installation says of one cluster: how to reach it, and what jobs may use there.
+"""The settings of one cluster: how to reach it, and the images and volumes that jobs may use.
 
-Data sets name images and volumes; only the installation says which of them exist. A volume of the
-host is mounted only when it is written here: no data set can ask for a path of a machine.
+Data sets name images and volumes; the installation alone decides which ones are allowed. A path of
+a machine is mounted only if these settings name it: no data set can ask for one.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class _Settings(BaseModel):
 
 
 class MountedRoot(_Settings):
-    """Where ranks find the publication root.
+    """The publication root, as ranks see it.
 
     Attributes:
-        path: The path in a pod.
-        claim: Name of the volume claim that holds it.
-        host_path: Path of the machines that holds it. With neither, the pods have it already.
+        path: Path in a pod.
+        claim: Name of the volume claim with the root.
+        host_path: Path of the root on the machines. Without ``claim`` and ``host_path`` nothing is
+            mounted: the path must exist in the image.
     """
 
     path: Path
@@ -45,7 +46,7 @@ class MountedRoot(_Settings):
 
 
 class ClusterVolume(MountedRoot):
-    """A volume that jobs may ask for by its name.
+    """A volume that data sets may ask for by its name.
 
     Attributes:
         read_only: Whether ranks may only read it.
@@ -55,18 +56,19 @@ class ClusterVolume(MountedRoot):
 
 
 class ClusterSettings(_Settings):
-    """One cluster.
+    """The settings of one cluster.
 
     Attributes:
-        kubeconfig: File with address and credentials; without it those of the pod that asks.
-        context: Context of that file.
-        namespace: Where the jobs are made.
-        root: Where ranks find the publication root.
-        image: Image of jobs that name none; trainfeed is installed in it.
+        kubeconfig: File with address and credentials; without it, trainfeed itself must run in a
+            pod of the cluster, and the pod's credentials are used.
+        context: Context in that file; its current one by default.
+        namespace: Namespace of the jobs.
+        root: The publication root, as ranks see it.
+        image: Image of jobs that name none; trainfeed must be installed in it.
         images: Patterns (``*``, ``?``) of the images that data sets may name, without tag and
             digest.
-        volumes: By name, the volumes that data sets may ask for.
-        service_account: Of the pods; they get no token of it.
+        volumes: The volumes that data sets may ask for, by name.
+        service_account: Service account of the pods; its token is not mounted.
         runtime: Name of the ClusterTrainingRuntime of TrainJobs.
         keep_hours: Hours after which the cluster removes a job that has ended.
     """
@@ -87,7 +89,7 @@ class ClusterSettings(_Settings):
         """Return the settings of a connection.
 
         Raises:
-            ConfigError: There are none, or a setting is not what it must be.
+            ConfigError: The connection has no settings, or wrong ones.
         """
         if connection not in clusters:
             raise ConfigError(
@@ -107,7 +109,8 @@ class ClusterSettings(_Settings):
         """Return the image of a job that names ``asked``.
 
         Raises:
-            JobRejectedError: The installation does not allow it, or has no default.
+            JobRejectedError: The installation does not allow the image, or none is named and the
+                cluster has no default image.
         """
         if asked is None:
             if self.image is None:
@@ -129,7 +132,7 @@ class ClusterSettings(_Settings):
         """Return the volume that a job asks for.
 
         Raises:
-            JobRejectedError: The installation does not allow it.
+            JobRejectedError: The installation does not allow the volume.
         """
         if name not in self.volumes:
             raise JobRejectedError(
@@ -141,6 +144,7 @@ class ClusterSettings(_Settings):
 
 
 def _without_tag(image: str) -> str:
+    # Only the part after the last slash can have a tag: "host:5000/trainer" has none.
     name = image.partition("@")[0]
     head, slash, tail = name.rpartition("/")
     return head + slash + tail.partition(":")[0]

@@ -1,8 +1,7 @@
-"""The code of a data set, on its way to the pods: a ConfigMap, or a copy beside the versions.
+"""The code of a data set for the pods: in a ConfigMap, or as a copy below the publication root.
 
-Either way a rank compares the digest of what it finds with the one in the job file. A ConfigMap
-holds what is small and lies in one folder; everything else is copied once per digest, and is made
-visible by one rename.
+A ConfigMap can hold small code without subfolders; other code is copied once per digest, and the
+copy becomes visible by one rename. A rank compares the digest of its code with the job file.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ class JobCode:
     """The Python files of a data set's folder.
 
     Attributes:
-        files: Source by relative POSIX path.
-        digest: Of the folder, as the job file has it.
+        files: Bytes of each file by relative POSIX path.
+        digest: Digest of the folder, equal to that in the job file.
     """
 
     files: Mapping[str, bytes]
@@ -42,7 +41,7 @@ class JobCode:
         """Read the files of a folder.
 
         Raises:
-            CodeChangedError: They are not those of the job.
+            CodeChangedError: The folder's digest is not ``digest``.
             StorageError: A file cannot be read.
         """
         with posix.map_errors(folder):
@@ -57,7 +56,7 @@ class JobCode:
         return cls(files, digest)
 
     def as_texts(self) -> dict[str, str] | None:
-        """Return the files as a ConfigMap holds them; None when it cannot."""
+        """Return the files as texts for a ConfigMap, or None when a ConfigMap cannot hold them."""
         if any("/" in name for name in self.files):
             return None
         if sum(map(len, self.files.values())) > _MOST_BYTES:
@@ -72,10 +71,10 @@ class JobCode:
         return f"{dataset}/code/training-{self.digest}"
 
     def copy_to(self, root: Path, dataset: str) -> str:
-        """Copy the files below the publication root, once.
+        """Copy the files below the publication root, unless the copy exists.
 
         Returns:
-            The folder, relative to ``root``.
+            The folder of the copy, relative to ``root``.
 
         Raises:
             StorageError: The root refused or failed.
@@ -92,7 +91,7 @@ class JobCode:
                     posix.create_exclusive(draft / name, data, is_public=True)
                 posix.rename_directory(draft, target)
             except ConflictError:
-                pass  # another launch was faster, with the same files
+                pass  # another launch made the copy first: same digest, same files
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
             posix.sync_dir(target.parent)

@@ -1,4 +1,4 @@
-"""What the end of a job means: only a result that verifies is success, whatever else is said."""
+"""The state of a job, from its object and pods: success always needs a result that verifies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEADLINE: Final = "DeadlineExceeded"
 
 
 def gone(record: JobRecord, attempt: JobAttempt) -> JobLook:
-    """Return what it means that the cluster does not have the job."""
+    """Return the state of a job whose object is not on the cluster."""
     if record.result() is not None:
         return ended_well(record)
     if attempt.is_cancelled:
@@ -31,10 +31,11 @@ def gone(record: JobRecord, attempt: JobAttempt) -> JobLook:
 
 
 def ended_well(record: JobRecord) -> JobLook:
-    """Return what it means that all ranks ended well.
+    """Return the state of a job whose ranks all ended well.
 
     Raises:
-        ChecksumError: A file of the result is not the one that rank 0 has written.
+        ChecksumError: A file of the output differs from the result.
+        NotFoundError: A file of the output is gone.
     """
     result = record.result()
     if result is None:
@@ -46,7 +47,7 @@ def ended_well(record: JobRecord) -> JobLook:
 
 
 def judged(attempt: JobAttempt, found: ObjectState, pods: list[PodLook]) -> JobLook:
-    """Return where a job stands that has not ended well."""
+    """Return the state of a job that still runs, or has failed."""
     ranks = tuple(pod.rank for pod in pods)
     if found.state is JobState.FAILED:
         state, reason = _failure(found, pods)
@@ -63,7 +64,10 @@ def judged(attempt: JobAttempt, found: ObjectState, pods: list[PodLook]) -> JobL
 
 
 def _failure(found: ObjectState, pods: list[PodLook]) -> tuple[JobState, str]:
-    """Return what made a job fail: a rank that was killed explains the failures of the others."""
+    """Return state and reason of a failed job.
+
+    A killed rank comes before a failed one: the other ranks fail because their peer is gone.
+    """
     if found.cause == _DEADLINE:
         return JobState.FAILED, "it reached train.time_limit, and the cluster ended it"
     for state in (JobState.KILLED, JobState.FAILED):

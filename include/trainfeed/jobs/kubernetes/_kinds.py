@@ -1,4 +1,4 @@
-"""The kinds of jobs on a cluster: where the API server has them, how they are made and read."""
+"""The kinds of jobs on a cluster: path on the API server, function that builds the object."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class JobKind:
     """One kind of job.
 
     Attributes:
-        launcher: As ``train.launcher`` has it.
-        collection: Group, version and plural name of the API server.
-        build: Makes the object of a job.
-        pod_label: Label by which the job's pods are found; its value is the job's name.
-        statuses: Field of the status with the counts of ready and active pods; None when the counts
-            stand in the status itself.
-        wants_service: Whether ranks need a service that nothing else makes.
+        launcher: Name of the kind, a value of ``train.launcher``.
+        collection: Path of the kind's objects on the API server: group, version, plural name.
+        build: Returns the object of a job.
+        pod_label: Label that selects the job's pods; its value is the name of the job's object.
+        statuses: Field of the status that lists the counts of ready and active pods; None when the
+            counts are in the status itself.
+        wants_service: Whether trainfeed makes the service by which ranks find each other.
     """
 
     launcher: str
@@ -40,7 +40,7 @@ class JobKind:
     wants_service: bool = False
 
     def manifests(self, plan: JobPlan) -> list[tuple[str, dict[str, Any]]]:
-        """Return collection and object of all that a job is made of; the job itself comes last."""
+        """Return all objects of a job, each with its collection; the job itself comes last."""
         config_map = plan.config_map()
         found = [] if config_map is None else [(CONFIG_MAPS, config_map)]
         if self.wants_service and plan.job.ranks > 1:
@@ -58,7 +58,7 @@ _KINDS: Final[Mapping[str, JobKind]] = {
             "train-job",
             "/apis/trainer.kubeflow.org/v1alpha1/trainjobs",
             train_job,
-            # Labels of a TrainJob go to its JobSet and no further.
+            # The labels of a TrainJob reach its JobSet, not the pods.
             pod_label="jobset.sigs.k8s.io/jobset-name",
             statuses="jobsStatus",
         ),
@@ -76,7 +76,7 @@ def kind_of(launcher: str) -> JobKind:
     """Return the kind of a launcher.
 
     Raises:
-        ConfigError: There is none of that name.
+        ConfigError: There is no kind of that name.
     """
     if launcher not in _KINDS:
         raise ConfigError(f"expected a launcher of {', '.join(_KINDS)}, got {launcher!r}")

@@ -1,4 +1,4 @@
-"""PyTorchJobs and PaddleJobs of the training operator."""
+"""PyTorchJobs and PaddleJobs, which Kubeflow's training operator runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _HOUR_S: Final = 3600
 
 
 def pytorch_job(plan: JobPlan) -> dict[str, Any]:
-    """Return the PyTorchJob: a master and workers; the operator sets RANK and the rendezvous."""
+    """Return the PyTorchJob: a master and workers.
+
+    The operator sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+    """
     pod = rank_pod(plan, container="pytorch", rank={})
     replicas = {"Master": _replica(plan, pod, 1)}
     if plan.job.ranks > 1:
@@ -23,7 +26,7 @@ def pytorch_job(plan: JobPlan) -> dict[str, Any]:
 
 
 def paddle_job(plan: JobPlan) -> dict[str, Any]:
-    """Return the PaddleJob; the operator sets no rank, so it comes from the pod's label."""
+    """Return the PaddleJob; the operator sets no rank, so ranks read it from their pod's label."""
     rank: dict[str, str | FieldOfPod] = {
         "RANK": _INDEX,
         "WORLD_SIZE": str(plan.job.ranks),
@@ -39,9 +42,9 @@ def paddle_job(plan: JobPlan) -> dict[str, Any]:
 
 def _replica(plan: JobPlan, pod: RankPod, number: int) -> dict[str, Any]:
     template = pod.template()
-    # The replica says it, and the operator warns of a second one.
+    # The replica has the restart policy; the operator warns if the pod has one, too.
     del template["spec"]["restartPolicy"]
-    # ExitCode: an exit of 128 and more, which is a signal's, starts the rank again.
+    # ExitCode: a rank whose status is 128 or more, so was ended by a signal, is started again.
     policy = "ExitCode" if plan.placement.retries else "Never"
     return {"replicas": number, "restartPolicy": policy, "template": template}
 
@@ -49,7 +52,8 @@ def _replica(plan: JobPlan, pod: RankPod, number: int) -> dict[str, Any]:
 def _job(plan: JobPlan, kind: str, replicas: dict[str, Any]) -> dict[str, Any]:
     limit, retries = plan.placement.time_limit_s, plan.placement.retries
     policy = {
-        # At a limit of 0 the operator removes the pods, and with them why a rank has ended.
+        # With backoffLimit 0 the operator would remove the pods, and with them the reason of an
+        # end, so the field is left out.
         **({"backoffLimit": retries} if retries else {}),
         "cleanPodPolicy": "Running",
         "ttlSecondsAfterFinished": plan.settings.keep_hours * _HOUR_S,

@@ -1,9 +1,9 @@
-"""Launchers on a cluster: a job is made under a name that nothing else has, or found there.
+"""Launchers on a cluster: the objects of a job are created, or found and adopted.
 
-Before anything is made, the attempt is written down in the job's folder. Then follow the code, the
-service and the job, each under the name of the job; a name that is taken is adopted when its
-identity is the job's. So a launch that is killed between any two steps is finished by the next, and
-there is never more than one live job of one name.
+First the attempt is written down in the job's folder. Then the code, the service and the job are
+created, all under one name, which is a function of the job; an existing object with the job's
+identity is adopted. So the next launch completes one that was killed between any two steps, and
+no job runs twice at once.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class KubernetesLauncher:
     """Launches jobs of one kind on one cluster.
 
     Attributes:
-        kind: As ``train.launcher`` has it.
+        kind: Kind of the jobs, a value of ``train.launcher``.
         connection: Id of the cluster's connection.
-        settings: Of the cluster.
-        roots: Where this process has versions and code.
-        api: The API server; None is the one that the settings name.
-        pause: Waits for a number of seconds before a call is repeated.
+        settings: Settings of the cluster.
+        roots: Folders of versions and code, as this process sees them.
+        api: The API server; by default the one of the settings.
+        pause: Called with a number of seconds to wait before a call is repeated.
     """
 
     kind: str
@@ -65,7 +65,12 @@ class KubernetesLauncher:
         roots: JobRoots,
         clusters: Mapping[str, Mapping[str, Any]],
     ) -> KubernetesLauncher:
-        """Return the launcher of jobs of a placement.
+        """Return the launcher for a placement.
+
+        Args:
+            placement: The placement of a job; it names launcher and connection.
+            roots: Folders of versions and code, as this process sees them.
+            clusters: Settings of each cluster by connection id.
 
         Raises:
             ConfigError: The cluster has no settings, or wrong ones.
@@ -74,14 +79,15 @@ class KubernetesLauncher:
         return cls(placement.launcher, placement.connection, settings, roots)
 
     def start(self, job: JobSpec, home: Path) -> JobLook:
-        """Make the attempt's objects, or adopt them.
+        """Create the attempt's objects, or adopt them.
 
         Args:
-            job: That of the attempt, which is written down.
-            home: Its folder.
+            job: The job of an attempt that is written down already.
+            home: The job's folder.
 
         Raises:
-            JobConflictError: Another job has the name.
+            ConfigError: The cluster's settings or credentials are wrong.
+            JobConflictError: An object of another job has the name.
             JobRejectedError: The cluster, or the installation, refuses the job.
             LaunchError: The cluster does not answer.
         """
@@ -101,13 +107,13 @@ class KubernetesLauncher:
             made = _created_or_adopted(calls, collection, manifest)
         faults.point("launch.after_create")
         record.mark_created(job.attempt, str(made["metadata"].get("uid", "")))
-        # A cancellation in between has found nothing to delete.
+        # A cancellation that came before the job was created found nothing to delete: do it now.
         if record.attempt(job.attempt).is_cancelled:
             self.cancel(record)
         return self.look(record)
 
     def look(self, record: JobRecord) -> JobLook:
-        """Say where the newest attempt stands; changes nothing."""
+        """Return the state of the newest attempt; nothing is changed."""
         attempt = record.newest_attempt()
         if attempt is None:
             return JobLook(JobState.UNKNOWN, "nothing was started on a cluster")
@@ -125,7 +131,7 @@ class KubernetesLauncher:
         return judged(attempt, state, look_at_pods(calls.pods(kind.pod_label, name)))
 
     def cancel(self, record: JobRecord) -> None:
-        """End the newest attempt on purpose; fine if it has ended, or was never made."""
+        """Cancel the newest attempt; fine if it has ended, or if there is none."""
         attempt = record.newest_attempt()
         if attempt is None or attempt.ended is not None:
             return
@@ -135,14 +141,14 @@ class KubernetesLauncher:
         self.clean(attempt)
 
     def clean(self, attempt: JobAttempt) -> None:
-        """Remove what an attempt that has ended leaves beside its job: code and service."""
+        """Delete ConfigMap and service of an attempt that has ended; the job itself stays."""
         calls, name = self._calls(), object_name(attempt.job)
         calls.delete(CONFIG_MAPS, name)
         if kind_of(self.kind).wants_service and attempt.job.ranks > 1:
             calls.delete(SERVICES, name)
 
     def logs(self, record: JobRecord, *, rank: int, max_bytes: int) -> str:
-        """Return the end of the log of a rank's pod, or why there is none."""
+        """Return the last ``max_bytes`` of the log of a rank's pod, or a note why there is none."""
         attempt = record.newest_attempt()
         if attempt is None:
             return ""
@@ -183,6 +189,7 @@ def _placement(job: JobSpec) -> JobPlacement:
 def _created_or_adopted(
     calls: ApiCalls, collection: str, manifest: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Create an object, or return the existing one of the same identity and code."""
     name = manifest["metadata"]["name"]
     wanted = manifest["metadata"]["annotations"]
     for _ in range(_LOOKS):
@@ -195,7 +202,7 @@ def _created_or_adopted(
             if any(has.get(mark) != wanted.get(mark) for mark in (IDENTITY, CODE)):
                 raise _conflict(manifest["kind"], name, wanted[IDENTITY], has)
             return found
-        # It was there at one call and gone at the next: something deletes it.
+        # The object existed at the first call and was gone at the second: something deletes it.
     raise LaunchError(
         f"{manifest['kind']} {name} was taken and gone again {_LOOKS} times; nothing further was"
         " made; run the training again when nothing deletes it any more"

@@ -1,4 +1,4 @@
-"""Names and marks of a job's objects: names are valid on any cluster and say whose they are."""
+"""Names, labels and annotations of a job's objects on a cluster."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ IDENTITY: Final = "trainfeed/identity"
 CODE: Final = "trainfeed/code"
 JOB_LABEL: Final = "trainfeed/job"
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
-# A pod of an Indexed Job has the name of its job, a dash, and an index as host name: 63 in all.
+# The host name of a pod of an Indexed Job is the job's name, a dash and the index, at most 63
+# characters: this leaves five digits for the index.
 _MOST_CHARS: Final = 57
 _HASH_CHARS: Final = 10
 
 
 def object_name(job: JobSpec) -> str:
-    """Return the name of the job's objects: at most 57 characters, of letters, digits and dashes.
+    """Return the name of the job's objects: at most 57 lower-case letters, digits and dashes.
 
-    The hash at its end is that of the job's untouched name, so two jobs whose names differ only in
-    what is not allowed here have two names.
+    The name ends with a hash of the job's name before any character was replaced, so jobs whose
+    names differ only in such characters get different objects.
     """
     digest = hashlib.sha256(job.name.encode()).hexdigest()[:_HASH_CHARS]
     tail = f"-{digest}" if job.attempt == 1 else f"-a{job.attempt}-{digest}"
-    # Some kinds want a letter first.
+    # Some kinds allow no digit as first character.
     head = "t-" + re.sub(r"[^a-z0-9]+", "-", job.name.lower()).strip("-")
     return head[: _MOST_CHARS - len(tail)].rstrip("-") + tail
 
 
 def marks(job: JobSpec) -> dict[str, dict[str, str]]:
-    """Return labels and annotations of every object of a job."""
+    """Return the labels and annotations that every object of a job gets."""
     labels = {
         "app.kubernetes.io/managed-by": "trainfeed",
         JOB_LABEL: object_name(job),

@@ -1,4 +1,4 @@
-"""What the status of a job's object says, for every kind in the words of one table."""
+"""The state of a job's object, read from its status in the same way for every kind."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from trainfeed.jobs.kubernetes._kinds import JobKind
 
 __all__ = ["ObjectState", "object_state"]
 
-# Conditions by which the kinds say that a job has ended well.
+# Conditions of success: each kind has one of them.
 _WELL: Final = ("Complete", "Completed", "Succeeded")
 
 
 @dataclass(frozen=True)
 class ObjectState:
-    """What an object says of its job.
+    """The state of an object, as the cluster reports it.
 
     Attributes:
-        state: ``SUCCEEDED`` means that all ranks ended well, whatever they left.
-        cause: The cluster's word for it, such as ``DeadlineExceeded``.
-        message: What the cluster says of it.
+        state: The state; ``SUCCEEDED`` means that all ranks ended with status 0, with or without
+            a result.
+        cause: The cluster's name of the cause, such as ``DeadlineExceeded``; may be empty.
+        message: The cluster's message for people; may be empty.
     """
 
     state: JobState
@@ -31,7 +32,7 @@ class ObjectState:
 
 
 def object_state(kind: JobKind, found: Mapping[str, Any]) -> ObjectState:
-    """Return what the status of an object says."""
+    """Return the state of an object: its conditions decide, then the counts of its pods."""
     status = found.get("status") or {}
     conditions = {each["type"]: each for each in _true(status)}
     for name in _WELL:

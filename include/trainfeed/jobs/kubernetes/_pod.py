@@ -1,7 +1,7 @@
-"""The pod of a rank, typed: what every kind of job has in common.
+"""The pod of a rank, the part that all kinds of jobs share.
 
-All texts of a specification become values of a tree that is sent as JSON; none is put into another
-text, and none is expanded by the cluster: a ``$`` is doubled, which the kubelet undoes.
+Texts of a specification become values in a tree that is sent as JSON; none is inserted into another
+text. Each ``$`` is doubled, so the cluster expands no variable in them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class FieldOfPod:
-    """The value of a variable that the cluster knows: a label or annotation of the pod."""
+    """A variable's value that the cluster fills in: the pod's label or annotation at ``path``."""
 
     path: str
 
 
 @dataclass(frozen=True)
 class Mount:
-    """A volume of a pod and its place.
+    """A volume of a pod, and the path where it is mounted.
 
     Attributes:
-        name: Of the volume, in the pod.
-        path: Where it is mounted.
-        source: What it is, as Kubernetes has it.
+        name: Name of the volume in the pod.
+        path: Path in the container.
+        source: Source of the volume, in the form of Kubernetes.
         read_only: Whether the rank may only read it.
     """
 
@@ -44,7 +44,7 @@ class Mount:
 
     @classmethod
     def of(cls, name: str, volume: MountedRoot, *, read_only: bool = False) -> Mount | None:
-        """Return the mount of a volume of the installation; None when the pods have it already."""
+        """Return the mount of a volume of the settings; None when its path is in the image."""
         if volume.claim is not None:
             source: Json = {"persistentVolumeClaim": {"claimName": volume.claim}}
         elif volume.host_path is not None:
@@ -59,14 +59,14 @@ class RankPod:
     """The pod of one rank.
 
     Attributes:
-        container: Name of its container; some kinds want a certain one.
-        image: Of the container.
+        container: Name of the container; some kinds require a certain name.
+        image: Image of the container.
         command: Program and arguments.
-        environment: Variables, name to text or to what the cluster knows.
-        mounts: Its volumes.
-        placement: Where and with what it runs.
-        settings: Of the cluster.
-        marks: Labels and annotations.
+        environment: Variables, name to text or to a field that the cluster fills in.
+        mounts: The pod's volumes and their paths.
+        placement: Resources and place of the rank.
+        settings: Settings of the cluster.
+        marks: Labels and annotations of the pod.
         subdomain: Name of the service by which ranks find each other.
     """
 
@@ -100,19 +100,19 @@ class RankPod:
         return {"metadata": dict(self.marks), "spec": spec}
 
     def variables(self) -> list[Json]:
-        """Return the variables as Kubernetes has them, sorted by name."""
+        """Return the variables in the form of Kubernetes, sorted by name."""
         return [_variable(name, value) for name, value in sorted(self.environment.items())]
 
     def arguments(self) -> list[str]:
-        """Return program and arguments, none of which the cluster expands."""
+        """Return program and arguments, with each ``$`` doubled."""
         return [_literal(part) for part in self.command]
 
     def volumes(self) -> list[Json]:
-        """Return the volumes as Kubernetes has them."""
+        """Return the volumes in the form of Kubernetes."""
         return [{"name": mount.name, **mount.source} for mount in self.mounts]
 
     def volume_mounts(self) -> list[Json]:
-        """Return where the volumes are mounted."""
+        """Return the mounts of the volumes in the form of Kubernetes."""
         return [
             {
                 "name": mount.name,
@@ -123,7 +123,7 @@ class RankPod:
         ]
 
     def resources(self) -> Json:
-        """Return what a rank gets: memory and accelerators are limits, processors are asked for."""
+        """Return requests and limits: memory and accelerators are both, processors a request."""
         place = self.placement
         hard: dict[str, str] = {}
         if place.memory_bytes is not None:
@@ -157,6 +157,7 @@ def _variable(name: str, value: str | FieldOfPod) -> Json:
 
 
 def _literal(text: str) -> str:
+    # In commands and values the kubelet expands "$(NAME)", and turns "$$" into "$".
     return text.replace("$", "$$")
 
 

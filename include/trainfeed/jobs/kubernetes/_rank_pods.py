@@ -1,4 +1,4 @@
-"""What the pods of a job say of its ranks: why one waits, and why one ended."""
+"""The states of a job's ranks, read from the pods: why a rank waits, and why a rank ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PHASES: Final[Mapping[object, JobState]] = {
     "Running": JobState.RUNNING,
     "Succeeded": JobState.SUCCEEDED,
 }
-# Reasons for which a container does not start, in words.
+# Kubernetes' reasons why a container does not start, and their meaning for people.
 _NOT_STARTED: Final[Mapping[str, str]] = {
     "ContainerCreating": "its volumes and image are being fetched",
     "CreateContainerConfigError": "its configuration names what is not there",
@@ -40,11 +40,11 @@ _NOT_STARTED: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class PodLook:
-    """What one pod says.
+    """The state of one rank, read from its pod.
 
     Attributes:
-        name: Of the pod.
-        rank: Of its rank, and why it stands there.
+        name: Name of the pod.
+        rank: State of the rank, with the reason.
         is_rejected: Whether the rank refused its job.
     """
 
@@ -54,7 +54,7 @@ class PodLook:
 
 
 def look_at_pods(pods: Sequence[Mapping[str, Any]]) -> list[PodLook]:
-    """Return what the newest pod of each rank says, in the order of the ranks."""
+    """Return the state of each rank from its newest pod, in the order of the ranks."""
     newest: dict[int, Mapping[str, Any]] = {}
     for pod in sorted(pods, key=_made_at):
         newest[_rank(pod)] = pod
@@ -70,7 +70,7 @@ def _rank(pod: Mapping[str, Any]) -> int:
     marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
     number = str(marks.get(_INDEX, marks.get(_REPLICA, "0")))
     rank = int(number) if number.isdigit() else 0
-    # Of a PyTorchJob the master is rank 0; a PaddleJob has no master.
+    # In a PyTorchJob the master is rank 0, so worker 0 is rank 1; a PaddleJob has no master.
     return rank + 1 if marks.get(_ROLE) == "worker" and "pytorch" in _containers(pod) else rank
 
 
@@ -98,7 +98,7 @@ def _look(rank: int, pod: Mapping[str, Any]) -> PodLook:
 
 
 def _pushed_out(status: Mapping[str, Any]) -> str:
-    """Return why the cluster ended the pod, or empty when it did not."""
+    """Return the reason why the cluster ended the pod, or "" when it did not."""
     if status.get("reason") == "Evicted":
         return f"evicted by its machine: {status.get('message') or 'no reason given'}"
     for each in status.get("conditions") or ():

@@ -1,4 +1,4 @@
-"""What a job is on a cluster: the objects of each kind, and the environment of its ranks."""
+"""The parts of a job's objects that all kinds share: metadata, code, service, pod of a rank."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ _RUNTIME: Final = ("python", "-m", "trainfeed.training.runtime")
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A job, and what is known of the place where it is to run.
+    """A job, with everything that its objects are made from.
 
     Attributes:
         job: The job; it has a placement.
-        placement: That one.
-        settings: Of the cluster.
+        placement: The placement of ``job``.
+        settings: Settings of the cluster.
         home: The job's folder, relative to the publication root.
-        code: Texts by file name, for a ConfigMap; None when the code is a folder of the root.
-        code_folder: The folder of the code, relative to the publication root; None with ``code``.
+        code: Text of each file by name, for a ConfigMap; None when the code is a folder below the
+            publication root.
+        code_folder: That folder, relative to the publication root; None when ``code`` is given.
     """
 
     job: JobSpec
@@ -51,18 +52,18 @@ class JobPlan:
         return object_name(self.job)
 
     def metadata(self) -> dict[str, Any]:
-        """Return the metadata of an object of the job."""
+        """Return name, namespace, labels and annotations for any object of the job."""
         return {"name": self.name, "namespace": self.settings.namespace, **marks(self.job)}
 
     def job_metadata(self) -> dict[str, Any]:
-        """Return the metadata of the job itself: a queue admits it, and not what belongs to it."""
+        """Return the metadata of the job itself, which has the label of its queue in addition."""
         metadata = self.metadata()
         if self.placement.queue:
             metadata["labels"] = {**metadata["labels"], QUEUE_LABEL: self.placement.queue}
         return metadata
 
     def config_map(self) -> dict[str, Any] | None:
-        """Return the ConfigMap of the code, or None when it is a folder."""
+        """Return the ConfigMap of the code, or None when the code is a folder."""
         if self.code is None:
             return None
         metadata = self.metadata()
@@ -76,7 +77,7 @@ class JobPlan:
         }
 
     def service(self) -> dict[str, Any]:
-        """Return the headless service by which ranks find each other before they are ready."""
+        """Return the headless service; ranks find each other by it, also before they are ready."""
         return {
             "apiVersion": "v1",
             "kind": "Service",
@@ -102,7 +103,7 @@ def rank_pod(
     Args:
         plan: The job.
         container: Name of the container.
-        rank: Variables by which a rank of this kind knows its number and finds the others.
+        rank: Variables with the number of the rank and the address of rank 0, for this kind.
         subdomain: Name of the service of the ranks.
     """
     job = plan.job
@@ -120,7 +121,7 @@ def rank_pod(
 
 
 def _environment(plan: JobPlan) -> dict[str, str]:
-    """Return what every rank is told, whatever its kind; PaddleCloud's names are among them."""
+    """Return the variables that ranks of all kinds get; some have the names of PaddleCloud."""
     job, root = plan.job, plan.settings.root.path
     code = CODE_PATH if plan.code is not None else f"{root}/{plan.code_folder}"
     return {

@@ -1,7 +1,7 @@
-"""What it means that a rank has ended otherwise than well: try again, or change the code.
+"""The error that a failed rank means for its job: run it again, or change the code.
 
-A rank that is killed has done nothing wrong: memory ran out, a machine went down, an
-operator stopped it. A rank that ends by itself has: its own code raised, or crashed.
+A rank that was killed is not at fault: memory ran out, a machine went down, an operator stopped it.
+A rank that ended by itself is at fault: its own code raised, or crashed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trainfeed.jobs._rank_status import REJECTED, RETRYABLE
 __all__ = ["Ended", "ended_error"]
 
 _TAIL_BYTES: Final = 2000
-# What others send. Their meaning ends a sentence that begins with the name of the signal.
+# Signals that other processes send. Each text continues the sentence "ended by SIGKILL: …".
 _FROM_OUTSIDE: Final = {
     signal.SIGKILL: "killed; as a rule the kernel's, because memory ran out ('dmesg' names the"
     " process), or that of the operator of the machine or container",
@@ -28,7 +28,7 @@ _FROM_OUTSIDE: Final = {
     signal.SIGQUIT: "asked to end, as by Ctrl-\\",
     signal.SIGXCPU: "its limit of processor time was reached",
 }
-# What a process brings upon itself.
+# Signals that the code of a process causes itself.
 _FROM_INSIDE: Final = {
     signal.SIGSEGV: "native code touched memory that is not its own",
     signal.SIGABRT: "native code gave up",
@@ -45,8 +45,8 @@ class Ended:
     """A rank that has ended.
 
     Attributes:
-        rank: Its number.
-        status: As ``subprocess`` gives it: the negative number of a signal, or the exit status.
+        rank: Number of the rank.
+        status: Exit status, or the negative number of a signal, as in ``subprocess``.
         log: The file of its output.
     """
 
@@ -61,15 +61,15 @@ class Ended:
 
 
 def ended_error(job: JobSpec, ended: Ended) -> LaunchError:
-    """Return the error that the end of a rank means for its job.
+    """Return the error of a job one of whose ranks failed.
 
     Args:
         job: The job.
         ended: The rank; its status is not 0.
 
     Returns:
-        ``JobRejectedError`` when the rank refused the job, ``JobKilledError`` when another try may
-        end otherwise, else ``JobFailedError``.
+        ``JobRejectedError`` when the rank refused the job, ``JobKilledError`` when another attempt
+        may succeed, else ``JobFailedError``.
     """
     tail = _tail(ended.log)
     what = f"job {job.name}, rank {ended.rank}"

@@ -1,7 +1,8 @@
 """The launcher ``local``: the ranks of a job as processes of this machine, all of them or none.
 
-Whatever launches holds the lock of the job's folder; the ranks end with it. So there is never a
-local job that could be adopted while it runs: a next launch waits, or runs the job itself.
+The launching process holds the lock of the job's folder, and the ranks end with that process. So no
+local job is ever adopted while it runs: a second launch waits for the lock, and then finds the
+result or runs the job itself.
 """
 
 from __future__ import annotations
@@ -37,30 +38,29 @@ class LocalLauncher:
     """Runs jobs as processes of this machine.
 
     Attributes:
-        roots: Where the ranks find versions and code.
+        roots: The folders in which the ranks find versions and code.
     """
 
     kind: ClassVar[str] = "local"
     roots: JobRoots
 
     def start(self, job: JobSpec, home: Path) -> JobLook:
-        """Run every rank of ``job`` and wait for all.
+        """Run all ranks of ``job`` and wait for them; the first one that fails ends the others.
 
         Args:
             job: The job.
-            home: Its folder, which holds the job file and gets logs, result and output.
+            home: The job's folder, which holds the job file and gets logs, result and output.
 
         Raises:
-            JobFailedError: A rank failed by its own code, the others were ended; or all ended well
-                and left no result.
-            JobKilledError: A rank was killed, or met what may pass; the others were ended.
-            JobRejectedError: A rank found the job to be none that it may run, or none that it can.
+            JobFailedError: The code of a rank failed; or all ranks ended well without a result.
+            JobKilledError: A rank was killed, or met a passing fault.
+            JobRejectedError: A rank refused the job.
         """
         record = JobRecord(home)
         try:
             self._run(job, record)
         except BaseException:
-            # Rank 0 may have ended well before another one failed.
+            # Rank 0 may have written the result before another rank failed.
             record.discard_result()
             raise
         if record.result() is None:
@@ -71,7 +71,10 @@ class LocalLauncher:
         return self.look(record)
 
     def look(self, record: JobRecord) -> JobLook:
-        """Say whether the job has a result; what runs is known to its launch alone."""
+        """Return ``SUCCEEDED`` if the job has a result, else ``UNKNOWN``.
+
+        Running ranks are known only to the process that launched them.
+        """
         if record.result() is None:
             return JobLook(JobState.UNKNOWN, "it has no result, and may be running")
         return JobLook(JobState.SUCCEEDED)
@@ -86,7 +89,7 @@ class LocalLauncher:
         first = None
         try:
             for rank in range(job.ranks):
-                # One by one: those before one that cannot be started are ended.
+                # Appended one by one: if one rank cannot be started, ``finally`` ends the others.
                 ranks.append(_start(job, record, rank, self.roots))  # noqa: PERF401
             first = _first_bad_end(ranks)
         finally:
@@ -106,7 +109,7 @@ def _start(job: JobSpec, record: JobRecord, rank: int, roots: JobRoots) -> RankP
 
 
 def _first_bad_end(ranks: list[RankProcess]) -> int | None:
-    """Wait for all ranks; return the first one that ended otherwise than well, if one did."""
+    """Wait for all ranks, or for the first one that fails; return its number, or None."""
     running = dict(enumerate(ranks))
     while running:
         ended = wait_for_end(list(running.values()))
@@ -117,7 +120,8 @@ def _first_bad_end(ranks: list[RankProcess]) -> int | None:
 
 
 def _end(record: JobRecord, ranks: list[RankProcess]) -> dict[int, Ended]:
-    """End what runs; return what became of the ranks that had ended by themselves."""
+    """End all ranks; return the ends of those that had ended by themselves before, by number."""
+    # Ranks that this call terminates show its SIGTERM: only the others can tell the cause.
     by_themselves = [rank for rank, process in enumerate(ranks) if process.status is not None]
     for process in ranks:
         process.terminate()
