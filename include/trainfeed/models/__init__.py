@@ -1,7 +1,8 @@
-"""Models of finished trainings: published as versions are, with names that lead to them.
+"""Models of finished trainings: immutable versions, and aliases that point to them.
 
-A model is made once of each job, is immutable, and says what it was made of: files with digests,
-job, code, versions of the data. ``candidate`` and ``prod`` lead to a version and can be led back.
+Each job makes at most one version of a model. The manifest of a version lists its files with
+digests, its job and code, and the versions of the data. The aliases ``candidate`` and ``prod``
+point to a version; ``prod`` can be rolled back.
 """
 
 from trainfeed.models._aliases import (

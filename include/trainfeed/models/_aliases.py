@@ -1,8 +1,8 @@
-"""Names that lead to a version of a model, ``candidate`` and ``prod``, and all they ever led to.
+"""The aliases ``candidate`` and ``prod``, which point to a version of a model, and their history.
 
-Each change is a file of its own, ``aliases/<alias>/0001.json``, made exclusively; the one with the
-largest number counts. So a change is whole or absent, two at once cannot both win, and the history
-is the alias itself. ``rollback`` leads back to what was there before the current version came.
+Each change is a file of its own, ``aliases/<alias>/0001.json``, created exclusively; the file with
+the largest number is the current one. So a change is whole or absent, and only one of two
+simultaneous changes gets a number. ``rollback`` adds a change back to the previous version.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ class AliasChange(BaseModel):
     """One change of an alias.
 
     Attributes:
-        kind: ``promote`` to a version, or ``rollback`` to the one before.
-        version: Where the alias leads since, such as ``v0003``.
-        at: When, ISO 8601 in UTC.
-        by: The account that did it.
+        kind: ``promote`` to a version, or ``rollback`` to the previous one.
+        version: Version that the alias points to after the change, such as ``v0003``.
+        at: Time of the change, ISO 8601 in UTC.
+        by: Account that made the change.
         why: The reason, for people.
-        request: What asked for it, such as a job or a run; asked again, it changes nothing.
+        request: Name of the request, such as that of a job or a run; a repeated request changes
+            nothing. None for a change by command.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
@@ -58,14 +59,14 @@ def history(folder: ModelFolder, alias: str) -> list[AliasChange]:
     """Return all changes of an alias, the oldest first.
 
     Raises:
-        FormatError: One of them is damaged.
+        FormatError: A file of the history is damaged.
         StorageError: The publication root refused or failed.
     """
     return [change for _, change in _changes(folder, alias)]
 
 
 def current(folder: ModelFolder, alias: str) -> Model | None:
-    """Return the model that an alias leads to, or None while it leads nowhere.
+    """Return the model that an alias points to, or None while the alias has no change.
 
     Raises:
         FormatError: A change, or the manifest of the model, is damaged.
@@ -85,25 +86,26 @@ def promote(
     request: str | None = None,
     is_forward: bool = False,
 ) -> tuple[AliasChange, bool]:
-    """Let an alias lead to a version.
+    """Point an alias to a version.
 
     Args:
         folder: The model.
         alias: ``candidate`` or ``prod``.
-        number: The version; it is verified first.
+        number: Number of the version, whose files are verified first.
         why: The reason, for people.
-        request: What asks; a request that was carried out once changes nothing any more, also when
-            the alias was rolled back since.
-        is_forward: Whether an alias that leads to a model of a later interval stays: trainings of
-            past intervals end in any order.
+        request: Name of the request; a request that is in the history already changes nothing, even
+            if the alias was rolled back afterwards.
+        is_forward: Whether an alias that points to a model of a later interval is left unchanged:
+            trainings of past intervals may end in any order.
 
     Returns:
-        The change that holds for the request, and whether this call made it. A version that the
-        alias leads to already is not promoted again.
+        The change that made or keeps the alias as it is, and whether this call made it. If the
+        alias points to the version already, no change is added.
 
     Raises:
         NotFoundError: There is no such version.
-        ChecksumError: The model is damaged.
+        ChecksumError: A file of the model differs from its manifest.
+        FormatError: A file of the model or of the history is damaged, missing or foreign.
         StorageError: The publication root refused or failed.
     """
     model = Model.open(folder, number)
@@ -125,21 +127,22 @@ def promote(
 def rollback(
     folder: ModelFolder, why: str, *, expected: int | None = None, request: str | None = None
 ) -> tuple[AliasChange, bool]:
-    """Let ``prod`` lead to what it led to before its current version was promoted.
+    """Point ``prod`` to the version before the current one.
 
     Args:
         folder: The model.
         why: The reason, for people.
-        expected: The version that is to be left; any when None.
-        request: As for ``promote``.
+        expected: Number of the version that ``prod`` must point to now; None allows any.
+        request: Name of the request, as for ``promote``.
 
     Returns:
         The change, and whether this call made it.
 
     Raises:
-        NotFoundError: There is no version to go back to.
-        ConflictError: ``prod`` leads to another version than ``expected``.
-        ChecksumError: The model is damaged.
+        NotFoundError: There is no previous version.
+        ConflictError: ``prod`` points to another version than ``expected``.
+        ChecksumError: A file of the previous model differs from its manifest.
+        FormatError: A file of that model or of the history is damaged, missing or foreign.
         StorageError: The publication root refused or failed.
     """
     while True:
@@ -160,6 +163,8 @@ def _is_later(folder: ModelFolder, change: AliasChange, model: Model) -> bool:
 
 
 def _before(folder: ModelFolder, changes: Sequence[AliasChange], expected: int | None) -> str:
+    # A rollback removes the version that it left, so a second rollback goes one step further back,
+    # and never to a version that was rolled back before.
     stack: list[str] = []
     for change in changes:
         if change.kind == "promote":
@@ -192,7 +197,7 @@ def _change(
 def _append(
     folder: ModelFolder, alias: str, known: Sequence[tuple[int, AliasChange]], change: AliasChange
 ) -> bool:
-    """Make the change the newest; return whether no other one came first."""
+    """Write a change under the next number; return False if another one took that number first."""
     number = known[-1][0] + 1 if known else 1
     place = folder.alias(alias)
     posix.make_public_dir(place)

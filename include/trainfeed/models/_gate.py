@@ -1,4 +1,4 @@
-"""The gate of a model: its metrics against limits, and against the promoted model."""
+"""The gate of a model: compares its metrics with limits, and with those of the promoted model."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Compared", "GateReport", "MetricResult", "judge"]
 
 @dataclass(frozen=True)
 class Compared:
-    """The promoted model, and its metrics on the data that the candidate is judged by.
+    """The promoted model, and its metrics on the same data as the candidate's.
 
     Attributes:
-        version: Such as ``v0002``; None when there is no promoted model.
+        version: Version of the promoted model, such as ``v0002``; None when there is none.
         metrics: Name to number; None when nothing can be compared.
-        note: Why not, or how the metrics came about.
+        note: Origin of the metrics, or the reason why nothing can be compared.
     """
 
     version: str | None
@@ -28,16 +28,17 @@ class Compared:
 
 @dataclass(frozen=True)
 class MetricResult:
-    """One metric of the gate.
+    """The verdict on one metric.
 
     Attributes:
-        metric: Its name.
-        value: Of the candidate; None when the training returned no such metric.
-        min: The least allowed value, if any.
-        max: The largest allowed value, if any.
-        promoted: The promoted model's value, if it was compared.
-        max_worse: How much worse than that the value may be, if that is limited.
-        why: What is wrong; empty when the metric passes.
+        metric: Name of the metric.
+        value: Value of the candidate; None when the training returned no such metric.
+        min: Smallest allowed value, if any.
+        max: Largest allowed value, if any.
+        promoted: Value of the promoted model; None when it is not compared.
+        max_worse: Largest allowed difference by which ``value`` may be worse than ``promoted``, if
+            any.
+        why: Reason why the metric fails; empty when it passes.
     """
 
     metric: str
@@ -50,17 +51,17 @@ class MetricResult:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the metric passes."""
         return not self.why
 
 
 @dataclass(frozen=True)
 class GateReport:
-    """What the gate says of a candidate.
+    """The verdict of the gate on a candidate.
 
     Attributes:
-        results: Per metric of the specification, in its order.
-        compared: What the candidate was compared with.
+        results: One verdict for each metric of the specification, in its order.
+        compared: The promoted model that the candidate was compared with.
     """
 
     results: tuple[MetricResult, ...]
@@ -72,11 +73,11 @@ class GateReport:
         return all(result.passed for result in self.results)
 
     def reasons(self) -> list[str]:
-        """Return what is wrong, a sentence for each metric that fails."""
+        """Return one sentence for each metric that fails."""
         return [result.why for result in self.results if not result.passed]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as tasks leave it and job folders keep it."""
+        """Return the report as JSON values, for tasks and for the job's folder."""
         return {
             "passed": self.passed,
             "metrics": [{**asdict(each), "passed": each.passed} for each in self.results],
@@ -87,11 +88,11 @@ class GateReport:
 
 
 def judge(spec: ModelSpec, metrics: Mapping[str, float], compared: Compared) -> GateReport:
-    """Hold the metrics of a candidate against the gate of its specification.
+    """Compare the metrics of a candidate with the gate of its specification.
 
     Args:
         spec: The model, with the gate of each metric.
-        metrics: Of the candidate: name to finite number.
+        metrics: Metrics of the candidate, name to finite number.
         compared: The promoted model. Without its metrics only ``min`` and ``max`` decide, and the
             note of the report says so.
     """

@@ -21,9 +21,9 @@ class Model:
     """One immutable version of a model.
 
     Attributes:
-        path: Its folder; the files of the model lie in it.
-        manifest: Its manifest, whose digest was verified.
-        manifest_sha256: That digest.
+        path: Folder with the files of the model.
+        manifest: Manifest of the model, whose digest was verified.
+        manifest_sha256: SHA-256 of the manifest in hex.
     """
 
     path: Path
@@ -32,12 +32,12 @@ class Model:
 
     @classmethod
     def open(cls, folder: ModelFolder, number: int) -> Model:
-        """Open a version.
+        """Open a version; the manifest is verified, other files are not.
 
         Raises:
-            NotFoundError: There is none of that number.
-            ChecksumError: The manifest is not the one that was published.
-            FormatError: It is no manifest, or that of another model or version.
+            NotFoundError: There is no version of that number.
+            ChecksumError: The manifest was changed after its publication.
+            FormatError: The manifest is damaged, or names another model or version.
             StorageError: The file system refused or failed.
         """
         return cls.read(folder.version(number), folder.name, number)
@@ -62,7 +62,7 @@ class Model:
         return f"{self.manifest.model}/{model_version(self.manifest.version)}"
 
     def problems(self) -> Iterator[FormatError | StorageError]:
-        """Yield everything that is wrong with its files."""
+        """Yield every difference between the folder and the manifest; all files are read."""
         own = {MANIFEST, MANIFEST_DIGEST}
         yield from folder_problems(self.path, self.manifest.file_digests(), own)
 
@@ -70,15 +70,15 @@ class Model:
         """Compare the folder with the manifest: exact listing, sizes, digests of every file.
 
         Raises:
-            ChecksumError: A file is not the one that was published; names it.
-            FormatError: A file is missing, foreign, or no plain file; names it.
-            StorageError: A file cannot be read; names it.
+            ChecksumError: A file differs from the manifest in size or digest.
+            FormatError: A file is missing, is not in the manifest, or is no plain file.
+            StorageError: A file cannot be read.
         """
         for problem in self.problems():
             raise problem
 
     def to_json(self) -> dict[str, Any]:
-        """Return what reports and commands say of it."""
+        """Return the description of the model for reports and commands, as JSON values."""
         manifest = self.manifest
         return {
             "model": manifest.model,

@@ -1,6 +1,7 @@
 """The manifest of a model: its files, the job that made it, the data that the job read.
 
-A pure function of the job's result and of the version's number: two tries write the same bytes.
+The manifest is a pure function of the job, its result and the version's number: every attempt to
+publish the model writes the same bytes.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ _MOST_FOLDERS: Final = 16
 
 
 def check_file_name(name: str) -> str:
-    """Return ``name`` when a file of a model may have it, as a relative POSIX path.
+    """Return ``name`` if it is a relative POSIX path that a file of a model may have.
 
     Raises:
-        ValueError: It leads out of the folder, is that of a manifest, or is too long.
+        ValueError: The path leads out of the folder, is too long or too deep, is not printable, or
+            is that of a manifest file.
     """
     parts = PurePosixPath(name).parts
     is_plain = PurePosixPath(name).as_posix() == name and not name.startswith("/")
@@ -82,17 +84,18 @@ class ModelJob(_ModelPart):
 
 
 class ModelManifest(_ModelPart):
-    """Everything that a model says of itself.
+    """The content of a model's ``MANIFEST.json``.
 
     Attributes:
-        format: 1.
+        format: Number of the format, 1.
         model: Name of the model.
-        version: Its number.
-        job: What made it.
-        data: What the job read, in order of intervals.
-        data_digest: One digest of the contents of ``data``: equal when metrics can be compared.
-        metrics: Name to number, of the training and, where there was one, of the evaluation.
-        files: By name.
+        version: Number of the version.
+        job: The job that made the model.
+        data: The versions that the job read, in order of intervals.
+        data_digest: One digest of the contents of ``data``: metrics of models with equal digests
+            can be compared.
+        metrics: Name to number, of the training and, if there is one, of the evaluation.
+        files: The files of the model, sorted by name.
     """
 
     format: int
@@ -117,7 +120,7 @@ class ModelManifest(_ModelPart):
         """Parse a manifest, trusting nothing.
 
         Raises:
-            FormatError: It is no manifest of a model, or one that a newer version wrote.
+            FormatError: The data are no manifest of a model, or a newer trainfeed wrote them.
         """
         value: Any = canonical.loads(data, path=path)
         if isinstance(value, dict) and value.get("format") != FORMAT:

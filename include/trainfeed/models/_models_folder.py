@@ -1,13 +1,13 @@
-"""Where models lie below the publication root.
+"""The paths of models below the publication root.
 
 ::
 
     <root>/models/
-      <name>/v0001/                  one immutable model: its files and their manifest
-      <name>/aliases/<alias>/0001.json   each change of an alias; the last one counts
-      <name>/.lock                   held while a model is promoted
-      _staging/<identity>-v0001/     becomes a model by one rename
-      _staging/tmp/                  unfinished files of single tries
+      <name>/v0001/                  one immutable version: its files and their manifest
+      <name>/aliases/<alias>/0001.json   one change of an alias; the last one is current
+      <name>/.lock                   held while a version is published
+      _staging/<identity>-v0001/     becomes a version by one rename
+      _staging/tmp/                  unfinished files
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _ALIASES: Final = "aliases"
 
 
 def model_version(number: int) -> str:
-    """Return the folder name of a model, ``v0001`` for 1."""
+    """Return the folder name of a version of a model, ``v0001`` for 1."""
     return f"v{number:04d}"
 
 
 def parse_version(name: str) -> int:
-    """Return the number of a folder name, 1 for ``v0001``.
+    """Return the number of a version from its folder name, 1 for ``v0001``.
 
     Raises:
-        ConfigError: ``name`` is no such name.
+        ConfigError: ``name`` has another form.
     """
     match = _VERSION.fullmatch(name)
     if match is None:
@@ -47,11 +47,11 @@ def parse_version(name: str) -> int:
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The paths of one model. Nothing is created by asking for a path.
+    """The paths of one model; no method creates anything.
 
     Attributes:
         models: The folder of all models.
-        name: The model.
+        name: Name of the model.
     """
 
     models: Path
@@ -64,11 +64,11 @@ class ModelFolder:
 
     @property
     def staging(self) -> Path:
-        """Where models grow before they are published; one folder for all of them."""
+        """The folder of unpublished versions of all models."""
         return self.models / "_staging"
 
     def staged(self, identity: str, number: int) -> Path:
-        """Where a version grows."""
+        """The folder of one version before it is published; ``identity`` is its job's."""
         return self.staging / f"{identity[:16]}-{model_version(number)}"
 
     def version(self, number: int) -> Path:
@@ -76,7 +76,7 @@ class ModelFolder:
         return self.path / model_version(number)
 
     def alias(self, alias: str) -> Path:
-        """The folder of the changes of an alias."""
+        """The folder with the changes of an alias."""
         return self.path / _ALIASES / check_name(alias, what="alias")
 
     def versions(self) -> list[int]:
@@ -109,14 +109,14 @@ class ModelsFolder:
         return self.root / MODELS
 
     def model(self, name: str) -> ModelFolder:
-        """The paths of one model, whether it is there or not."""
+        """The paths of one model, which need not exist."""
         return ModelFolder(self.path, name)
 
     def known(self, name: str) -> ModelFolder:
-        """The paths of a model that has a version.
+        """The paths of a model that has at least one version.
 
         Raises:
-            NotFoundError: There is none; names the nearest.
+            NotFoundError: There is no such model; the message names the nearest one.
         """
         if name not in (names := self.names()):
             hint = did_you_mean(name, names) if names else "no training has made one yet"
@@ -129,6 +129,7 @@ class ModelsFolder:
         Raises:
             StorageError: The publication root refused or failed.
         """
-        # A data set of an earlier version may have this folder: it has no folder like v0001.
+        # A data set of an earlier trainfeed may be called "models"; then its folders ("versions",
+        # "plans", …) lie here. They contain no folder like v0001.
         names = (path.name for path in listed(self.path) if not path.name.startswith(("_", ".")))
         return [name for name in names if ModelFolder(self.path, name).versions()]

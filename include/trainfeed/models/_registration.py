@@ -1,8 +1,8 @@
-"""What a finished job has made becomes a version of its model: by one rename, and once.
+"""Publishes the output of a finished job as a version of its model: once, by one rename.
 
-The steps are those by which versions of data sets are published: staged files with digests,
-manifest, seal, verify, commit, confirm. A kill at any of them leaves no version, or the whole one;
-the next call finds it by the job's identity, or begins the staged folder again.
+The steps are those of the publication of data sets: staged files with digests, manifest, seal,
+verify, commit, confirm. A kill at any step leaves no version or a complete one; the next call finds
+that version by the job's identity, or writes the staged folder again from the start.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _LOCK_TIMEOUT_S: Final = 3600.0
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a finished job has made.
+    """The output of a finished job.
 
     Attributes:
         job: The job.
-        data: What it read, in order of intervals.
+        data: The versions that the job read, in order of intervals.
         metrics: Name to number.
-        output: The folder of its files.
-        files: Those that its result lists, by relative POSIX path → (bytes, SHA-256 in hex).
+        output: The job's output folder.
+        files: The files that the job's result lists: relative POSIX path → (bytes, SHA-256 in hex).
     """
 
     job: ModelJob
@@ -61,7 +61,7 @@ class Candidate:
 
 
 def data_digest(data: Sequence[ModelData]) -> str:
-    """Return one digest of what a job read: metrics over equal digests can be compared."""
+    """Return one digest of a job's input contents: at equal digests, metrics can be compared."""
     return canonical.sha256_of([each.content_digest for each in data])
 
 
@@ -70,7 +70,7 @@ def find(folder: ModelFolder, identity: str) -> Model | None:
 
     Args:
         folder: The model.
-        identity: Of the job.
+        identity: Identity of the job.
 
     Raises:
         FormatError: The manifest of a version is damaged.
@@ -88,16 +88,16 @@ def register(folder: ModelFolder, candidate: Candidate) -> tuple[Model, bool]:
 
     Args:
         folder: The model.
-        candidate: What the job has made.
+        candidate: The output of the job.
 
     Returns:
         The version, and whether this call made it.
 
     Raises:
-        ConfigError: The job left no file, or one whose name no model may have.
-        ChecksumError: A file is not the one that the job's result lists.
+        ConfigError: The job left no file, or a file whose name is not allowed in a model.
+        ChecksumError: A file differs from the job's result in size or digest.
         NotFoundError: A file is gone.
-        ConflictError: The number was taken by a folder that is no model.
+        ConflictError: The folder of the version exists, but this lock's holder did not make it.
         CommitUnknownError: The file system did not say whether the commit took place.
         StorageError: The file system refused or failed.
     """
@@ -106,6 +106,7 @@ def register(folder: ModelFolder, candidate: Candidate) -> tuple[Model, bool]:
     with posix.file_lock(folder.path / ".lock", timeout_s=_LOCK_TIMEOUT_S):
         known = find(folder, candidate.job.identity)
         model = known or _publish(folder, candidate)
+        # Also for a known version: an earlier call may have been killed after its rename.
         confirm_folder(model.path, folder.staging)
     return model, known is None
 
@@ -136,6 +137,7 @@ def _publish(folder: ModelFolder, candidate: Candidate) -> Model:
     files = [_copy(candidate, staged, name) for name in sorted(candidate.files)]
     faults.point("model.after_files")
     manifest = _manifest(folder, number, candidate, files)
+    # The manifest comes last: a staged folder with one is complete.
     write_manifest_file(staged, manifest.to_bytes())
     faults.point("model.after_manifest")
     seal_folder(staged)

@@ -1,4 +1,4 @@
-"""``train.model`` of a specification: the model's name, its gate, and who promotes it."""
+"""``train.model`` of a specification: the model's name, its gate, and the way it is promoted."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from trainfeed.specification._spec_values import (
 
 __all__ = ["MetricGate", "ModelSpec"]
 
-# A data set of an earlier version may be called models, and has these folders.
+# Folders of a data set. A data set of an earlier trainfeed may be called "models", so its folders
+# may lie beside those of models.
 _RESERVED: Final = frozenset({"boundaries", "code", "plans", "training", "versions"})
 
 
 class MetricGate(Part):
-    """What a model must reach in one metric.
+    """The limits of one metric of a model.
 
     Attributes:
-        min: The least allowed value.
-        max: The largest allowed value.
+        min: Smallest allowed value.
+        max: Largest allowed value.
         better: Whether ``higher`` or ``lower`` values are better.
-        max_worse: How much worse than the promoted model on the same data the value may be.
+        max_worse: Largest allowed difference by which the value may be worse than that of the
+            promoted model on the same data.
     """
 
     min: Number | None = None
@@ -48,11 +50,11 @@ class MetricGate(Part):
 
 
 class ModelSpec(Part):
-    """The model that a training makes, and what it must reach to be promoted.
+    """The model that a training makes, and the gate that it must pass to be promoted.
 
     Attributes:
         name: Name of the model's folder, ``models/<name>`` of the publication root.
-        metrics: Gate by the name of its metric.
+        metrics: Limits of each metric, by its name.
         evaluate: ``module:name`` of a function in the data set's folder that returns the metrics
             of the model in ``job.model``; without it the metrics are those of the training.
         promote: When a model that passes its gate becomes ``prod``: ``automatic`` at once,

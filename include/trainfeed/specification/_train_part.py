@@ -1,4 +1,4 @@
-"""The training of a data set: what runs, where, with what, and what its result must reach."""
+"""``train`` of a specification: the training's code, launcher, resources, and least result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CLUSTER_ONLY: Final = (
     "volumes", "node_selector", "tolerations", "image_pull_secret", "queue", "priority",
     "time_limit", "retries",
 )  # fmt: skip
-# Their runtime, which the installation owns, decides these.
+# Fields that a TrainJob takes from its runtime, which the installation owns.
 _NOT_OF_TRAIN_JOBS: Final = ("image_pull_secret", "priority", "time_limit", "retries")
 
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
@@ -94,8 +94,8 @@ class GpuSpec(Part):
     """The accelerators of one rank.
 
     Attributes:
-        type: Name of the resource, as the cluster has it.
-        number: How many of them a rank gets.
+        type: Name of the resource on the cluster.
+        number: Number of accelerators of a rank.
     """
 
     type: LabelName = "nvidia.com/gpu"
@@ -103,13 +103,13 @@ class GpuSpec(Part):
 
 
 class TolerationSpec(Part):
-    """A taint of machines that ranks may run on all the same.
+    """A taint of machines that ranks may run on nevertheless.
 
     Attributes:
         key: Key of the taint.
-        operator: Whether the value of the taint is compared, or any value will do.
+        operator: ``Equal`` compares the value of the taint, ``Exists`` accepts every value.
         value: Value of the taint, for operator ``Equal``.
-        effect: Effect of the taint; without it every effect is meant.
+        effect: Effect of the taint; every effect by default.
     """
 
     key: LabelName
@@ -131,32 +131,33 @@ class TrainSpec(Part):
     Attributes:
         entry: ``module:name`` of a function in the data set's folder.
         window: Number of intervals that a training reads: the published one and those before it.
-        launcher: Where a training runs: ``local``, processes of this machine; all others are jobs
-            of a Kubernetes cluster, each of the kind of its name.
-        connection: Id of the connection of the cluster.
-        ranks: Number of its processes.
-        image: Container image of the ranks, by its digest; by default that of the installation.
+        launcher: ``local`` runs the training as processes of this machine; every other value is a
+            kind of job on a Kubernetes cluster.
+        connection: Id of the cluster's connection.
+        ranks: Number of processes.
+        image: Container image of the ranks, by its digest; by default the image of the cluster's
+            settings.
         command: Program of the image and its arguments, in the place of ``entry``.
         allow_tag: Whether ``image`` may have a tag in the place of a digest. The job is then
             recorded as one whose image is unproven.
-        cpu: Processors of a rank.
+        cpu: Number of processors of a rank, a fraction if need be.
         memory: Memory of a rank.
         gpu: Accelerators of a rank.
         shared_memory: Size of ``/dev/shm`` of a rank, which counts as its memory.
         environment: Variables of the ranks, name to text.
         volumes: Names of volumes that the installation allows.
         node_selector: Labels of the machines that ranks may run on.
-        tolerations: Taints of machines that ranks may run on all the same.
+        tolerations: Taints of machines that ranks may run on nevertheless.
         image_pull_secret: Name of the cluster's secret with which the image is pulled.
         queue: Name of the Kueue queue that admits the job.
         priority: Name of a priority class of the cluster.
         time_limit: Time after which the cluster ends the job.
-        retries: Number of times that a rank is started again when it was ended from outside; own
-            failures are never tried again.
+        retries: Largest number of restarts after a rank was ended from outside; a rank whose own
+            code failed is not restarted.
         metric: The metric that ``min`` bounds.
-        min: The least value of ``metric`` with which the training counts as successful.
-        wait: How long a training waits until every interval of the window is published.
-        model: The model that a training makes, and the gate that promotes it, if any.
+        min: Smallest value of ``metric`` with which the training counts as successful.
+        wait: Longest time that a training waits for the intervals of the window to be published.
+        model: The model that the training makes, with its gate, if any.
     """
 
     entry: EntryPoint | None = None
@@ -211,7 +212,7 @@ class TrainSpec(Part):
 
 
 def train_contradictions(train: TrainSpec) -> Iterator[tuple[str, str]]:
-    """Yield field and text of everything in ``train`` that does not fit together."""
+    """Yield the name of a field, or "", and an error text for each contradiction in ``train``."""
     if train.is_local:
         yield from _unfit(train, _CLUSTER_ONLY)
         if train.entry is None:
