@@ -1,7 +1,7 @@
-"""The clusters of the command line: a YAML file that the installation keeps, not the data sets.
+"""The clusters of the command line: a YAML file of the installation, not of the data sets.
 
-``TRAINFEED_CLUSTERS`` names it. What Airflow keeps as extras of connections stands there by the
-same ids; ``trainfeed.jobs.kubernetes`` says which settings there are::
+The variable ``TRAINFEED_CLUSTERS`` has its path. The file holds, by connection id, the settings
+that Airflow keeps as extras of its connections; ``ClusterSettings`` lists them::
 
     kubernetes_default:
       kubeconfig: /etc/trainfeed/kubeconfig
@@ -30,7 +30,7 @@ def read_clusters(path: Path) -> Mapping[str, Mapping[str, Any]]:
     """Return the settings of clusters by connection id.
 
     Raises:
-        ConfigError: The file cannot be read, or is something else.
+        ConfigError: The file cannot be read, is larger than 1 MiB, or has another content.
     """
     try:
         with path.open("rb") as file:

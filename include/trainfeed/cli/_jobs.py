@@ -1,4 +1,4 @@
-"""``trainfeed jobs``: the jobs of trainings, wherever they run."""
+"""``trainfeed jobs``: the jobs of trainings, on this machine and on clusters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def list_jobs(
     *,
     as_json: Json = False,
 ) -> None:
-    """List the jobs of a data set, or of all, and where they stand."""
+    """List the jobs of a data set, or of all, with their states."""
     env = readable_environment()
     jobs = kept_jobs(Path(env.root), None if name is None else check_name(name))
     rows = [_row(job, told(job, env.clusters)) for job in jobs]
@@ -55,7 +55,7 @@ def list_jobs(
 
 @app.command("show", epilog="Example: trainfeed jobs show flights-2013-01-03-0123456789ab")
 def show(name: JobName, *, as_json: Json = False) -> None:
-    """Show what a job reads and runs, where it stands, and what it has made."""
+    """Show a job: its versions, code and image, state of each rank, and metrics."""
     env = readable_environment()
     job = find_job(Path(env.root), name)
     now, result = told(job, env.clusters), job.record.result()

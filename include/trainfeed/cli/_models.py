@@ -1,4 +1,4 @@
-"""``trainfeed models``: what trainings have made, what is promoted, and the way back."""
+"""``trainfeed models``: lists, judges, promotes and rolls back the models of trainings."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def list_models(
 
 @app.command("show", epilog="Example: trainfeed models show flights/v0003")
 def show(target: Target, *, as_json: Json = False) -> None:
-    """Show what a model is made of: job, data, metrics, files, and where its aliases led."""
+    """Show a version of a model: job, data, metrics, files, and the history of its aliases."""
     folder, number = _target(target, Path(readable_environment().root))
     model = Model.open(folder, number)
     changes = [
@@ -97,7 +97,7 @@ def judge(
     *,
     as_json: Json = False,
 ) -> None:
-    """Hold the training of an interval against its gate; one that passes is the candidate.
+    """Compare the metrics of a training with its gate; if they pass, it becomes the candidate.
 
     Trains first if the interval has no finished training. Status 1: the gate is closed.
     """
@@ -120,7 +120,7 @@ def judge(
 
 @app.command("promote", epilog="Example: trainfeed models promote flights/v0003 --why 'AUC 0.8'")
 def promote_model(target: Target, *, why: Why, as_json: Json = False) -> None:
-    """Let prod lead to a version, which is verified first; its gate is not asked again."""
+    """Point prod to a version, whose files are verified first; the gate is not checked again."""
     root = _writable_root()
     folder, number = _target(target, root)
     change, is_new = promote(folder, PROD, number, _reason(why))
@@ -136,7 +136,7 @@ def rollback_model(
     why: Why,
     as_json: Json = False,
 ) -> None:
-    """Let prod lead to the version that it led to before the current one."""
+    """Point prod to the version before the current one."""
     root = _writable_root()
     name, slash, version = target.partition("/")
     folder = ModelsFolder(root).known(name)
@@ -164,7 +164,7 @@ def _reason(why: str) -> str:
 
 
 def _target(text: str, root: Path) -> tuple[ModelFolder, int]:
-    """Return the model and the number of the version that a text names."""
+    """Return the model and the version that ``NAME/vNNNN``, ``NAME@ALIAS`` or ``NAME`` names."""
     name, slash, version = text.partition("/")
     name, at, alias = name.partition("@")
     if slash and at:

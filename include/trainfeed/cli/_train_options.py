@@ -1,4 +1,4 @@
-"""Options of ``trainfeed train`` about launchers: another one than in dataset.yaml, a dry run."""
+"""Options of ``trainfeed train``: another launcher than that of dataset.yaml, and a dry run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LauncherKind", "print_rendered", "with_launcher"]
 
 
 class LauncherKind(StrEnum):
-    """Where a training runs."""
+    """The values of ``train.launcher``."""
 
     LOCAL = "local"
     INDEXED_JOB = "indexed-job"
@@ -50,7 +50,7 @@ def with_launcher(spec: DatasetSpec, kind: LauncherKind | None) -> DatasetSpec:
 def print_rendered(
     spec: DatasetSpec, env: Environment, chosen: Sequence[Interval], *, as_json: bool
 ) -> None:
-    """Print what launches would make, as YAML documents or as a JSON list; nothing is made."""
+    """Print the objects that launches would make, as YAML or as a JSON list; none are made."""
     found: list[Any] = [each for interval in chosen for each in render(spec, env, interval)]
     plain = json.loads(json.dumps(found))
     if as_json:

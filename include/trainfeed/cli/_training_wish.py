@@ -1,4 +1,4 @@
-"""``trainfeed build --training``: which of the intervals that are built count as untrained."""
+"""``trainfeed build --training``: the built intervals that count as untrained."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from trainfeed.specification import DatasetSpec
 __all__ = ["Training", "TrainingWish", "declines", "require_training", "settle"]
 
 
-# The command of one interval of a range knows no other interval.
+# Reason in the mark: it names both causes, because a build of one interval cannot tell them apart.
 _WHY: Final = "built with --training none, or with last and a later interval"
 
 
 class TrainingWish(StrEnum):
-    """Which intervals of a build are wanted by a training."""
+    """The intervals of a build that a training should read."""
 
     EACH = "each"
     LAST = "last"
@@ -42,10 +42,10 @@ Training = Annotated[
 
 
 def require_training(spec: DatasetSpec, wish: TrainingWish | None) -> None:
-    """Refuse ``--training`` for a data set that has none.
+    """Refuse ``--training`` for a data set without a training.
 
     Raises:
-        ConfigError: There is nothing to wish for.
+        ConfigError: The data set has no training.
     """
     if wish is not None and spec.train is None:
         raise ConfigError(
@@ -55,12 +55,12 @@ def require_training(spec: DatasetSpec, wish: TrainingWish | None) -> None:
 
 
 def declines(wish: TrainingWish | None, names: Sequence[str], name: str) -> str | None:
-    """Return why no training of ``name`` is wanted; None when one is.
+    """Return the reason why no training of an interval is wanted; None when one is wanted.
 
     Args:
-        wish: What was asked for.
-        names: The intervals of the range, in order.
-        name: One of them.
+        wish: The value of ``--training``.
+        names: Names of the intervals of the range, in order.
+        name: Name of the interval.
     """
     is_before = wish is TrainingWish.LAST and name != names[-1]
     return _WHY if is_before or wish is TrainingWish.NONE else None
@@ -72,13 +72,13 @@ def settle(
     wish: TrainingWish | None,
     results: Sequence[IntervalBuild],
 ) -> None:
-    """Want the training of the newest interval that has a version, where the last has none.
+    """With ``last``: mark the newest built interval as untrained if the last one has no version.
 
     Args:
         spec: The data set.
-        env: Where things are.
-        wish: What was asked for.
-        results: Of every interval of the range, in order.
+        env: The environment.
+        wish: The value of ``--training``.
+        results: Result of each interval of the range, in order.
     """
     built = [each for each in results if "generation" in each.report]
     if wish is not TrainingWish.LAST or not built or built[-1] is results[-1]:

@@ -1,4 +1,4 @@
-"""Whether a job was launched for a version: also one from before there were marks of trainings."""
+"""Finds versions that a job was launched for, also by a trainfeed that wrote no marks yet."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ def _versions_of(path: Path) -> list[dict[str, Any]]:
         )
         return [read for read in value["versions"] if isinstance(read, dict)]
     except (FormatError, NotFoundError, KeyError, TypeError):
-        return []  # no rank could read this job either, so nothing was trained
+        return []  # damaged: no rank could read this job file either, so nothing was trained

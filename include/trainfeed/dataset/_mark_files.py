@@ -1,4 +1,4 @@
-"""The files of ``training/_marks``: what a version is marked with, each file whole or absent."""
+"""The files of ``training/_marks``: one file per mark of a version, each whole or absent."""
 
 from __future__ import annotations
 
@@ -40,39 +40,39 @@ class MarkFiles:
     """The marks of one data set as files.
 
     Args:
-        home: Their folder; it is made by the first mark.
+        home: Folder of the marks; the first mark creates it.
 
     Raises:
-        StorageError: By every method: the publication root refused or failed.
+        StorageError: From every method, when the publication root refused or failed.
     """
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
     def path(self, version: Untrained, kind: str) -> Path:
-        """The file of one mark of one version."""
+        """Path of one mark of one version; the file need not exist."""
         return self._home / f"{version.interval}.{generation_name(version.generation)}.{kind}"
 
     def names(self) -> set[str]:
-        """Names of all marks, listed once."""
+        """File names of all marks; one listing answers for many versions."""
         with posix.map_errors(self._home):
             return {path.name for path in self._home.iterdir()} if self._home.is_dir() else set()
 
     def touch(self, version: Untrained, kind: str) -> None:
-        """Make a mark that says nothing, unless it is there."""
+        """Create an empty mark, unless there is one."""
         path = self.path(version, kind)
         if not path.exists():
             self.make_home()
             posix.create_exclusive(path, b"")
 
     def write(self, version: Untrained, kind: str, by: str, **more: object) -> None:
-        """Make or replace a mark: when, by which run, and ``more``."""
+        """Create or replace a mark with the present time, the run ``by``, and ``more``."""
         self.make_home()
         value = {"at": f"{datetime.now(UTC):{_TIME}}", "by": by, **more}
         posix.replace_file(self.path(version, kind), canonical.dumps(value))
 
     def read(self, version: Untrained, kind: str) -> dict[str, Any]:
-        """Return what a mark says; nothing when it is missing or damaged: a mark is a hint."""
+        """Return the content of a mark; {} when it is missing or damaged, for a mark is a hint."""
         path = self.path(version, kind)
         try:
             value = canonical.loads(
@@ -83,13 +83,13 @@ class MarkFiles:
         return value if isinstance(value, dict) else {}
 
     def drop(self, version: Untrained, *kinds: str) -> None:
-        """Remove marks; fine where there is none."""
+        """Remove marks of these kinds; fine when there is none."""
         for path in (self.path(version, kind) for kind in kinds):
             with posix.map_errors(path):
                 path.unlink(missing_ok=True)
 
     def modified_s(self, version: Untrained, *kinds: str) -> float:
-        """When the first mark that is there was made, in seconds since 1970; 0 without any."""
+        """Time of the first existing mark among ``kinds``, in seconds since 1970; 0 if none is."""
         for path in (self.path(version, kind) for kind in kinds):
             with posix.map_errors(path), suppress(FileNotFoundError):
                 return path.stat().st_mtime
@@ -102,7 +102,7 @@ class MarkFiles:
 
 
 def mark_time(value: dict[str, Any]) -> datetime | None:
-    """Return when a mark says that it was made, as an aware time; None when it says none."""
+    """Return the time in a mark's content, as an aware time; None without a valid one."""
     try:
         return datetime.strptime(value["at"], _TIME).replace(tzinfo=UTC)
     except (KeyError, TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""The two manifest files of a published folder, and what they promise: for versions and models.
+"""The two manifest files of a published folder, equal for versions of data sets and of models.
 
-``MANIFEST.json`` is canonical JSON; ``MANIFEST.sha256`` holds its digest, so no changed byte of it
-is believed, and it holds the digests of all other files.
+``MANIFEST.json`` is canonical JSON with the digests of all other files; ``MANIFEST.sha256`` holds
+the digest of ``MANIFEST.json``. So a change of any byte in the folder is found.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MODE: Final = 0o444
 
 
 def write_manifest_file(staged: Path, manifest: bytes) -> None:
-    """Write both files into a staged folder.
+    """Write ``MANIFEST.json`` and ``MANIFEST.sha256`` into a staged folder.
 
     Raises:
         StorageError: The file system refused or failed.
@@ -41,16 +41,16 @@ def write_manifest_file(staged: Path, manifest: bytes) -> None:
 
 
 def read_manifest_file(folder: Path, *, what: str) -> tuple[bytes, str]:
-    """Return the manifest of a published folder and its SHA-256 in hex, which was verified.
+    """Return the bytes of a published folder's manifest, and their verified SHA-256 in hex.
 
     Args:
-        folder: What was published.
-        what: What it should be, for messages: a version, a model.
+        folder: The published folder.
+        what: Kind of the folder for messages, such as "version" or "model".
 
     Raises:
-        NotFoundError: There is none.
-        ChecksumError: The manifest is not the one that was published.
-        FormatError: Its digest is none.
+        NotFoundError: A manifest file is missing.
+        ChecksumError: The manifest was changed after its publication.
+        FormatError: ``MANIFEST.sha256`` holds no digest.
         StorageError: The file system refused or failed.
     """
     path = folder / MANIFEST
@@ -73,9 +73,9 @@ def folder_problems(
     """Yield every difference between a published folder and its manifest.
 
     Args:
-        folder: What was published.
-        expected: Name of each file → (bytes, SHA-256).
-        own: Files that no manifest lists.
+        folder: The published folder.
+        expected: Relative path of each file → (number of bytes, SHA-256 in hex).
+        own: Files that the manifest does not list: the manifest files themselves.
     """
     try:
         with map_errors(folder):

@@ -1,9 +1,9 @@
-"""A folder that grows out of sight and becomes visible by one rename: versions, models.
+"""Staged folders: filled where no reader looks, and published by one rename (versions, models).
 
-A try writes each file below ``_staging/tmp`` under a name of its own, syncs, and renames onto the
-final name in the staged folder. So the folder that is published never holds an unfinished file, not
-even one of a try that nobody knows of any more. Publication then is: seal, verify, commit, confirm;
-everything before the rename can be repeated, and so can the confirmation.
+Each file is written below ``_staging/tmp`` under a name that no other attempt uses, synced, and
+renamed into the staged folder. So the published folder never holds an unfinished file, not even one
+of an earlier attempt that still runs. The steps of a publication are seal, verify, commit, confirm;
+each step before the commit can be repeated, and so can the confirmation.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _FOLDER_MODE: Final = 0o755
 
 
 class StagedFile(DigestedFile):
-    """A binary file that gets its name in a staged folder when it is complete.
+    """A binary file that appears in a staged folder when it is complete.
 
-    Use it as a context manager; leaving it with an exception removes the file. Publication syncs
-    the folder.
+    Use as a context manager; leaving with an exception removes the file. The folder itself is
+    synced later, by ``seal_folder``.
 
     Args:
-        staged: The folder that is to be published; it exists, below a staging folder.
-        name: Final name; may lie folders deep, as in ``quarantine/part.arrow``.
+        staged: The folder that is to be published; exists, inside a staging folder.
+        name: Final relative path, with or without subfolders, as in ``quarantine/part.arrow``.
         mode: Permissions of the finished file.
 
     Attributes:
-        num_bytes: Bytes written so far.
-        sha256: Digest of what was written so far, in hex.
+        num_bytes: Number of bytes written so far.
+        sha256: SHA-256 of the bytes written so far, in hex.
     """
 
     def __init__(self, staged: Path, name: str, *, mode: int) -> None:
@@ -65,7 +65,7 @@ class StagedFile(DigestedFile):
 
     @property
     def sha256(self) -> str:
-        """Digest of what was written so far, in hex."""
+        """SHA-256 of the bytes written so far, in hex."""
         return self.hexdigest
 
     def __enter__(self) -> Self:
@@ -85,7 +85,8 @@ class StagedFile(DigestedFile):
         self._new.set_mode(self._mode)
         self._new.sync()
         faults.point("staging.before_rename")
-        # Without that of the staged folder: one that was published must not come back.
+        # Only folders below the staged folder are created, never the staged folder: after the
+        # commit it is gone, and an earlier attempt that still runs must not bring it back.
         for folder in reversed(self._target.relative_to(self._staged).parents[:-1]):
             with os_errors(self._target):
                 (self._staged / folder).mkdir(_FOLDER_MODE, exist_ok=True)
@@ -110,13 +111,14 @@ def commit_folder(staged: Path, target: Path) -> bool:
 
     Args:
         staged: The folder.
-        target: Its name from now on; the folder above it is made.
+        target: Path after the commit; its parent folder is created.
 
     Returns:
-        False when the name was taken; nothing was moved then.
+        False when ``target`` exists already; nothing was moved then.
 
     Raises:
-        CommitUnknownError: Nobody can tell whether it took place; look, then try again.
+        CommitUnknownError: The file system did not tell whether the rename took place; a repeated
+            call finds out.
         StorageError: The file system refused or failed.
     """
     # The folder above must be durable before anything is renamed into it.
@@ -130,11 +132,13 @@ def commit_folder(staged: Path, target: Path) -> bool:
 
 
 def confirm_folder(target: Path, staging: Path) -> None:
-    """Make the commit durable. Every run does so: an attempt killed after the rename did not.
+    """Make the commit durable; call it also when the version was found published already.
+
+    An earlier attempt may have been killed between its rename and this step.
 
     Args:
-        target: What was published.
-        staging: The folder that it came from lay here.
+        target: The published folder.
+        staging: The staging folder that the staged folder was in.
 
     Raises:
         CommitUnknownError: The file system did not confirm it.

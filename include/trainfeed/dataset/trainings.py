@@ -1,4 +1,4 @@
-"""Marks about the versions that a training has seen, so that no published version stays untrained.
+"""Marks of the versions that trainings have read, so that no published version stays untrained.
 
 A scheduler drops an event without a consumer, silently. Therefore a training that starts leaves a
 mark beside the jobs, and the next publication finds the versions without such a mark. The files are
@@ -105,7 +105,7 @@ class TrainingMarks:
         if generation is None:
             return
         version = Untrained(interval, generation)
-        # First this mark, then the removal of the others: after a kill in between there are all,
+        # First the new mark, then the removal of the others: a kill in between leaves all of them,
         # and ``seen`` has precedence.
         self._files.touch(version, SEEN)
         self._files.drop(version, ANNOUNCED, DECLINED)
@@ -116,7 +116,7 @@ class TrainingMarks:
         Args:
             versions: The versions of the event.
             by: Name of the sender; another attempt of the same sender may send it again.
-            is_heard: False if the scheduler drops the event, which is then not on its way.
+            is_heard: False if the scheduler drops the event, so that another run may send it.
 
         Raises:
             StorageError: The publication root refused or failed.
@@ -134,7 +134,7 @@ class TrainingMarks:
         Args:
             version: The version, published or not.
             why: The reason, for people.
-            by: The run that builds it.
+            by: Name of the run that builds the version.
 
         Raises:
             StorageError: The publication root refused or failed.
@@ -143,7 +143,7 @@ class TrainingMarks:
         self._files.drop(version, ANNOUNCED)
 
     def accept(self, version: Untrained) -> None:
-        """Take back ``decline``: the version counts as untrained again, if no training saw it.
+        """Undo ``decline``: the version counts as untrained again, unless a training has seen it.
 
         Raises:
             StorageError: The publication root refused or failed.
