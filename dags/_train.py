@@ -5,10 +5,11 @@ A published interval starts one run, with the interval's name as partition key. 
 all intervals of the training window are published, and adopts a finished job. A run that is
 triggered by hand needs the parameter `window_start`.
 
-With `train.model` in the specification the run goes on: `evaluate` holds the job against its gate
-and makes it the candidate of its model, `approve` asks a person if `promote` is `approve`, and
-`promote` lets `prod` lead to it, unless `promote` is `by_hand`. Every task can be cleared: a job
-becomes one version, and is promoted once.
+With `train.model` in the specification the run has more tasks: `evaluate` compares the job's
+metrics with the gate and publishes the model as its candidate, `approve` asks a person if
+`train.model.promote` is `approve`, and `promote` points `prod` to the model, unless
+`train.model.promote` is `by_hand`. Every task can be cleared: a job becomes one version of the
+model, and is promoted once.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from operators.promote_model import PromoteModelOperator
 from operators.training_job import TrainingJobOperator
 from trainfeed.specification import DatasetSpec, ModelSpec
 
-# Runs that wait for their window hold no slot, but they are active: with a low limit, those of an
-# interval that cannot be built would keep later ones from starting.
+# Runs that wait for their window hold no slot, but count as active: with a low limit, the runs of
+# an interval that cannot be built would keep later ones from starting.
 MAX_WAITING_RUNS: Final = 100
 
 
@@ -54,7 +55,7 @@ def train_dag(spec: DatasetSpec) -> DAG:
 
 
 def _promotion(spec: DatasetSpec, model: ModelSpec, job: TrainingJobOperator) -> None:
-    """Add what follows a training that makes a model."""
+    """Add the tasks that evaluate and promote the model of a training."""
     evaluate = EvaluateModelOperator(
         task_id="evaluate",
         dataset=spec.name,
@@ -71,7 +72,7 @@ def _promotion(spec: DatasetSpec, model: ModelSpec, job: TrainingJobOperator) ->
 
 
 def _approval(model: ModelSpec) -> BaseOperator:
-    # Most DAG files need no approval, and are read every few seconds.
+    # Imported here: few DAGs need it, and Airflow parses DAG files every few seconds.
     from airflow.providers.standard.operators.hitl import ApprovalOperator  # noqa: PLC0415
 
     found = "ti.xcom_pull(task_ids='evaluate')"
@@ -81,6 +82,6 @@ def _approval(model: ModelSpec) -> BaseOperator:
         body=f"Job {{{{ {found}['job'] }}}} passed its gate ({{{{ {found}['gate']['note'] }}}}):"
         f" {{{{ {found}['metrics'] }}}}. The tab Data set of the run shows the gate. Approved, prod"
         f" of {model.name} leads to it; rejected, it stays the candidate.",
-        # A person may take longer than any task; nothing waits in a slot meanwhile.
+        # A person may take days; the task holds no slot while it waits.
         execution_timeout=None,
     )

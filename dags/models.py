@@ -2,8 +2,8 @@
 The DAG `models`: promotes a version of a model, or rolls `prod` back to the version before.
 
 The trigger form asks for the model, the action, the version and the reason, which the history of
-the alias keeps. The version is verified first: every file has the size and SHA-256 of its manifest.
-A task that is cleared changes nothing again. The commands `trainfeed models promote` and
+the alias keeps. The version is verified first: every file must have the size and SHA-256 of its
+manifest. Clearing the task does not repeat the change. The commands `trainfeed models promote` and
 `trainfeed models rollback` do the same.
 """
 

@@ -1,7 +1,7 @@
-"""The trainings that a published version starts: its own, and those that were lost before.
+"""The trainings that a published version starts: its own, and those whose events were lost.
 
-Airflow drops the events of an asset while the DAG that consumes them is paused, and when that DAG
-is switched on again, nothing is left to start. So every run that publishes, or finds a version
+Airflow drops the events of an asset while the DAG that consumes them is paused, and does not send
+them again when that DAG is switched on. So every run that publishes a version, or finds it
 identical, looks for published intervals that no training has seen, and sends their events again.
 Several events for one interval do no harm: its job is found by its name, and runs once.
 """
@@ -30,7 +30,7 @@ __all__ = ["CATCH_UP_LIMIT", "Trainings"]
 
 logger = logging.getLogger(__name__)
 
-# Most trainings that one run starts besides its own; the next run starts the next ones.
+# Largest number of trainings that one run starts besides its own; the next run starts more.
 CATCH_UP_LIMIT: Final = 50
 _SHOWN: Final = 10
 
@@ -64,18 +64,18 @@ class Trainings:
         self._context = context
 
     def decline(self, interval: str, generation: str) -> JsonObject | None:
-        """Write down that the run wants no training of its interval, if it wants none.
+        """Write down that the run wants no training of its interval, if that is so.
 
-        Call it before the version is published, so that no other run starts its training. Nothing
-        is announced then, and nothing else is caught up.
+        Call before the version is published, so that no other run starts its training. If this
+        returns a report, do not call ``announce``: no event is sent, also for no other interval.
 
         Args:
-            interval: The one that the run builds.
-            generation: Of the version that it publishes or has found.
+            interval: Name of the interval that the run builds.
+            generation: Generation of the version that the run publishes or has found.
 
         Returns:
-            What is reported instead of what ``announce`` returns, with ``why``; None when the run
-            wants the training.
+            A report like that of ``announce``, with the reason as ``why``; None when the run wants
+            the training.
 
         Raises:
             StorageError: The publication root refused or failed.
@@ -87,7 +87,7 @@ class Trainings:
         version = Untrained(interval, parse_generation(generation))
         why = why_declined(self._spec, self._marks, interval, self._context)
         if why is None:
-            # An earlier run, or an earlier try of this one, may have wanted none.
+            # An earlier run, or an earlier attempt of this task, may have declined it.
             self._marks.accept(version)
             return None
         self._marks.decline(version, why, self._sender)
@@ -127,7 +127,8 @@ class Trainings:
     def _mark(self, state: _State, own: list[Untrained], chosen: list[Untrained]) -> None:
         is_heard = state == "listens"
         if is_heard or self._context["params"].get("training") == "last":
-            # Runs of earlier intervals must find that this one has asked, heard or not.
+            # With ``last``, runs of earlier intervals look for this mark, whether or not Airflow
+            # drops the event.
             self._marks.announce([*own, *chosen], self._sender, is_heard=is_heard)
 
     def _state(self) -> _State:
@@ -142,7 +143,7 @@ class Trainings:
             return "unknown"
 
     def _chosen(self, state: _State, others: list[Untrained]) -> list[Untrained]:
-        # The next run sends events that Airflow drops now, or may drop.
+        # Airflow drops the events, or may drop them: leave them to a later run.
         if state != "listens" or self._wish == "none":
             return []
         return self._marks.lost(others, self._sender)[:CATCH_UP_LIMIT]

@@ -1,4 +1,4 @@
-"""A person's wish → where ``prod`` of a model leads."""
+"""Form of the DAG ``models`` → the alias ``prod`` of a model."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ logger = logging.getLogger(__name__)
 
 
 class ChangeProdOperator(BaseOperator):
-    """Promote a version of a model, or roll ``prod`` back to the one before; each run once.
+    """Promote a version of a model, or roll ``prod`` back to the previous one; once per run.
 
     Returns:
         ``model``, ``prod``, ``verdict`` (promoted, rolled back or unchanged) and ``path``.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Do what the form says."""
+        """Carry out the action of the form."""
         from trainfeed.dataset import require_root
         from trainfeed.models import PROD, ModelsFolder, parse_version, promote, rollback
 

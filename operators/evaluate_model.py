@@ -1,4 +1,4 @@
-"""Finished training job → candidate of a model, if it passes its gate."""
+"""Finished training job → candidate of its model, if the job passes the gate."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ __all__ = ["EvaluateModelOperator"]
 
 
 class EvaluateModelOperator(BaseOperator):
-    """Hold the job against the gate of ``train.model``; one that passes becomes the candidate.
+    """Compare a job's metrics with the gate of ``train.model``; if they pass, publish its model.
 
-    The files of a job that passes are published as the next version of the model, once. A closed
-    gate fails the task, makes no version, and leaves ``prod`` where it is.
+    The files of a job that passes become the next version of the model, once, and ``candidate``
+    points to it. A closed gate fails the task, makes no version, and leaves ``prod`` unchanged.
 
     Args:
         dataset: Name of the data set.
-        job: What the task ``train`` reported (its XCom).
+        job: Report of the task ``train`` (its XCom).
 
     Returns:
-        ``model``, ``version``, ``path``, ``data``, ``metrics``, ``gate`` and more of the model.
+        ``model``, ``version``, ``path``, ``data``, ``metrics``, ``gate`` and further fields.
     """
 
     template_fields: Sequence[str] = ("job",)

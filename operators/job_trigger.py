@@ -1,4 +1,4 @@
-"""Waits for a job on a cluster, without a worker: the triggerer looks at it every few seconds."""
+"""The wait for a job on a cluster, without a worker: the triggerer asks every few seconds."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = ["TrainingJobTrigger"]
 logger = logging.getLogger(__name__)
 
 _POLL_S: Final = 5.0
-# Then the task looks by itself, and finds out what has changed in its connection.
+# After this time the task itself asks: a changed connection takes effect only there.
 _LONGEST_WAIT_S: Final = 3600.0
 
 
 class TrainingJobTrigger(BaseTrigger):
-    """Fires when a job has ended, cannot be asked about any more, or was long waited for.
+    """Fires when a job has ended, when its state cannot be read, or after an hour.
 
-    It decides nothing: the task looks again, and says what the end of the job means. Clearing
-    or marking the waiting task ends the job; a triggerer that goes down does not.
+    The trigger decides nothing: the task looks again, and reports the end of the job. A person
+    cancels the job by clearing or marking the waiting task; a triggerer that goes down does not.
 
     Args:
         root: The publication root.
         home: The job's folder.
         clusters: Settings of the cluster, by connection id: names and paths, no credentials.
-        launch: What the task wants to be told again: ``verdict`` of the launch, and ``since`` when,
-            in seconds since 1970.
-        poll_s: How often to look.
-        longest_s: When to fire although nothing has changed.
+        launch: Values that the event gives back to the task: ``verdict`` of the launch, and
+            ``since``, its time in seconds since 1970.
+        poll_s: Seconds between two looks at the job.
+        longest_s: Seconds after which the trigger fires although the job still runs.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TrainingJobTrigger(BaseTrigger):
         self.longest_s = longest_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the database keeps of it."""
+        """Return class and arguments, which Airflow's database keeps."""
         names = ("root", "home", "clusters", "launch", "poll_s", "longest_s")
         return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in names}
 
@@ -75,7 +75,7 @@ class TrainingJobTrigger(BaseTrigger):
         yield TriggerEvent({**self.launch, "home": self.home})  # type: ignore[no-untyped-call]
 
     async def on_kill(self) -> None:
-        """End the job: a person has cleared or marked the task that waits for it."""
+        """Cancel the job: a person has cleared or marked the task that waits for it."""
         await asyncio.to_thread(self._cancel)
 
     def _is_live(self) -> bool:

@@ -1,4 +1,4 @@
-"""Candidate of a model → what ``prod`` leads to."""
+"""Candidate of a model → the alias ``prod``."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ logger = logging.getLogger(__name__)
 
 
 class PromoteModelOperator(BaseOperator):
-    """Let ``prod`` lead to the model of the run; each job is promoted once.
+    """Point ``prod`` to the model of the run; each job is promoted once.
 
-    A model that was rolled back since stays so when the task is cleared. Where the promotion is
-    automatic, a model of a later interval stays as well.
+    Clearing the task does not undo a rollback. If the promotion is automatic, a ``prod`` of a later
+    interval stays, too.
 
     Args:
         dataset: Name of the data set.
-        model: What the task ``evaluate`` reported (its XCom).
+        model: Report of the task ``evaluate`` (its XCom).
 
     Returns:
-        ``model``, ``version``, ``prod``, ``verdict`` and, when ``prod`` leads elsewhere, ``note``.
+        ``model``, ``version``, ``prod``, ``verdict`` and, if ``prod`` points to another version,
+        ``note``.
     """
 
     template_fields: Sequence[str] = ("model",)

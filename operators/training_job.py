@@ -37,12 +37,12 @@ _DOUBLINGS: Final = 10  # further ones would only overflow
 
 
 class TrainingJobOperator(BaseOperator):
-    """Train on the intervals that end with the one of the run, or adopt the finished job.
+    """Train on the window of intervals that ends with the run's interval, or adopt its job.
 
-    It waits, without holding a worker slot, while versions of the window are missing: in a
-    backfill the third day's event may come before the first day's version. The spec's
-    ``train.wait``, counted from the start of the run, bounds the wait. A local job holds the slot
-    while it runs; for a job on a cluster the triggerer waits.
+    While versions of the window are missing, the task waits without a worker slot, at most
+    ``train.wait`` from the start of the run: in a backfill, the event of the third day may come
+    before the version of the first day. A local job holds a worker slot while it runs; for a job on
+    a cluster the triggerer waits.
 
     Args:
         dataset: Name of the data set.
@@ -63,7 +63,7 @@ class TrainingJobOperator(BaseOperator):
 
         Args:
             context: The task's context.
-            event: What the trigger says of the job; None in the first call.
+            event: Event of ``TrainingJobTrigger``; None in the first call.
         """
         with airflow_outcome(context):
             require_known(context["params"], "window_start")
@@ -73,7 +73,7 @@ class TrainingJobOperator(BaseOperator):
             return self._first(context, spec, env)
 
     def on_kill(self) -> None:
-        """End a job that was launched and is not waited for yet."""
+        """Cancel the job on a cluster; while the task is deferred, the trigger does so instead."""
         from trainfeed.jobs import KubernetesLauncher
 
         launched = self._launched
@@ -85,7 +85,7 @@ class TrainingJobOperator(BaseOperator):
         from trainfeed.training.launch import launch, train
 
         interval = run_interval(spec, window_request(context))
-        # Before it waits: from here on, this run answers for the interval's training.
+        # Marked before any wait: from here on, this run is responsible for the interval's training.
         TrainingMarks(DatasetFolder(Path(env.root), spec.name)).see(interval.name)
         since = time.time()
         try:
@@ -115,9 +115,9 @@ class TrainingJobOperator(BaseOperator):
         return collect(spec, launched, seconds=time.time() - since)
 
     def _again(self, context: Context) -> str | None:
-        """Return the reason for another attempt: a person has cleared the task, which adds tries.
+        """Return the reason for another attempt at a failed job: a person has cleared the task.
 
-        Tries of Airflow itself add none, so they find the job of the try before.
+        Clearing raises ``max_tries``; Airflow's own retries do not, so they find the same job.
         """
         task = context["ti"]
         if task.max_tries <= (self.retries or 0):
@@ -132,7 +132,7 @@ def _adopted(spec: DatasetSpec, env: Environment, event: Mapping[str, Any]) -> L
 
 
 def _later(error: WindowIncompleteError, context: Context, limit: timedelta) -> Exception:
-    """The exception that makes Airflow call again, or fail the task after ``limit``."""
+    """Return the exception that makes Airflow call again, or after ``limit`` fail the task."""
     run = context["dag_run"]
     now = datetime.now(UTC)
     deadline = (run.start_date or run.run_after) + limit

@@ -1,8 +1,8 @@
-"""Whether a run's own interval is trained on: what ``training`` in the form of a build says.
+"""The parameter ``training`` of a build: whether a training of the run's own interval starts.
 
-300 days that are built again need not be 300 trainings. With ``last`` the newest interval of those
-that are being built asks for one. A backfill of Airflow creates all its runs before the first of
-them starts, so a run sees the later ones; what those have asked for already, the marks tell.
+A backfill of 300 days need not start 300 trainings: with ``last`` only the newest interval that is
+being built starts one. A backfill of Airflow creates all its runs before the first one starts, so a
+run sees the runs of later intervals that are active; the marks tell about those that have ended.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ logger = logging.getLogger(__name__)
 
 TRAINING_WISHES: Final = ("each", "last", "none")
 _ACTIVE: Final = ["queued", "running"]
-# Dates of one request: they are part of its address.
+# Dates per request: they are part of its URL, whose length is limited.
 _DATES: Final = 100
 
 
 def why_declined(
     spec: DatasetSpec, marks: TrainingMarks, interval: str, context: Context
 ) -> str | None:
-    """Return why the run wants no training of its interval; None when it wants one.
+    """Return the reason why no training of the run's interval starts; None when one starts.
 
     Args:
         spec: The data set.
-        marks: What its trainings have seen.
-        interval: Name of the one that the run builds.
-        context: Of the task; the run's parameter ``training`` is each, last or none.
+        marks: Marks of the data set's trainings.
+        interval: Name of the interval that the run builds.
+        context: Context of the task; the run's parameter ``training`` is each, last or none.
 
     Raises:
         WindowError: The interval is no tick of the schedule any more.

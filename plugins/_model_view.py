@@ -1,4 +1,4 @@
-"""What a training was made, as HTML: the gate, the model, where ``prod`` leads."""
+"""The model of a training as HTML: its gate, the published version, its promotion."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gate(found: Any) -> str:
 
 
 def model(found: Mapping[str, Any], promotion: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the gate, the model that was made of the job, and what became of it."""
+    """Yield the sections of a run's model: gate, version and promotion."""
     if not found:
         return
     yield gate(found.get("gate"))
