@@ -1,8 +1,8 @@
 """A Kubernetes cluster of plain processes: the real control plane, and a node that runs commands.
 
-The API server, its controllers and etcd are those of the project Kubernetes, built once. The node
-is ours: it runs the command of a pod as a process of this machine, so there are no images, no
-limits of memory or processors, and no mounts by a kubelet.
+API server, controllers and etcd are the programs of the project Kubernetes, built once. The node is
+our own program: it runs the command of a pod as a process of this machine, so there are no images,
+no limits of memory or processors, and no mounts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Certificate, keys, tokens and kubeconfigs of a cluster: made once for each home, for us alone."""
+"""Certificate, keys, tokens and kubeconfigs of a cluster, made once per home, private to us."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from services._process import run_tool
 
 __all__ = ["ADMIN", "NAMESPACE", "STRANGER", "USER", "ClusterFiles"]
 
-# Where tests make jobs, and the accounts that they have: all rights, those of the documented role
-# in NAMESPACE, and none.
+# The namespace of the tests' jobs, and their accounts: ADMIN has all rights, USER those of the
+# documented role in NAMESPACE, STRANGER none.
 NAMESPACE: Final = "trainings"
 ADMIN: Final = "admin"
 USER: Final = "trainfeed"
@@ -29,13 +29,13 @@ _DAYS: Final = "3650"
 
 
 class ClusterFiles:
-    """The files by which the parts of one cluster know each other.
+    """The certificate, keys, tokens and kubeconfigs that the parts of one cluster share.
 
-    One certificate serves the API server, the node and whatever stands between a client and the
-    server; it is its own authority, and is valid for 127.0.0.1 alone.
+    One self-signed certificate serves the API server, the node and proxies between a client and the
+    server; it is valid for 127.0.0.1 and localhost only.
 
     Args:
-        folder: Its home; made by :meth:`make`.
+        folder: Folder of the files; :meth:`make` creates it.
         server: Address of the API server, ``https://127.0.0.1:PORT``.
     """
 
@@ -45,7 +45,7 @@ class ClusterFiles:
 
     @property
     def certificate(self) -> Path:
-        """The certificate, and what clients check it with."""
+        """The certificate, which is its own authority."""
         return self.folder / "tls.crt"
 
     @property
@@ -55,12 +55,12 @@ class ClusterFiles:
 
     @property
     def account_key(self) -> Path:
-        """What tokens of service accounts are signed with."""
+        """The key that signs the tokens of service accounts."""
         return self.folder / "accounts.key"
 
     @property
     def tokens(self) -> Path:
-        """Token, name, number and group of every account, as the API server reads them."""
+        """Token, name, id and group of every account, in the form that the API server reads."""
         return self.folder / "tokens.csv"
 
     def kubeconfig(self, account: str) -> Path:
@@ -68,7 +68,7 @@ class ClusterFiles:
         return self.folder / f"{account.rpartition(':')[2]}.kubeconfig"
 
     def make(self) -> None:
-        """Make what is missing; what is there stays, so clients outlive a restart.
+        """Create missing files; keep existing ones, so that clients outlive a restart.
 
         Raises:
             ServiceError: openssl failed.
@@ -87,7 +87,7 @@ class ClusterFiles:
             _write(self.kubeconfig(account), self.config_text(token, self._server))
 
     def config_text(self, token: str, server: str) -> str:
-        """Return a kubeconfig, which is JSON and so YAML, for a token and the address to call."""
+        """Return a kubeconfig with a token and the server's address; JSON, so valid YAML."""
         cluster = {"server": server, "certificate-authority": str(self.certificate)}
         context = {"cluster": "tests", "user": "caller", "namespace": NAMESPACE}
         config = {

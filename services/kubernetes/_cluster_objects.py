@@ -1,6 +1,6 @@
-"""What every cluster of tests has from the start: namespace, role, the kinds of other projects.
+"""The objects that every test cluster starts with: namespace, role, kinds of other projects.
 
-The role is that of docs/operations/kubernetes.md: what tests can do with it, an installation can.
+The role is the one in docs/operations/kubernetes.md, so the tests show that it is sufficient.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def api_of(kubeconfig: Path) -> client.ApiClient:
 
 
 def make_objects(api: client.ApiClient) -> None:
-    """Make what is missing; what another call made stays as it is.
+    """Create missing objects; existing ones stay as they are.
 
     Args:
-        api: An account with all rights.
+        api: Client of an account with all rights.
     """
     core, rights = client.CoreV1Api(api), client.RbacAuthorizationV1Api(api)
     role = yaml.safe_load((CONFIG / "role.yaml").read_text())
@@ -55,7 +55,7 @@ def _binding(role: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_once(create: Callable[[], object]) -> None:
-    """Create an object unless it is there already."""
+    """Call ``create``; fine if the object exists already."""
     try:
         create()
     except client.ApiException as error:

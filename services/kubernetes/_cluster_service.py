@@ -1,4 +1,4 @@
-"""The cluster as a service: etcd, API server, controllers, our node; an operator if asked for."""
+"""The cluster as a service: etcd, API server, controllers, our node, optionally an operator."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class Kubernetes:
 
     @property
     def operator(self) -> TrainingOperator:
-        """What runs PyTorchJob and PaddleJob; started by its own method, stopped with the rest."""
+        """The operator of PyTorchJobs and PaddleJobs; ``stop`` ends it, ``start`` leaves it out."""
         return TrainingOperator(self._daemons["training-operator"], self.files)
 
     @property
     def is_built(self) -> bool:
-        """Whether the control plane is here, so that a start takes seconds."""
+        """Whether the control plane is built, so that a start takes seconds."""
         return self._program.path.exists()
 
     def unavailable(self) -> str | None:
@@ -88,12 +88,12 @@ class Kubernetes:
         return packages_unavailable(_PROGRAMS) or self._program.unavailable()
 
     def install(self) -> None:
-        """Build the control plane unless it is here."""
+        """Build the control plane, unless it is built."""
         install_packages(_PROGRAMS)
         self._program.install()
 
     def start(self, *, fresh: bool = False) -> None:
-        """Start etcd and the API server; :meth:`wait` starts what needs them."""
+        """Start etcd and the API server; :meth:`wait` starts the other daemons, which need them."""
         if fresh:
             self.stop()
             for folder in ("etcd", "pods"):
@@ -103,7 +103,7 @@ class Kubernetes:
         self._spawn("apiserver", self._apiserver())
 
     def wait(self, timeout_s: float = 60.0) -> None:
-        """Wait until pods can be made and are run."""
+        """Start controllers and node, and wait until pods can be created and run."""
         first = [self._daemons["etcd"], self._daemons["apiserver"]]
         wait_until(
             lambda: self._get("/readyz") is not None, first, what=self.name, timeout_s=timeout_s
@@ -119,7 +119,7 @@ class Kubernetes:
         return {name: daemon.pid() for name, daemon in self._daemons.items()}
 
     def stop(self) -> None:
-        """End the pods' processes, then the daemons, those that were started last first."""
+        """End the processes of pods, then the daemons in reverse order of their start."""
         stop_daemons([self._daemons["node"], self._daemons["training-operator"]])
         sweep_pods(self.home / "pods")
         for name in ("controllers", "apiserver", "etcd"):
@@ -130,7 +130,7 @@ class Kubernetes:
         self._daemons[daemon].kill()
 
     def exports(self) -> dict[str, str]:
-        """Where tests find the kubeconfigs and, beside them, everything else of the cluster."""
+        """The variable by which tests find the state directory of the cluster."""
         return {"TEST_KUBERNETES_HOME": str(self.home.parent)}
 
     def _spawn(self, name: str, argv: list[str]) -> None:
@@ -179,7 +179,7 @@ class Kubernetes:
             *("--leader-elect=false", f"--controllers={','.join(_CONTROLLERS)}"),
             f"--service-account-private-key-file={self.files.account_key}",
             *("--kube-api-qps=500", "--kube-api-burst=500", "--concurrent-job-syncs=20"),
-            # A quota of tests is counted while they wait, and not five minutes later.
+            # Quotas are counted every second: the default of five minutes is too long for a test.
             *("--resource-quota-sync-period=1s", "--profiling=false", "--v=1"),
         ]
 
@@ -202,7 +202,7 @@ class Kubernetes:
         return ready and self._get(account) is not None
 
     def _get(self, path: str) -> Any:
-        """What the server answers to an administrator, or None."""
+        """Return the server's answer to an administrator; None on an error."""
         config = json.loads(self.files.kubeconfig(ADMIN).read_text())
         token = config["users"][0]["user"]["token"]
         request = urllib.request.Request(  # noqa: S310 - our own address

@@ -1,7 +1,7 @@
-"""Programs in Go: built once from a module of ours, and kept outside the checkout.
+"""Programs in Go: built once from a module of this repository, and kept outside the checkout.
 
-A build costs minutes of both cores, so a program is kept for every clone of this account. Its
-folder carries the digest of what it was built from, and appears complete or not at all.
+A build takes minutes on two cores, so all clones of this account share the program. The name of its
+folder contains the digest of its sources; the program file appears complete or not at all.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ __all__ = ["GoProgram", "required_version"]
 
 _BUILD_S: Final = 3600.0
 _NEEDED: Final = (1, 26)
-# Without the optimiser the control plane is built in two thirds of the time, and starts as soon.
+# Without the optimiser the build of the control plane takes two thirds of the time, and its start
+# takes no longer.
 _FLAGS: Final = ("-trimpath", "-gcflags=all=-N -l")
 
 
 class GoProgram:
-    """One program, named by a package that a Go module of ours requires.
+    """One program: a package that a Go module of this repository requires.
 
     Args:
         name: File name of the program.
         module: Folder with ``go.mod`` and ``go.sum``.
-        package: What is built: ``.`` for the module itself.
-        values: String variables that the linker sets, by their full names.
+        package: The package to build, ``.`` for the module itself.
+        values: Go string variables that the linker sets, full name to value.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class GoProgram:
         self.path = _cache() / _digest(module) / name
 
     def unavailable(self) -> str | None:
-        """Say why the program is neither here nor can be built, or None."""
+        """Return the reason why the program cannot be had; None if it is or can be built."""
         if self.path.exists():
             return None
         if shutil.which("go") is None:
@@ -57,10 +58,10 @@ class GoProgram:
         return None
 
     def install(self) -> None:
-        """Build the program unless it is here; takes minutes.
+        """Build the program, unless it is built; takes minutes.
 
         Raises:
-            InstallError: Go cannot build it; with the end of what Go said.
+            InstallError: Go is missing or too old, or the build failed; with the end of its output.
         """
         if self.path.exists():
             return
@@ -98,13 +99,13 @@ def required_version(module: Path, required: str) -> str:
 
 
 def _cache() -> Path:
-    """Where programs are kept: ``$XDG_CACHE_HOME`` or ``~/.cache``, below it our own folder."""
+    """The folder of built programs, below ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "trainfeed" / "kubernetes"
 
 
 def _digest(module: Path) -> str:
-    """Digest of what decides about the program: the sums of all modules, and our own files."""
+    """Digest of the program's sources: our own Go files, and the sums of all modules."""
     files = sorted(path for path in module.iterdir() if path.suffix in {".go", ".mod", ".sum"})
     digest = hashlib.sha256()
     for path in files:

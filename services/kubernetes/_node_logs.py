@@ -1,4 +1,4 @@
-"""Logs of pods for the API server, which asks the node for them."""
+"""Serves the logs of pods to the API server, as a kubelet does."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Find = Callable[[str, str], Path | None]
 
 
 class LogServer:
-    """Serves ``/containerLogs/NAMESPACE/POD/CONTAINER`` to whom has the cluster's certificate.
+    """Serves ``/containerLogs/NAMESPACE/POD/CONTAINER`` to callers with the cluster's certificate.
 
     Args:
-        port: Of 127.0.0.1.
-        certificate: What it shows, and what a caller must show.
+        port: Port on 127.0.0.1.
+        certificate: Certificate of the server, and of every caller.
         key: The private key of the certificate.
         find: Returns the log of a pod, by namespace and name, or None.
     """
@@ -55,7 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_error(HTTPStatus.NOT_FOUND)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing: the log of the node is for what goes wrong."""
+        """Write nothing: the node's log is for errors, not for requests."""
 
     def _answer(self, log: Path | None, asked: dict[str, str]) -> None:
         if log is None or not log.exists():
@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _tail(log: Path, lines: int) -> bytes:
-    """Return the last lines of a file that may be large."""
+    """Return the last ``lines`` lines of a file, which is read in blocks from its end."""
     data = b""
     with log.open("rb") as file:
         position = file.seek(0, 2)

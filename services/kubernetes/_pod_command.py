@@ -1,8 +1,8 @@
-"""The command, environment and places of a pod's container, as a process of this machine has them.
+"""Translates the container of a pod into a process of this machine: command, variables, folder.
 
-There is no image: programs come from the environment of this checkout. Nothing is mounted: where a
-command or a variable names a mount, the folder behind it is named instead. Nothing resolves names
-of Services: every pod is at 127.0.0.1, and so they are replaced by that.
+There is no image: programs come from the environment of this checkout. Nothing is mounted: in
+commands and variables, the path of a mount is replaced by the folder behind it. No DNS resolves the
+names of Services and pods: they are replaced by 127.0.0.1, where all pods run.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from services._home import REPOSITORY
 
 __all__ = ["ADDRESS", "IMAGE", "PodCommand", "UnsupportedPodError", "command_of"]
 
-# The one image that the node has. A pod of any other waits for it, as one of a misspelt image does.
+# The only image of the node. A pod with another image waits, as it would with a misspelt name.
 IMAGE: Final = f"trainfeed/trainer@sha256:{'7a' * 32}"
 ADDRESS: Final = "127.0.0.1"
 _REFERENCE: Final = re.compile(r"\$(\$|\((?P<name>[A-Za-z_.-][\w.-]*)\))")
 _FIELD: Final = re.compile(r"(?P<path>[\w.]+)(?:\['(?P<key>[^']+)'\])?")
-# What may follow a path that is named inside a longer text.
+# End of a path inside a longer text: one of these characters follows, or the text ends.
 _END: Final = r"(?=$|[/:;,\s\"'=])"
 
 Fields = Mapping[str, Any]
@@ -32,16 +32,16 @@ Read = Callable[[str, str], dict[str, bytes]]
 
 
 class UnsupportedPodError(ValueError):
-    """A pod asks for what this node cannot do; said in the pod's status."""
+    """A pod needs something that this node does not have; the pod's status shows the message."""
 
 
 @dataclass(frozen=True)
 class PodCommand:
-    """What is started for a pod.
+    """The process that is started for a pod.
 
     Attributes:
         argv: Program and arguments.
-        environ: The whole environment.
+        environ: All variables of the process.
         folder: Working directory.
     """
 
@@ -53,14 +53,14 @@ class PodCommand:
 def command_of(
     pod: dict[str, Any], mounts: Mapping[str, Path], read: Read, services: Iterable[str], home: Path
 ) -> PodCommand:
-    """Return what is started for the only container of a pod.
+    """Return the process to start for a pod, which has a single container.
 
     Args:
-        pod: The object, as the API gives it.
-        mounts: Folder of this machine by the path in the container.
-        read: Returns the data of an object of the pod's namespace, by kind and name.
-        services: Names of the Services of the namespace.
-        home: Folder of the pod's own.
+        pod: The pod, as JSON of the API.
+        mounts: Folder on this machine, by its path in the container.
+        read: Returns the data of a ConfigMap or Secret of the pod's namespace, by kind and name.
+        services: Host names that stand for 127.0.0.1: Services and pods of the namespace.
+        home: The pod's own folder.
 
     Raises:
         UnsupportedPodError: The pod needs an entry point of an image, or a variable of a kind that
@@ -79,7 +79,7 @@ def command_of(
 
 
 def _of_image(home: Path) -> dict[str, str]:
-    """The variables that the image would set; those of the node itself do not reach a pod."""
+    """The variables that an image would set; the node's own variables do not reach a pod."""
     programs = Path(sys.executable).parent
     return {
         "PATH": f"{programs}:{os.defpath}",
@@ -91,7 +91,7 @@ def _of_image(home: Path) -> dict[str, str]:
 
 
 def _variables(container: Fields, pod: Fields, read: Read) -> dict[str, str]:
-    """Variables of a container in their order, each of which may name those before it."""
+    """The variables of a container, in order; a value may refer to earlier variables."""
     found: dict[str, str] = {}
     for source in container.get("envFrom") or []:
         kind, name = _named(source)
@@ -134,7 +134,7 @@ def _named(source: Fields) -> tuple[str, str]:
 
 
 def _expanded(text: str, variables: Mapping[str, str]) -> str:
-    """Replace ``$(NAME)`` by its value, ``$$`` by ``$``; an unknown name stays as it is."""
+    """Replace ``$(NAME)`` by its value and ``$$`` by ``$``; an unknown name is left unchanged."""
 
     def value(found: re.Match[str]) -> str:
         name = found["name"]
@@ -144,7 +144,8 @@ def _expanded(text: str, variables: Mapping[str, str]) -> str:
 
 
 def _placer(mounts: Mapping[str, Path], services: Iterable[str]) -> Callable[[str], str]:
-    """Return what replaces mounts by their folders, and names of Services by the address."""
+    """Return a function that replaces mounts by their folders, and host names by 127.0.0.1."""
+    # Longest first, so that a mount inside another one, or a longer name, is matched as a whole.
     paths = sorted(mounts, key=len, reverse=True)
     patterns = [rf"(?<![\w./-])(?:{'|'.join(map(re.escape, paths))}){_END}"] if paths else []
     if names := sorted(services, key=len, reverse=True):

@@ -15,13 +15,13 @@ __all__ = ["PodProcess", "sweep_pods"]
 
 
 class PodProcess:
-    """The command of a container, started.
+    """The running command of a container.
 
     Args:
-        command: What is started.
-        uid: Number of the pod, for its pid file.
-        home: Folder of all pods; ``<home>/run/<uid>.pid`` finds the process again.
-        log: Where its output goes.
+        command: The process to start.
+        uid: The pod's uid, which names the pid file.
+        home: Folder of all pods; ``<home>/run/<uid>.pid`` finds the process after a restart.
+        log: File for the output.
     """
 
     def __init__(self, command: PodCommand, uid: str, home: Path, log: Path) -> None:
@@ -39,13 +39,16 @@ class PodProcess:
         self._record.record(self._process.pid)
 
     def wait(self) -> int:
-        """Wait for the command; what it left in its session is killed. Returns its exit code."""
+        """Wait for the command, kill other processes of its session, and return its exit code.
+
+        The code is 128 plus the number of the signal if a signal ended the command.
+        """
         status = self._process.wait()
         self._record.sweep()
         return status if status >= 0 else 128 - status
 
     def end(self, grace_s: float) -> None:
-        """Ask the whole session to end, and kill it after the grace period."""
+        """Send SIGTERM to the whole session, and SIGKILL after ``grace_s`` seconds."""
         self._signal(signal.SIGTERM)
         try:
             self._process.wait(grace_s)
@@ -59,7 +62,7 @@ class PodProcess:
 
 
 def sweep_pods(home: Path) -> list[str]:
-    """Kill what a node that was killed left running; returns the numbers of those pods."""
+    """Kill the processes that a killed node left running, and return the uids of their pods."""
     found = sorted(path.stem for path in (home / "run").glob("*.pid"))
     for uid in found:
         Daemon(uid, home).sweep()

@@ -1,4 +1,4 @@
-"""One pod on the node: from its binding to its end, told to the API server at every change."""
+"""One pod on the node, from its binding to its end; every change goes to the API server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from services.kubernetes._pod_volumes import mounts_of
 
 __all__ = ["PodRun", "insist"]
 
-# What another try does not change: the object is gone, has changed, or the request is wrong.
+# HTTP statuses that a repetition would not change: the object is gone or has changed, or the
+# request is wrong.
 _FINAL: Final = frozenset({400, 404, 409, 422})
 _AGAIN_S: Final = 0.2
 _CANNOT_START: Final = 128
@@ -30,9 +31,10 @@ class PodRun:
     """A pod that is bound to this node.
 
     Args:
-        core: The API server.
-        pod: The object, as the API gives it.
-        home: Folder of the service; the pod's own is ``pods/<uid>``, claims are in ``claims``.
+        core: Client of the API server.
+        pod: The pod, as JSON of the API.
+        home: Folder of the service; the pod's own folder is ``pods/<uid>`` in it, and volume claims
+            are folders in ``claims``.
     """
 
     def __init__(self, core: client.CoreV1Api, pod: dict[str, Any], home: Path) -> None:
@@ -44,11 +46,11 @@ class PodRun:
 
     @property
     def log(self) -> Path:
-        """Output of the container."""
+        """The file with the output of the container."""
         return self._folder / "log"
 
     def run(self) -> None:
-        """Start the container, wait for it, and say how it went."""
+        """Start the container, wait for its end, and report each state."""
         self._folder.mkdir(parents=True, exist_ok=True)
         started = now()
         image = self._pod["spec"]["containers"][0].get("image", "")
@@ -70,11 +72,11 @@ class PodRun:
         self._tell(ended(self._pod, self._process.wait(), started))
 
     def lose(self) -> None:
-        """Say that the container ran under a node that was killed."""
+        """Report the container as lost: it ran under a node that was killed."""
         self._tell(ended(self._pod, 137, now(), reason="ContainerStatusUnknown"))
 
     def end(self) -> None:
-        """End the container as its pod says, and let the API server forget the pod."""
+        """End the container within the pod's grace period, and delete the pod's object."""
         self._ending.set()
         grace_s = self._pod["spec"].get("terminationGracePeriodSeconds", 30)
         if self._process is not None:
@@ -92,7 +94,7 @@ class PodRun:
         return PodProcess(command, self._pod["metadata"]["uid"], pods, self.log)
 
     def _hosts(self) -> list[str]:
-        """Names that a cluster would resolve: of Services and of pods of the namespace."""
+        """The host names that a cluster would resolve: Services and pods of the namespace."""
         _, namespace = self._name
         services = self._core.list_namespaced_service(namespace).items
         pods = self._core.list_namespaced_pod(namespace).items
@@ -127,7 +129,7 @@ class PodRun:
 
 
 def insist(call: Callable[[], object]) -> None:
-    """Call until the API server has answered: it may be away for a while."""
+    """Repeat a call until the API server accepts it, or refuses it for good."""
     while True:
         try:
             call()

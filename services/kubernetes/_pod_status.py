@@ -1,4 +1,4 @@
-"""What the node says about a pod: the states of a kubelet, as plain objects of the API."""
+"""The statuses of pods and of the node, as a kubelet reports them, in JSON of the API."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Status = dict[str, Any]
 
 
 def now() -> str:
-    """The time as the API writes it."""
+    """The present time in the API's form."""
     return datetime.now(UTC).isoformat()
 
 
 def node_ready(port: int) -> Status:
-    """Status of a node that takes pods and has logs at a port."""
+    """Status of a node that accepts pods and serves their logs at ``port``."""
     return {
         "capacity": _CAPACITY,
         "allocatable": _CAPACITY,

@@ -19,13 +19,13 @@ def mounts_of(
     """Return the folder behind each mount of the only container of a pod.
 
     Args:
-        pod: The object, as the API gives it.
-        claims: Folder of each persistent volume claim that this node knows.
-        read: Returns the data of an object of the pod's namespace, by kind and name.
-        home: Folder of the pod's own; ConfigMaps are written into it.
+        pod: The pod, as JSON of the API.
+        claims: Folder of each persistent volume claim that this node knows, by name.
+        read: Returns the data of a ConfigMap or Secret of the pod's namespace, by kind and name.
+        home: The pod's own folder, into which ConfigMaps and Secrets are written.
 
     Raises:
-        UnsupportedPodError: A volume is of a kind, or a claim, that this node does not know.
+        UnsupportedPodError: This node does not know the kind of a volume, or its claim.
     """
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or []}
     found = {}
@@ -54,7 +54,7 @@ def _folder(volume: Mapping[str, Any], claims: Mapping[str, Path], read: Read, o
 
 
 def _written(source: Mapping[str, Any], data: Mapping[str, bytes], folder: Path) -> Path:
-    """Write keys as files, under the paths that the volume gives them."""
+    """Write each key as a file, at the path that the volume gives it, and return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     items = source.get("items") or [{"key": key, "path": key} for key in data]
     for item in items:

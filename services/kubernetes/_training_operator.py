@@ -1,4 +1,4 @@
-"""The training operator of Kubeflow: what makes pods of a PyTorchJob or a PaddleJob."""
+"""Kubeflow's training operator, which creates the pods of PyTorchJobs and PaddleJobs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["TrainingOperator"]
 _MODULE: Final = Path(__file__).parents[1] / "config" / "kubernetes" / "training-operator"
 _PACKAGE: Final = "github.com/kubeflow/training-operator/cmd/training-operator.v1"
 _NAMESPACE: Final = "kubeflow"
-# The operator puts its certificate into a Secret, and a kubelet would mount that where it looks.
+# The operator writes its certificate into this Secret; a kubelet would mount it for the operator.
 _SECRET: Final = "training-operator-webhook-cert"  # noqa: S105
 _WEBHOOKS: Final = "validator.training-operator.kubeflow.org"
 _CERTIFICATES: Final = Path("k8s-webhook-server", "serving-certs")
-# The operator waits until this exists, and reads its certificate below its TMPDIR.
+# The operator waits until this file exists, but reads the certificate below its TMPDIR.
 _MOUNTED: Final = Path("/tmp") / _CERTIFICATES / "tls.crt"  # noqa: S108 - compiled into it
 
 
@@ -36,7 +36,7 @@ class TrainingOperator:
 
     Args:
         daemon: The process, recorded in the home of the cluster.
-        files: How the cluster is reached.
+        files: Files of the cluster, with the kubeconfig of an administrator.
     """
 
     def __init__(self, daemon: Daemon, files: ClusterFiles) -> None:
@@ -46,7 +46,7 @@ class TrainingOperator:
 
     @property
     def is_built(self) -> bool:
-        """Whether the program is here."""
+        """Whether the program is built."""
         return self._program.path.exists()
 
     def unavailable(self) -> str | None:
@@ -54,14 +54,14 @@ class TrainingOperator:
         return self._program.unavailable()
 
     def install(self) -> None:
-        """Build the program unless it is here."""
+        """Build the program, unless it is built."""
         self._program.install()
 
     def start(self, timeout_s: float = 60.0) -> None:
-        """Start it unless it runs, and wait until it watches; the cluster must run.
+        """Start the operator unless it runs, and wait until it works; the cluster must run.
 
         Raises:
-            ServiceError: It died, or the time is over.
+            ServiceError: The operator ended, or was not ready after ``timeout_s`` seconds.
         """
         if self._daemon.pid() is not None:
             return
@@ -106,7 +106,7 @@ def _make_place(api: client.ApiClient) -> None:
 
 
 def _has_certificate(api: client.ApiClient, folder: Path) -> bool:
-    """Copy the certificate to where the operator looks for it, once there is one."""
+    """Copy the certificate from the Secret to the operator's folder; False while there is none."""
     from kubernetes import client
 
     data = client.CoreV1Api(api).read_namespaced_secret(_SECRET, _NAMESPACE).data or {}

@@ -1,7 +1,7 @@
 """The node and the scheduler of the cluster: ``python -m services.kubernetes.node --home …``.
 
-Every pod that this node can take is bound to it and started as a process. A pod that selects
-another node, or asks for a device, waits as "Unschedulable": a test can play its kubelet.
+Every pod that this node can run is bound to it and started as a process. A pod that selects another
+node, or asks for a device, stays "Unschedulable"; a test can write its status in a kubelet's place.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _OWN_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 class Node:
-    """Runs pods until it is told to end.
+    """Binds and runs pods until :attr:`ended` is set.
 
     Args:
-        api: An account with all rights.
+        api: Client of an account with all rights.
         home: Folder of the service.
     """
 
@@ -49,26 +49,26 @@ class Node:
         self.ended = threading.Event()
 
     def register(self, port: int) -> None:
-        """Make the node known, ready, with its logs at ``port``."""
+        """Create the node's object, with status ready and the port of its logs."""
         insist(lambda: self._core.create_node({"metadata": {"name": _NODE}}))
         insist(lambda: self._core.patch_node_status(_NODE, {"status": node_ready(port)}))
 
     def find_log(self, namespace: str, pod: str) -> Path | None:
-        """Log of a pod that is, or was, on this node."""
+        """Return the log file of a pod that is or was on this node, else None."""
         return self._logs.get((namespace, pod))
 
     def serve(self) -> None:
-        """See every change of every pod until :attr:`ended` is set."""
+        """Handle every change of every pod until :attr:`ended` is set."""
         while not self.ended.is_set():
             try:
                 self._look()
             except (client.ApiException, urllib3.exceptions.HTTPError) as error:
-                # The server is away, or has forgotten where we were: list again.
+                # The server is away, or the resource version of the watch is too old: list again.
                 print(f"looking again: {type(error).__name__}", file=sys.stderr)
                 self.ended.wait(_AGAIN_S)
 
     def close(self) -> None:
-        """Kill what runs."""
+        """Stop serving, and kill the processes of all pods."""
         self.ended.set()
         sweep_pods(self._home / "pods")
 
@@ -93,7 +93,7 @@ class Node:
         bound = pod["spec"].get("nodeName")
         if change == "DELETED":
             if (gone := self._runs.pop(uid, None)) is not None:
-                _begin(gone.end)  # deleted at once, without waiting for this node
+                _begin(gone.end)  # deleted without a grace period: its process still runs here
         elif bound is None:
             self._schedule(pod)
         elif bound == _NODE and "deletionTimestamp" in metadata:
@@ -114,7 +114,7 @@ class Node:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
         if (reason := _refusal(pod["spec"])) is None:
             target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": _NODE}}
-            # The answer is a Status, which the client's model of a binding cannot read.
+            # The server answers with a Status, which the client cannot parse as a binding.
             insist(
                 lambda: self._core.create_namespaced_pod_binding(
                     name, namespace, target, _preload_content=False
@@ -127,7 +127,7 @@ class Node:
 
 
 def _refusal(spec: dict[str, Any]) -> str | None:
-    """Say why this node cannot take a pod, or None."""
+    """Return the reason why this node cannot run a pod; None if it can."""
     if spec.get("schedulingGates"):
         return "the pod has scheduling gates"
     if wanted := spec.get("nodeSelector"):

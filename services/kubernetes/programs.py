@@ -1,7 +1,7 @@
-"""``python -m services.kubernetes.programs build``: build now what a start would wait minutes for.
+"""``python -m services.kubernetes.programs build``: builds the programs of the cluster, in minutes.
 
-``built`` prints ``kubernetes`` when the cluster can be started at once, for ``make test``, which
-leaves it out otherwise and says so.
+``built`` prints ``kubernetes`` when the control plane is built, else nothing; ``make test`` then
+leaves out the tests of the cluster, and says so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["main"]
 
 
 def main(verb: Annotated[Literal["build", "built"], typer.Argument()]) -> None:
-    """Build the control plane and the training operator, or say whether the former is built."""
+    """Build control plane and training operator, or tell whether the control plane is built."""
     cluster = Kubernetes()
     if verb == "built":
         typer.echo("kubernetes" if cluster.is_built else "", nl=cluster.is_built)
