@@ -1,4 +1,4 @@
-"""What a ``train.py`` imports, and the launch of trainings, never two of one job at once.
+"""The imports of a ``train.py``, and the launch of trainings, never two of one job at once.
 
     from trainfeed.training import DatasetReader, TrainingJob
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Checkpoint", "ConfigError", "DataLoader", "DatasetReader", "TrainingJob"]
 
-# A rank imports this package before it is tied to its launcher: nothing slow may come first.
+# A rank imports this package before it watches for the death of its launcher, so the import must be
+# fast: each name is loaded on first use.
 _HOMES: Final = {
     "Checkpoint": "._checkpoint_file",
     "ConfigError": "trainfeed.errors",

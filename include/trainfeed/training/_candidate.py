@@ -1,4 +1,4 @@
-"""What a finished job has made, as a model is made of it: files, metrics, where it came from."""
+"""The candidate for a model from a finished job: its files, metrics, code and data."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ __all__ = ["candidate_of"]
 
 
 def candidate_of(root: Path, record: JobRecord) -> Candidate:
-    """Return what a job has made; its files are those that its result lists.
+    """Return the candidate of a job, with the files that the job's result lists.
 
     Args:
         root: The publication root.
-        record: The job.
+        record: The job's folder.
 
     Raises:
         JobRejectedError: The job has no result.
-        ChecksumError: A file is not the one that rank 0 has listed.
+        ChecksumError: A file differs from the result in size or digest.
+        NotFoundError: A file of the result is gone.
         StorageError: The file system refused or failed.
     """
     job, result = record.job(), record.result()
@@ -31,7 +32,7 @@ def candidate_of(root: Path, record: JobRecord) -> Candidate:
             " promoted; train first"
         )
     result.verify(record.home)
-    # A result from before lists no files.
+    # A result of an earlier version lists no files.
     listed = result if result.files else JobResult.of_output(job.name, "", {}, record.output)
     return Candidate(
         job=_model_job(job),

@@ -1,4 +1,4 @@
-"""What a checkpoint is on disk: the trainer's files, and one that says what they belong to."""
+"""The file ``checkpoint.json`` beside the trainer's files: job, step, loaders, digests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MAX_BYTES: Final = 16 << 20
 
 @dataclass(frozen=True)
 class CheckpointNote:
-    """What a checkpoint says beside the trainer's files.
+    """The content of ``checkpoint.json``, except the list of files.
 
     Attributes:
-        step: As the trainer numbers its steps.
+        step: Number of the step, as the trainer counts steps.
         job: Name of the job.
-        identity: Identity of the job: a checkpoint of other data, code or seed is another one.
-        samples: Samples of the run that all ranks together had got.
-        log_bytes: Size of the log of metrics at that point.
+        identity: Identity of the job; a checkpoint of a job with another identity is refused.
+        samples: Number of samples, over all epochs, that all ranks together had read.
+        log_bytes: Size of the metrics log at that step, in bytes.
         loaders: State of each loader of the job, by split.
     """
 
@@ -39,19 +39,19 @@ class CheckpointNote:
     loaders: Mapping[str, Mapping[str, Any]]
 
     def to_bytes(self, files: Mapping[str, ResultFile]) -> bytes:
-        """Return the content of the file, sealed by its digest."""
+        """Return the bytes of ``checkpoint.json``; their last member is a digest of the rest."""
         value = {**vars(self), "loaders": dict(self.loaders), "files": files_to_json(files)}
         return canonical.seal(canonical.dumps(value).removesuffix(b"}"))
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was found whole.
+    """A checkpoint whose files have all been verified.
 
     Attributes:
-        path: Its folder, with the files that ``write`` left there; not to be changed.
-        step: The step that it was saved for.
-        samples: Samples of the run, through all epochs, that all ranks together had got.
+        path: Folder with the files that ``write`` left there; read only.
+        step: Number of the step at which it was saved.
+        samples: Number of samples, over all epochs, that all ranks together had read.
     """
 
     path: Path
@@ -60,11 +60,12 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: Path) -> CheckpointNote:
-    """Return what a checkpoint says, having read all of its files.
+    """Return the note of a checkpoint, after all of its files are read and verified.
 
     Raises:
-        FormatError: A file of it is damaged, or is not one of a checkpoint.
-        NotFoundError: A file of it is gone.
+        ChecksumError: A file differs from the note in size or digest.
+        FormatError: ``checkpoint.json`` is damaged.
+        NotFoundError: A file of the checkpoint is gone.
     """
     path = folder / CHECKPOINT_FILE
     data = read_plain(path, follow=False, max_bytes=_MAX_BYTES)

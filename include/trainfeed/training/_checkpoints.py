@@ -1,14 +1,14 @@
-"""The checkpoints of a job: a folder each, which appears by one rename, whole or not at all.
+"""The checkpoints of a job: one folder each, which appears whole by one rename, or not at all.
 
 ::
 
-    checkpoints/000000000120/            named by its step
-      model.npz …                        what the trainer has written
-      checkpoint.json                    states of the loaders, digest of every file; sealed
+    checkpoints/000000000120/            the number of the step
+      model.npz …                        files of the trainer
+      checkpoint.json                    states of the loaders, digest of every file
     checkpoints/000000000160.<hex>.tmp/  being written, or left by a rank that was killed
 
-The newest ones are kept. Reading takes the newest that is whole: what the disk or a kill has
-damaged is passed over with a warning.
+The newest ones are kept. Reading returns the newest one that is whole; damaged ones are skipped
+with a warning.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Those of one job.
+    """The checkpoints of one job.
 
     Attributes:
-        folder: Where they are; made with the first one.
+        folder: Folder of all checkpoints; the first one creates it.
         job: The job.
     """
 
@@ -66,16 +66,17 @@ class Checkpoints:
     def save(self, note: CheckpointNote, write: Callable[[Path], None], keep: int) -> None:
         """Make a checkpoint durable, then remove all but the newest ``keep``.
 
-        One that is there already and whole stays: it is of the same step of the same job.
+        An existing whole checkpoint of the same step and job is kept, not replaced.
 
         Args:
-            note: What belongs to the trainer's files.
-            write: Writes these into the folder that it gets.
-            keep: How many stay, from 1 on.
+            note: Content of ``checkpoint.json``.
+            write: Writes the trainer's files into the folder that it is called with.
+            keep: Number of checkpoints that stay, at least 1.
 
         Raises:
             ConfigError: ``write`` left no file, or a link, or ``checkpoint.json``.
-            StorageError: The checkpoint could not be written; those before it are untouched.
+            JobRejectedError: The checkpoint of that step belongs to another job.
+            StorageError: The checkpoint could not be written; earlier ones are untouched.
         """
         make_folders(self.folder)
         self._remove_leftovers()
@@ -97,7 +98,7 @@ class Checkpoints:
         """Return folder and note of the newest checkpoint that is whole; None if there is none.
 
         Raises:
-            JobRejectedError: It is one of another job.
+            JobRejectedError: That checkpoint belongs to another job.
         """
         for path in self._paths():
             try:
@@ -156,7 +157,7 @@ class Checkpoints:
             self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        """Remove a checkpoint so that a kill on the way leaves no half one under its name."""
+        """Rename a checkpoint, then remove it: a kill leaves no partial one under its name."""
         away = path.with_name(unfinished_name(path.name))
         posix.rename_directory(path, away)
         posix.remove_tree(away)
@@ -167,7 +168,7 @@ class Checkpoints:
                 posix.remove_tree(path)
 
     def _paths(self) -> Iterator[Path]:
-        """Yield what is named as checkpoints are, the newest first."""
+        """Yield the folders that are named by a step, the newest first."""
         if self.folder.is_dir():
             names = (path for path in listed(self.folder) if _NAME.fullmatch(path.name))
             yield from sorted(names, reverse=True)

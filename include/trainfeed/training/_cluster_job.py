@@ -1,7 +1,7 @@
-"""Attempts at a job on a cluster: which one counts, when another follows, what its end means.
+"""The attempts at a job on a cluster: makes and adopts them, and reports the error of a failed one.
 
-A failed job is replaced knowingly only: a person gives a reason, and each reason makes one attempt.
-Whatever asks again without one, as retries of a scheduler do, finds the attempt that is there.
+A failed job is started again only on purpose: a person gives a reason, and each reason makes one
+attempt. A launch without a reason, such as a scheduler's retry, adopts the newest attempt.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _TAIL_BYTES = 2000
 def claim_attempt(
     job: JobSpec, record: JobRecord, launcher: KubernetesLauncher, again: str | None
 ) -> tuple[JobAttempt, bool]:
-    """Return the attempt that counts, and whether this call has made it.
+    """Return the attempt to start or adopt, and whether this call has made it.
 
     Args:
-        job: As it would be launched now; an attempt that is there keeps its own.
+        job: The job as it would be launched now; an existing attempt keeps its own job.
         record: The job's folder.
-        launcher: Says whether the newest attempt is live.
-        again: Reason for an attempt behind one that failed.
+        launcher: The launcher; asked for the state of the newest attempt.
+        again: Reason for a new attempt, if the newest one has failed.
     """
     if again is not None and record.newest_attempt() is not None:
         settle(record, launcher)
@@ -34,7 +34,7 @@ def claim_attempt(
     if newest is not None and not _may_follow(newest, record, again):
         return newest, False
     if newest is None:
-        # What the attempt will read is kept from retention from here on.
+        # From here on, retention keeps the versions that the job file names.
         record.write(job)
     number = 1 if newest is None else newest.number + 1
     is_new = record.claim(job.model_copy(update={"attempt": number}), again)
@@ -43,7 +43,7 @@ def claim_attempt(
 
 
 def settle(record: JobRecord, launcher: KubernetesLauncher) -> JobLook:
-    """Say where the newest attempt stands, and write down its end once it has ended.
+    """Return the state of the newest attempt, and write down a final one.
 
     Raises:
         LaunchError: The cluster does not answer.
@@ -57,12 +57,13 @@ def settle(record: JobRecord, launcher: KubernetesLauncher) -> JobLook:
 
 
 def require_success(record: JobRecord, launcher: KubernetesLauncher) -> None:
-    """Raise what the end of the newest attempt means, unless it succeeded.
+    """Raise the error of the newest attempt, unless it succeeded.
 
     Raises:
         JobRejectedError: A rank refused the job.
-        JobKilledError: It was ended from outside.
-        JobFailedError: It failed, was cancelled, is gone, or has not ended.
+        JobKilledError: The attempt was ended from outside.
+        JobFailedError: The attempt failed, was cancelled, or is gone.
+        LaunchError: The attempt has not ended, or the cluster does not answer.
     """
     now, job = settle(record, launcher), record.job()
     if now.state is JobState.SUCCEEDED:
@@ -85,7 +86,10 @@ def require_success(record: JobRecord, launcher: KubernetesLauncher) -> None:
 def end_of_log(
     record: JobRecord, launcher: KubernetesLauncher | None, *, rank: int, max_bytes: int
 ) -> str:
-    """Return the end of a rank's log, safe to show: its own file, or else what the cluster has."""
+    """Return the end of a rank's log, without secrets and control characters.
+
+    The log is the file in the job's folder, or else that of the pod.
+    """
     text = record.end_of_log(rank, max_bytes=max_bytes)
     if text is None:
         text = _of_cluster(record, launcher, rank, max_bytes) if launcher is not None else ""

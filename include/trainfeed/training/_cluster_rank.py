@@ -1,7 +1,7 @@
-"""A rank on a cluster: which one it is, by what the cluster says, and its own bounded log.
+"""A rank on a cluster: its number from the environment, and its process with a bounded log.
 
-The process that the cluster starts keeps the rank: the rank is a child of it, as it is one of the
-local launcher, so its log is bounded and whole, and nothing that it has forked is left behind.
+The process that the cluster starts runs the rank as its child, as the local launcher does. So the
+log is bounded and complete, and no process that the rank forked is left behind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trainfeed.jobs import JobRecord, JobSpec, RankProcess, wait_for_end
 __all__ = ["ClusterRank", "cluster_rank", "run_kept"]
 
 JOB: Final = "TRAINFEED_JOB"
-# Each cluster has names of its own; those that are set have to agree.
+# Kinds of jobs use different names; variables that are set must agree.
 _RANK: Final = ("RANK", "JOB_COMPLETION_INDEX", "PADDLE_TRAINER_ID")
 _RANKS: Final = ("WORLD_SIZE", "PADDLE_TRAINERS_NUM", "PADDLE_TRAINERS")
 _FIRST_SIGNAL_STATUS: Final = 128
@@ -34,7 +34,7 @@ class ClusterRank:
 
     Attributes:
         record: The job's folder.
-        rank: Its number.
+        rank: Number of the rank.
     """
 
     record: JobRecord
@@ -68,9 +68,10 @@ def cluster_rank() -> ClusterRank:
 
 
 def run_kept(place: ClusterRank) -> int:
-    """Run a rank as a child of this process; return the exit status that says how it ended.
+    """Run a rank as a child of this process, and return the exit status for this process.
 
-    Its output goes to its log in the job's folder, and to that of this process as well.
+    The output goes to the rank's log in the job's folder, and to stdout, for the pod's log. If a
+    signal ended the rank, the status is 128 plus its number.
     """
     command = [sys.executable, "-m", "trainfeed.training.runtime", str(place.record.home)]
     rank = RankProcess(
@@ -98,7 +99,7 @@ def _require_ranks(job: JobSpec, ranks: int | None) -> None:
 
 
 def _agreed(variables: Mapping[str, str], names: tuple[str, ...]) -> int | None:
-    """Return the number that the variables of these names have; None if none of them is set."""
+    """Return the common value of the variables of these names; None if none of them is set."""
     found = {name: variables[name] for name in names if name in variables}
     if not found:
         return None
@@ -113,7 +114,7 @@ def _agreed(variables: Mapping[str, str], names: tuple[str, ...]) -> int | None:
 
 
 def _echo(data: bytes) -> None:
-    # The log of the job is the one that counts; this one may be closed.
+    # Errors are ignored: the log in the job's folder is complete also if stdout is closed.
     with suppress(OSError):
         rest = memoryview(data)
         while rest:

@@ -1,7 +1,7 @@
 """The metrics of a model on the data of a job: one rank that runs ``train.model.evaluate``.
 
-An evaluation is a job of its own, in the folder of the job whose data it reads; its identity says
-which model, code and data it is about, so a finished one is found again and not run twice.
+An evaluation is a job of its own, in the folder of the job whose data it reads. Its identity covers
+model, code and data, so a finished evaluation is found again and not repeated.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def evaluate_model(
     Args:
         spec: The data set.
         root: The publication root.
-        job: The job.
+        job: Folder of the job whose versions are read.
         model: Folder of the model's files, below the root.
         entry: ``module:name`` of the function.
 
     Raises:
         JobFailedError: The function raised; its log is named.
-        JobKilledError: Its process was killed, or met an error that may pass.
+        JobKilledError: The process was killed, or met a passing fault.
         JobRejectedError: There is no such function, or it returned no metrics.
         StorageError: The file system refused or failed.
     """

@@ -1,4 +1,4 @@
-"""What the gate of ``train.model`` says of a job, compared with the promoted model."""
+"""The verdict of the gate of ``train.model`` on a job, with a comparison to the promoted model."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = ["Judgement", "closed"]
 
 @dataclass(frozen=True)
 class Judgement:
-    """A candidate before the gate.
+    """A candidate that the gate is to judge.
 
     Attributes:
         spec: The data set.
-        model: Its ``train.model``.
-        record: The job.
-        candidate: What the job has made.
+        model: The data set's ``train.model``.
+        record: The job's folder.
+        candidate: The output of the job.
         folder: The model.
     """
 
@@ -44,11 +44,11 @@ class Judgement:
     folder: ModelFolder
 
     def metrics(self) -> dict[str, float]:
-        """Return the metrics of the training, and those of the evaluation where there is one."""
+        """Return the metrics of the training and of ``train.model.evaluate``, if there is one."""
         return {**self.candidate.metrics, **self._evaluated(self.candidate.output)}
 
     def report(self, metrics: Mapping[str, float]) -> GateReport:
-        """Hold ``metrics`` against the limits and the promoted model."""
+        """Compare ``metrics`` with the limits and with the promoted model."""
         return judge(self.model, metrics, self._compared())
 
     def _compared(self) -> Compared:
@@ -73,7 +73,7 @@ class Judgement:
 
 
 def closed(job: str, model: str, report: GateReport) -> GateError:
-    """Return the error of a gate that does not let a job through."""
+    """Return the error for a job that does not pass the gate."""
     return GateError(
         f"job {job} does not pass the gate of model {model}: {'; '.join(report.reasons())}"
         f" ({report.compared.note}); no version was made and prod is unchanged; look at the data of"

@@ -1,9 +1,9 @@
-"""The curve of a training: a line of JSON per step, which survives a kill of the rank.
+"""The metrics of a training over time: one line of JSON per step, kept when the rank is killed.
 
-A line is handed to the kernel in one piece, and what a machine that went down has cut is dropped
-when the file is opened again. A training that goes on from a checkpoint removes the lines behind
-it, and leaves a line that counts what is computed once more: so the lines with a ``step`` are those
-of a training that was never killed.
+A line goes to the kernel in one write; a last line that a crash of the machine has cut is dropped
+when the file is opened again. A training that continues from a checkpoint removes the lines after
+the checkpoint and adds one line with the number of steps and samples that are computed a second
+time. So the lines with a ``step`` equal those of a training that was never killed.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What was computed once more over all tries of a job, as far as lines of the log tell.
+    """Work that was computed a second time, over all attempts of a job, as its log shows it.
 
     Attributes:
-        steps: Steps.
-        samples: Samples of all ranks.
+        steps: Number of logged steps.
+        samples: Number of samples of all ranks.
     """
 
     steps: int = 0
@@ -50,10 +50,13 @@ class Recomputed:
 
 
 class MetricsLog:
-    """The log of one job, written by its rank 0.
+    """The metrics log of one job; only rank 0 writes it.
 
     Args:
         path: The file.
+
+    Attributes:
+        recomputed: Work that was computed a second time; known after ``begin``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,15 +68,18 @@ class MetricsLog:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """Number of bytes of the file."""
         return self._size
 
     def begin(self, kept_bytes: int, samples: int) -> None:
-        """Keep the lines in front of a checkpoint; count those behind it and remove them.
+        """Open the log: keep the lines before a checkpoint, count and remove those after it.
 
         Args:
-            kept_bytes: Size of the file when the checkpoint was saved; 0 without one.
-            samples: Samples of the run that lie before the checkpoint.
+            kept_bytes: Size of the file when the checkpoint was saved; 0 without a checkpoint.
+            samples: Number of samples, over all epochs, that were read before the checkpoint.
+
+        Raises:
+            StorageError: The file cannot be read or written.
         """
         data = _read(self._path)
         kept, behind = data[:kept_bytes], data[kept_bytes:]
@@ -87,17 +93,24 @@ class MetricsLog:
             )
         mark = _mark(kept, behind, samples)
         self.recomputed = Recomputed(**mark) if mark else Recomputed()
-        # In one step: a kill between a count and the removal would count twice, or not at all.
+        # One replacement: with two steps, a kill between them would count twice, or not at all.
         line = _line({"recomputed": mark}) if mark and behind else b""
         if data or self._path.exists():
             posix.replace_file(self._path, kept + line)
         self._open()
 
     def append(self, step: int, samples: int, values: Mapping[str, Any]) -> None:
-        """Write a line; the first one beyond 64 MiB is dropped with a warning, as all after it.
+        """Write a line. Lines that would make the file larger than 64 MiB are dropped.
+
+        The first dropped line causes a warning.
+
+        Args:
+            step: Number of the step.
+            samples: Number of samples, over all epochs, that all ranks have read.
+            values: Metrics, name to number.
 
         Raises:
-            ConfigError: A name or a value is none.
+            ConfigError: A name is not allowed, or a value is no number.
             StorageError: The line could not be written.
         """
         descriptor = self._descriptor
@@ -109,7 +122,7 @@ class MetricsLog:
             return
         with os_errors(self._path):
             written = os.write(descriptor, line)
-            if written < len(line):  # a full disk; the next try says so
+            if written < len(line):  # a full disk: writing the rest raises its error
                 os.write(descriptor, line[written:])
         self._size += len(line)
 
@@ -120,7 +133,7 @@ class MetricsLog:
                 os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Close the file, and say what was dropped."""
+        """Close the file, and warn about dropped lines; safe to call twice."""
         if self._num_dropped:
             logger.warning("%s: %d lines were dropped", self._path, self._num_dropped)
         if self._descriptor is not None:
@@ -152,7 +165,7 @@ class MetricsLog:
 
 
 def _read(path: Path) -> bytes:
-    """Return the whole lines of the file."""
+    """Return the complete lines of the file; b"" without a file."""
     try:
         data = read_plain(path, follow=False, max_bytes=MAX_BYTES)
     except NotFoundError:
@@ -161,9 +174,15 @@ def _read(path: Path) -> bytes:
 
 
 def _mark(kept: bytes, behind: bytes, samples: int) -> dict[str, int]:
-    """Return the counts over all tries; empty if nothing was computed more than once."""
+    """Return the counts over all attempts; empty if nothing is computed a second time.
+
+    Args:
+        kept: The lines before the checkpoint.
+        behind: The lines after it, whose steps are computed again.
+        samples: Number of samples that were read before the checkpoint.
+    """
     lines = [_parsed(line) for line in behind.splitlines()]
-    # The last count that the log holds, in front of the checkpoint or behind it.
+    # Counts are totals, so the last one counts, before the checkpoint or after it.
     marks = [_parsed(line) for line in kept.splitlines() if b'"recomputed"' in line] + lines
     counts = [each["recomputed"] for each in marks if "recomputed" in each]
     before: dict[str, int] = counts[-1] if counts else {}
@@ -209,7 +228,7 @@ def _number(name: str, value: Any) -> float | int | str:
         number = float(value)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"expected metric {name!r} as a number, got {value!r}") from error
-    # JSON has no such numbers, and a loss that is none is what a curve is looked at for.
+    # JSON has no NaN and no infinity, but a reader of the log must see a loss that diverged.
     return number if math.isfinite(number) else str(number)
 
 

@@ -1,4 +1,4 @@
-"""How far a training is, for those who look at it from outside."""
+"""The progress of a training, in a file that other programs can read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EVERY_S: Final = 1.0
 
 
 class Progress:
-    """The file of a job's progress: ``{"done": …, "total": …}``, replaced at most once a second.
+    """The progress file of a job: ``{"done": …, "total": …}``, replaced at most once a second.
 
     Args:
         path: The file.
@@ -28,10 +28,11 @@ class Progress:
         self._due_s = 0.0
 
     def set(self, done: int, total: int) -> None:
-        """Say how much is done; the last word of a training is always written.
+        """Write the progress, unless the file is less than a second old and ``done < total``.
 
         Raises:
-            ConfigError: They are no whole numbers, or more is done than there is.
+            ConfigError: A value is no whole number, or ``done`` is more than ``total``.
+            StorageError: The file cannot be written.
         """
         total = whole("the total of a progress", total, 0)
         done = whole("what is done of a progress", done, 0, total)
@@ -39,7 +40,7 @@ class Progress:
         if now_s < self._due_s and done < total:
             return
         self._due_s = now_s + _EVERY_S
-        # Not synced: what a machine that goes down loses is out of date.
+        # Not synced: after a crash of the machine an old progress is of no use.
         new = self._path.with_name(unfinished_name(self._path.name))
         with os_errors(self._path):
             new.write_bytes(canonical.dumps({"done": done, "total": total}))

@@ -1,7 +1,7 @@
-"""What the function that trains gets: its versions, its loaders, its place for models.
+"""The argument of a training function: versions, loaders, output folder, checkpoints, metrics.
 
-A training that is killed goes on at its last checkpoint: ``restore`` gives back what ``save`` was
-given, the loaders of the job stand where they stood, and the log of metrics ends where it ended.
+A training that was killed continues from its last checkpoint: ``restore`` returns the files of the
+last ``save``, and resets loaders and metrics log to the state that they had at that time.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class _Run:
-    """What one process of a job remembers.
+    """The mutable state of a ``TrainingJob``, which is frozen.
 
     Attributes:
-        loaders: The loader of every split that was made last.
-        totals: Samples of an epoch of each.
-        states: Of the checkpoint, for loaders that are not made yet.
-        log: The log of metrics.
-        progress: The file of progress.
-        versions: Those that were opened, by path: a manifest is read once.
+        log: The metrics log.
+        progress: The progress file.
+        loaders: The newest loader of each split.
+        totals: Number of samples of an epoch, by split.
+        states: States from the checkpoint, by split, for loaders that are not created yet.
+        versions: Opened versions by path: each manifest is read once.
     """
 
     log: MetricsLog
@@ -56,14 +56,14 @@ class _Run:
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """What the training function of a data set gets.
+    """The argument of a training function, in each rank.
 
     Attributes:
         spec: The job.
         rank: Number of this process, from 0.
         world_size: Number of processes.
-        output: Folder for models and whatever else should stay; exists.
-        roots: Where the versions are.
+        output: Folder for models and other files to keep; exists.
+        roots: Folders of versions and code, as this process sees them.
     """
 
     spec: JobSpec
@@ -85,25 +85,26 @@ class TrainingJob:
 
     @property
     def skipped(self) -> list[str]:
-        """Names of the intervals of the window that were decided to be left out."""
+        """Names of the intervals of the window that were left out by decision."""
         return list(self.spec.skipped)
 
     @property
     def seed(self) -> int:
-        """The data set's seed; the only randomness a repeatable training may use."""
+        """Seed of the data set; a repeatable training takes all its randomness from it."""
         return self.spec.seed
 
     @property
     def model(self) -> Path | None:
-        """Folder of the model that an evaluation (``train.model.evaluate``) is about, else None."""
+        """Folder of the model to evaluate, in ``train.model.evaluate``; None in a training."""
         model = job_model()
         return None if model is None or self.roots.root is None else self.roots.root / model
 
     @property
     def rendezvous(self) -> str:
-        """Where the ranks meet: ``init_method`` of ``torch.distributed.init_process_group``.
+        """Address of the ranks for ``init_method`` of ``torch.distributed.init_process_group``.
 
-        ``env://`` where ``MASTER_ADDR`` and ``MASTER_PORT`` say it, else a file of this launch.
+        ``env://`` if ``MASTER_ADDR`` and ``MASTER_PORT`` are set, else the URL of a file that only
+        this launch uses.
 
         Raises:
             ConfigError: This process was not started by a launcher.
@@ -117,14 +118,14 @@ class TrainingJob:
 
     @property
     def recomputed(self) -> Recomputed:
-        """What was computed once more after kills; known on rank 0 once it has restored."""
+        """Work that was computed a second time after kills; known on rank 0 after ``restore``."""
         return self._run.log.recomputed
 
     def open(self, split: str) -> DatasetReader:
         """Open a split of all versions as one data set.
 
         Raises:
-            ChecksumError: A version is not the one that the job was launched for.
+            ChecksumError: The manifest of a version is not the one in the job file.
             ConfigError: There is no such split.
         """
         return DatasetReader([self._open(version) for version in self.spec.versions], split)
@@ -132,21 +133,22 @@ class TrainingJob:
     def loader(
         self, split: str, *, batch_size: int, shuffle: bool = True, **options: Any
     ) -> DataLoader:
-        """Return the loader of a split for this rank, at the place of the checkpoint, if any.
+        """Create the loader of a split for this rank; ``close`` of the job closes it.
 
         Rank, number of ranks and seed are those of the job. After ``restore`` the first loader of
-        a split begins where that of the checkpoint stood. ``save`` keeps the place of the loader
-        that was made last for a split.
+        a split starts at the checkpoint's position. ``save`` keeps the position of the newest
+        loader of each split.
 
         Args:
-            split: Its name.
+            split: Name of the split.
             batch_size: Rows per batch and rank.
             shuffle: Whether every epoch has an order of its own.
-            options: Others of ``DataLoader``, such as ``skip``, ``tail``, ``num_threads``.
+            options: Other options of ``DataLoader``, such as ``skip``, ``tail``, ``num_threads``.
 
         Raises:
-            ChecksumError: A version is not the one that the job was launched for.
-            ConfigError: There is no such split, or an option is out of range or the job's.
+            ChecksumError: The manifest of a version is not the one in the job file.
+            ConfigError: There is no such split, or an option is out of range, or one of ``seed``,
+                ``rank`` and ``world_size``, which the job sets.
         """
         if given := sorted(_OURS & options.keys()):
             raise ConfigError(
@@ -170,19 +172,19 @@ class TrainingJob:
         return loader
 
     def save(self, step: int, write: Callable[[Path], None], *, keep: int = 3) -> None:
-        """Make a checkpoint of the model and of the loaders, durable and whole or not at all.
+        """Save a checkpoint of the model and of the loaders: durable and whole, or not at all.
 
-        To be called on every rank; rank 0 writes. Files of other ranks are not collected.
+        Call on every rank; only rank 0 writes. Files of other ranks are not collected.
 
         Args:
-            step: Number of steps that are done, as the trainer counts them.
-            write: Writes the model, and whatever else ``restore`` should find, as files into the
-                folder that it gets. Called on rank 0 only.
-            keep: How many checkpoints stay.
+            step: Number of completed steps, as the trainer counts them.
+            write: Writes the model, and all else that a restored training needs, as files into the
+                folder that it is called with. Called on rank 0 only.
+            keep: Number of checkpoints that stay, at least 1.
 
         Raises:
             ConfigError: An argument is out of range, or ``write`` left no file.
-            StorageError: It could not be written; the checkpoints before it are untouched.
+            StorageError: The checkpoint could not be written; earlier ones are untouched.
         """
         step = whole("step", step, 0, _LARGEST_STEP)
         keep = whole("keep", keep, 1)
@@ -201,16 +203,16 @@ class TrainingJob:
         self._checkpoints().save(note, write, keep)
 
     def restore(self) -> Checkpoint | None:
-        """Return the newest checkpoint that is whole, and let the loaders go on from it.
+        """Return the newest whole checkpoint, and set the loaders to its position.
 
-        To be called on every rank before the first step; loaders may be made before or after it. A
-        checkpoint that is damaged is passed over with a warning.
+        Call on every rank before the first step; loaders may be created before or after this call.
+        A damaged checkpoint is skipped with a warning.
 
         Returns:
-            None when the training begins.
+            The checkpoint; None when there is none, and the training starts from the beginning.
 
         Raises:
-            JobRejectedError: The checkpoint is of other data, code, seed or ranks.
+            JobRejectedError: The checkpoint belongs to a job with other data, code, seed or ranks.
             StorageError: A checkpoint cannot be read.
         """
         found = self._checkpoints().newest()
@@ -230,16 +232,17 @@ class TrainingJob:
     def log_metrics(self, step: int, **values: float) -> None:
         """Add a line to ``metrics.jsonl`` of the job's folder: ``step``, ``samples``, ``values``.
 
-        ``samples`` is the place in the run of the loader of the split ``train``, else of the first
-        one: what ``skip`` of a loader counts in. Rank 0 writes; calls on others do nothing.
-        Without ``restore`` the lines of a try that was killed are removed at the first call.
+        ``samples`` is the number of samples, over all epochs, that all ranks have read from the
+        loader of the split ``train``, or else of the split whose loader was created first; ``skip``
+        of a loader counts the same. Only rank 0 writes; calls on other ranks do nothing. Without
+        ``restore``, the first call removes the lines of a killed attempt.
 
         Args:
-            step: Number of steps that are done, as the trainer counts them.
-            values: Name → number; what is not finite is written as text, ``"nan"``.
+            step: Number of completed steps, as the trainer counts them.
+            values: Name → number; NaN and infinities are written as text, such as ``"nan"``.
 
         Raises:
-            ConfigError: A name or a value is none.
+            ConfigError: A name is not allowed, or a value is no number.
             StorageError: The line could not be written.
         """
         step = whole("step", step, 0, _LARGEST_STEP)
@@ -249,16 +252,16 @@ class TrainingJob:
         faults.point(f"train.step{step}")
 
     def progress(self, done: int, total: int) -> None:
-        """Say how far the training is, for ``progress.json`` of the job's folder; rank 0 writes.
+        """Write the progress to ``progress.json`` of the job's folder; only rank 0 writes.
 
         Raises:
-            ConfigError: More is done than there is.
+            ConfigError: A value is no whole number, or ``done`` is more than ``total``.
         """
         if not self.rank:
             self._run.progress.set(done, total)
 
     def close(self) -> None:
-        """Close loaders and the log; the runtime does when the entry returns."""
+        """Close loaders and metrics log; the runtime calls it after the training function."""
         for loader in self._run.loaders.values():
             loader.close()
         self._run.log.close()
@@ -276,7 +279,7 @@ class TrainingJob:
         return self._run.log
 
     def _samples(self) -> int:
-        """Return the place in the run of the main loader."""
+        """Return the number of samples, over all epochs, that all ranks have read; see above."""
         loaders = self._run.loaders
         if not loaders:
             return 0

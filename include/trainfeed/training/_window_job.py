@@ -1,4 +1,4 @@
-"""The job of a training window: what it reads and runs, as its name and its file have it."""
+"""Builds the job of a training window from specification, versions and settings of clusters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def require_training(spec: DatasetSpec) -> TrainSpec:
     """Return the training of a data set.
 
     Raises:
-        ConfigError: It has none.
+        ConfigError: The data set has no training.
     """
     if spec.train is None:
         raise ConfigError(f"data set {spec.name!r} has no training; add 'train' to dataset.yaml")
@@ -35,9 +35,10 @@ def window_job(
 
     Raises:
         WindowIncompleteError: Intervals of the window are not published yet.
-        NotFoundError: All of them were decided to be left out.
-        ConfigError: The data set has no training, or its module is missing.
-        JobRejectedError: The installation allows no image of that name.
+        NotFoundError: All intervals of the window were left out by decision.
+        ConfigError: The data set has no training, its module is missing, or its cluster has no
+            settings.
+        JobRejectedError: The installation does not allow the image, or it has no digest.
     """
     training = require_training(spec)
     window = _covered(spec, training, folder, interval)
@@ -63,7 +64,7 @@ def _covered(
     spec: DatasetSpec, training: TrainSpec, folder: DatasetFolder, interval: Interval
 ) -> Coverage:
     names = [i.name for i in spec.schedule_model().previous(interval, training.window)]
-    # As writers see it: a version may be published and CURRENT not say so yet.
+    # Looks at the folders, not at CURRENT, which may not name a version that was just published.
     found = cover_named(folder, names, generation_of=folder.current_generation)
     if found.missing:
         commands = [f"trainfeed build {spec.name} --interval {name}" for name in found.missing]

@@ -1,4 +1,4 @@
-"""Published versions that no training has seen: which they are, and a way to train on them all."""
+"""Finds the published versions that no training has seen, and trains on them."""
 
 from __future__ import annotations
 
@@ -19,33 +19,36 @@ logger = logging.getLogger(__name__)
 
 
 def missed(spec: DatasetSpec, marks: TrainingMarks, *, older: bool) -> list[Untrained]:
-    """Return the published versions that a training could be started for and none has seen.
+    """Return the published versions that no training has seen, and that one could read.
 
     Args:
-        spec: The data set; what is no tick of its schedule any more cannot be trained on.
-        marks: Those of the data set.
-        older: Also versions from before the data set had a training, and declined ones.
+        spec: The data set; intervals that its schedule no longer has are left out, with a warning.
+        marks: The marks of the data set.
+        older: Whether to include versions from before the data set had a training, and declined
+            ones.
     """
     return [each for each in marks.untrained(older=older) if _is_tick(spec, each.interval)]
 
 
 def train_missed(spec: DatasetSpec, env: Environment, *, older: bool) -> Iterator[dict[str, Any]]:
-    """Train on one interval after another that is published and that no training has seen.
+    """Train on the published intervals that no training has seen, one after the other.
 
     Args:
         spec: The data set.
-        env: Where things are.
-        older: Also versions from before the data set had a training, and declined ones.
+        env: The environment.
+        older: Whether to include versions from before the data set had a training, and declined
+            ones.
 
     Yields:
-        Per interval ``interval`` and ``verdict``: what ``train`` reports, or ``incomplete`` with
-        ``note`` where versions of its window are missing. Such an interval stays untrained.
+        For each interval ``interval`` and the report of ``train``; or, if versions of its window
+        are missing, ``interval``, the verdict ``incomplete`` and ``note``. Such an interval stays
+        untrained.
 
     Raises:
         ConfigError: The data set has no training.
-        RootError: Nobody has made the publication root.
-        JobFailedError: A job failed. Its interval counts as seen, those behind it do not.
-        GateError: The same, for a metric below ``train.min``.
+        RootError: The publication root was not made by ``trainfeed init``.
+        JobFailedError: A job failed. Its interval counts as seen, later ones stay untrained.
+        GateError: A metric is below ``train.min``; intervals as for a failed job.
     """
     if spec.train is None:
         raise ConfigError(f"data set {spec.name!r} has no training; add 'train' to dataset.yaml")

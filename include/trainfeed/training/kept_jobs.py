@@ -1,4 +1,4 @@
-"""The jobs of a publication root: found by name, told where they stand, ended on purpose."""
+"""The jobs of a publication root: finds them, and gives their states and logs, and cancels them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _NO_LOG: Final = "(no log of this rank)"
 
 @dataclass(frozen=True)
 class KeptJob:
-    """A job that has a folder.
+    """A job below a publication root.
 
     Attributes:
         root: The publication root.
-        record: Its folder.
-        job: The job, as its ranks read it.
+        record: The job's folder.
+        job: The job, on a cluster that of the newest attempt.
     """
 
     root: Path
@@ -44,17 +44,17 @@ class KeptJob:
     job: JobSpec
 
     def look(self, clusters: Mapping[str, Mapping[str, Any]]) -> JobLook:
-        """Say where the job stands; the end of one on a cluster is written down.
+        """Return the state of the job; a final state of a job on a cluster is written down.
 
         Raises:
-            ConfigError: Its cluster has no settings.
-            LaunchError: Its cluster does not answer.
+            ConfigError: The job's cluster has no settings.
+            LaunchError: The cluster does not answer.
         """
         launcher = self._launcher(clusters)
         return self._local_look() if launcher is None else settle(self.record, launcher)
 
     def log(self, clusters: Mapping[str, Mapping[str, Any]], *, rank: int, max_bytes: int) -> str:
-        """Return the end of a rank's log, safe to show.
+        """Return the last ``max_bytes`` of a rank's log, without secrets and control characters.
 
         Raises:
             ConfigError: The job has no such rank, or its cluster has no settings.
@@ -65,11 +65,11 @@ class KeptJob:
         return end_of_log(self.record, launcher, rank=rank, max_bytes=max_bytes) or _NO_LOG
 
     def cancel(self, clusters: Mapping[str, Mapping[str, Any]]) -> JobLook:
-        """End the job on purpose, and say where it stands then.
+        """Cancel a job on a cluster, and return its state afterwards; fine if it has ended.
 
         Raises:
-            ConfigError: It is a local one, which ends with what launched it.
-            LaunchError: Its cluster does not answer.
+            ConfigError: The job is local: it ends with the process that launched it.
+            LaunchError: The cluster does not answer.
         """
         launcher = self._launcher(clusters)
         if launcher is None:
@@ -87,6 +87,7 @@ class KeptJob:
         return KubernetesLauncher.of(self.job.placement, JobRoots(self.root, None), clusters)
 
     def _local_look(self) -> JobLook:
+        # The process that runs a local job holds the lock of the folder until it ends.
         if self.record.result() is not None:
             return JobLook(JobState.SUCCEEDED)
         lock = self.record.home / ".lock"
@@ -98,7 +99,7 @@ class KeptJob:
 
 
 def kept_jobs(root: Path, dataset: str | None = None) -> Iterator[KeptJob]:
-    """Yield the jobs of a data set, or of all, in the order of their intervals.
+    """Yield the jobs of a data set, or of all data sets, in the order of their intervals.
 
     Raises:
         JobRejectedError: A job file is damaged.
@@ -116,8 +117,8 @@ def find_job(root: Path, name: str) -> KeptJob:
     """Return the job of a name.
 
     Raises:
-        NotFoundError: There is none.
-        JobRejectedError: Its file is damaged.
+        NotFoundError: There is no job of that name.
+        JobRejectedError: The job file is damaged.
     """
     if is_name(name):
         for dataset in data_sets_of(root):
@@ -140,7 +141,7 @@ def kept_job(root: Path, home: Path) -> KeptJob:
     """Return the job of a folder.
 
     Raises:
-        JobRejectedError: There is none, or its files are damaged.
+        JobRejectedError: There is no job in the folder, or its files are damaged.
     """
     record = JobRecord(home)
     attempt = record.newest_attempt()
@@ -148,7 +149,7 @@ def kept_job(root: Path, home: Path) -> KeptJob:
 
 
 def told(job: KeptJob, clusters: Mapping[str, Mapping[str, Any]]) -> JobLook:
-    """Say where a job stands; unknown, with the reason, when its cluster cannot be asked."""
+    """Return the state of a job; UNKNOWN, with the error as reason, when it cannot be read."""
     try:
         return job.look(clusters)
     except TrainFeedError as error:

@@ -1,11 +1,11 @@
-"""Launch the training of an interval: never twice at once, and not again once it has a result.
+"""Launches the training of an interval: never twice at once, and never again once it has a result.
 
-A job's name is a function of what it reads and how, so a repeated event, a retry, or a second run
-of one interval finds the job of the first. A process that runs a local job holds a lock on the
-job's folder; it is gone with the process, and the next one either finds a result or runs the job
-itself, as its own job file says: what a failed job was to read may be gone by then. A job on a
-cluster outlives its launch: ``launch`` makes or adopts it, ``look`` says where it stands, and
-``collect`` turns its end into a report or an error.
+A job's name is a function of its inputs, so a repeated event, a retry, or a second run of one
+interval finds the job of the first. A process that runs a local job holds a lock on the job's
+folder until it ends; the next process finds the result, or writes its own job file and runs the
+job itself, because versions in the old job file may be gone. A job on a cluster outlives its
+launch: ``launch`` makes or adopts it, ``look`` returns its state, and ``collect`` turns its end
+into a report or an error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ __all__ = ["Launched", "adopted", "collect", "launch", "look", "render", "train"
 
 logger = logging.getLogger(__name__)
 
-# How long a second run waits for the first one's job; the scheduler's own limit ends it earlier.
+# Longest wait in seconds for a local job that another process runs; as a rule, the scheduler's
+# limit for the task ends the wait earlier.
 _LOCK_TIMEOUT_S: Final = 7 * 24 * 3600.0
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 15.0
@@ -52,13 +53,13 @@ _LONGEST_PAUSE_S: Final = 15.0
 
 @dataclass(frozen=True)
 class Launched:
-    """A job, and what makes or finds it.
+    """A job that was started or adopted.
 
     Attributes:
         job: The job; on a cluster, that of the newest attempt.
-        record: Its folder.
-        launcher: Where it runs.
-        verdict: ``ran`` when this launch has started it, or ``adopted``.
+        record: The job's folder.
+        launcher: The launcher that runs the job.
+        verdict: ``ran`` when this launch has started the job, else ``adopted``.
     """
 
     job: JobSpec
@@ -74,24 +75,25 @@ def train(
 
     Args:
         spec: The data set.
-        env: Where things are.
-        interval: A tick of its schedule.
-        again: Reason to start a job on a cluster again that has failed; each reason starts one
-            attempt. A local job that has failed runs again without one.
+        env: The environment.
+        interval: An interval of the data set's schedule.
+        again: Reason to start a failed job on a cluster again; each reason starts one attempt. A
+            failed local job runs again without a reason.
 
     Returns:
         ``job``, ``verdict`` (ran or adopted), ``metrics``, ``intervals``, ``versions``, ``folder``,
-        ``seconds``; ``skipped``, when intervals of the window were decided to be left out.
+        ``seconds``; ``skipped``, when intervals of the window were left out by decision.
 
     Raises:
         WindowIncompleteError: Intervals of the window are not published yet.
-        NotFoundError: All of them were decided to be left out.
-        JobFailedError: The job ran and failed; its log is named.
-        GateError: The job's metric is below the spec's ``train.min``.
+        NotFoundError: All intervals of the window were left out by decision.
+        JobFailedError: The job ran and failed; the message has the path of its log.
+        JobKilledError: The job was ended from outside.
+        GateError: The job's metric is below ``train.min``.
         ConfigError: The data set has no training, or its code imports names that have moved.
-        RootError: Nobody has made the publication root.
+        RootError: The publication root was not made by ``trainfeed init``.
         StorageError: A version or the job's folder cannot be read or written.
-        JobConflictError: Another job has the name on the cluster.
+        JobConflictError: An object of another job has the name on the cluster.
         JobRejectedError: The installation or the cluster refuses the job.
         LaunchError: The cluster does not answer.
     """
@@ -107,7 +109,7 @@ def launch(
     """Start the job of an interval, or adopt it; a local job has ended when this returns.
 
     Raises:
-        TrainFeedError: As ``train`` does, but for the gate.
+        TrainFeedError: The errors of ``train``, except ``GateError``.
     """
     folder = DatasetFolder(Path(env.root), spec.name)
     require_root(folder.root, env.root_setting)
@@ -128,17 +130,17 @@ def launch(
 
 
 def adopted(spec: DatasetSpec, env: Environment, home: Path, *, verdict: str) -> Launched:
-    """Return the job of a folder, which was launched before.
+    """Return a job on a cluster that an earlier call has launched.
 
     Args:
         spec: The data set.
-        env: Where things are.
+        env: The environment.
         home: The job's folder.
-        verdict: What its launch has said.
+        verdict: Verdict of that launch.
 
     Raises:
         JobRejectedError: The folder has no job on a cluster.
-        ConfigError: Its cluster has no settings.
+        ConfigError: The job's cluster has no settings.
     """
     record = JobRecord(home)
     attempt = record.newest_attempt()
@@ -150,7 +152,7 @@ def adopted(spec: DatasetSpec, env: Environment, home: Path, *, verdict: str) ->
 
 
 def look(launched: Launched) -> JobLook:
-    """Say where a job stands; the end of one on a cluster is written down.
+    """Return the state of a job; a final state of a job on a cluster is written down.
 
     Raises:
         LaunchError: The cluster does not answer.
@@ -161,7 +163,12 @@ def look(launched: Launched) -> JobLook:
 
 
 def wait_for(launched: Launched, pause: Callable[[float], object] | None = None) -> JobLook:
-    """Wait until a job has ended, and tell of every change of its state."""
+    """Wait until a job has ended, log every change of its state, and return the last state.
+
+    Args:
+        launched: The job.
+        pause: Called with a number of seconds to wait between two looks.
+    """
     wait = threading.Event().wait if pause is None else pause
     told, pause_s = None, _FIRST_PAUSE_S
     while (now := look(launched)).state.is_live:
@@ -174,18 +181,19 @@ def wait_for(launched: Launched, pause: Callable[[float], object] | None = None)
 
 
 def collect(spec: DatasetSpec, launched: Launched, *, seconds: float) -> dict[str, Any]:
-    """Return the report of a job that has ended, as ``train`` does.
+    """Return the report of a job that has ended; see ``train``.
 
     Args:
         spec: The data set.
         launched: The job.
-        seconds: How long it was worked and waited for.
+        seconds: Seconds since the launch, for the report.
 
     Raises:
-        JobFailedError: It failed, was cancelled, or is gone without a result.
-        JobKilledError: It was ended from outside.
-        JobRejectedError: A rank refused it.
-        GateError: Its metric is below the spec's ``train.min``.
+        JobFailedError: The job failed, was cancelled, or is gone without a result.
+        JobKilledError: The job was ended from outside.
+        JobRejectedError: A rank refused the job.
+        ChecksumError: A file of the job's output differs from its result.
+        GateError: The job's metric is below ``train.min``.
     """
     job, record = launched.job, launched.record
     if isinstance(launched.launcher, KubernetesLauncher):
@@ -210,10 +218,10 @@ def collect(spec: DatasetSpec, launched: Launched, *, seconds: float) -> dict[st
 
 
 def render(spec: DatasetSpec, env: Environment, interval: Interval) -> list[dict[str, Any]]:
-    """Return what a launch would make on the cluster, and make nothing.
+    """Return the objects that a launch would make on the cluster, and make none of them.
 
     Raises:
-        TrainFeedError: As ``launch`` does, as far as it looks without making anything.
+        TrainFeedError: The errors of ``launch``, except those of the cluster.
     """
     folder = DatasetFolder(Path(env.root), spec.name)
     require_root(folder.root, env.root_setting)
@@ -235,7 +243,7 @@ def _on_cluster(
 
 
 def _run(job: JobSpec, record: JobRecord, launcher: LocalLauncher, code: Path) -> Launched:
-    """Run a local job that has no result; the lock of its folder is held."""
+    """Run a local job unless it has a result; the caller holds the lock of its folder."""
     verdict = "adopted"
     if record.result() is None:
         verdict = "ran"

@@ -1,8 +1,9 @@
 """From a finished job to a promoted model: the gate, the version, the alias; each step once.
 
-``evaluate`` holds a job against the gate of ``train.model`` and makes it a candidate; ``promote``
-lets ``prod`` lead to it. Both can be repeated after a kill at any point: what a job has been judged
-by lies in its folder, its model is found by its identity, and a request is carried out once.
+``evaluate`` compares a job's metrics with the gate of ``train.model`` and publishes its model as
+the candidate; ``promote`` points ``prod`` to it. Both can be repeated after a kill at any point:
+the verdict of the gate is kept in the job's folder, the model is found by the job's identity, and
+each request is carried out once.
 """
 
 from __future__ import annotations
@@ -43,23 +44,22 @@ GATE_FILE: Final = "gate.json"
 
 
 def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> dict[str, Any]:
-    """Hold a finished job against the gate, and make it the candidate of its model.
+    """Compare a finished job with the gate, and publish its model as the candidate.
 
     Args:
         spec: The data set.
-        env: Where things are.
+        env: The environment.
         interval: Name of the job's interval.
         job: Name of the job.
 
     Returns:
-        ``model``, ``version``, ``path`` and what else a model says of itself; ``verdict`` (made or
-        adopted) and ``gate``.
+        The fields of ``Model.to_json``, ``verdict`` (made or adopted) and ``gate``.
 
     Raises:
         GateError: A metric does not pass; ``report`` has the gate. There is no new version.
         JobRejectedError: The job has no result.
         ConfigError: The data set has no ``train.model``, or the job left no file.
-        ChecksumError: The job's files are not those of its result.
+        ChecksumError: A file of the job's output differs from its result.
         LaunchError: The evaluation failed.
         StorageError: The publication root refused or failed.
     """
@@ -84,25 +84,25 @@ def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> di
 def promote(
     spec: DatasetSpec, env: Environment, version: str, why: str, *, request: str
 ) -> dict[str, Any]:
-    """Let ``prod`` lead to a version of the data set's model.
+    """Point ``prod`` to a version of the data set's model.
 
-    A model that is promoted without a person's approval does not replace one of a later interval.
+    With ``train.model.promote: automatic``, a model does not replace one of a later interval.
 
     Args:
         spec: The data set.
-        env: Where things are.
-        version: Such as ``v0003``.
+        env: The environment.
+        version: Name of the version, such as ``v0003``.
         why: The reason, for people.
-        request: What asks; asked again, it changes nothing, also after a rollback.
+        request: Name of the request; a repeated request changes nothing, also after a rollback.
 
     Returns:
-        ``model``, ``version``, ``prod`` (where the alias leads now), ``verdict`` (promoted or
-        unchanged) and, when ``prod`` leads elsewhere, ``note``.
+        ``model``, ``version``, ``prod`` (the version that the alias points to now), ``verdict``
+        (promoted or unchanged) and, if ``prod`` points to another version, ``note``.
 
     Raises:
         ConfigError: The data set has no ``train.model``.
         NotFoundError: There is no such version.
-        ChecksumError: The model is damaged; ``prod`` stays.
+        ChecksumError: The model is damaged; ``prod`` is unchanged.
         StorageError: The publication root refused or failed.
     """
     model = _require_model(spec)
@@ -133,7 +133,7 @@ def _require_model(spec: DatasetSpec) -> ModelSpec:
 
 
 def _judged(judgement: Judgement) -> tuple[Candidate, dict[str, Any]]:
-    """Return the candidate with its metrics, and the report, which the job's folder keeps."""
+    """Return the candidate with all metrics, and the report, which is written to ``gate.json``."""
     metrics = judgement.metrics()
     report = judgement.report(metrics)
     kept = report.to_json()

@@ -1,10 +1,10 @@
 """One rank of a training job: ``… -m trainfeed.training.runtime JOB_FOLDER RANK LAUNCHER_PID``.
 
-Ends with its launcher: a launcher that is killed leaves no trainer behind. Imports take long
-enough for a launcher to die meanwhile, so all but the lightest wait until the rank is tied to it.
+The rank ends with its launcher, so a killed launcher leaves no trainer behind. The launcher may die
+during slow imports; therefore all but the fastest imports come after the rank watches its launcher.
 
-Without arguments, as the pods of a cluster start it, the environment says which rank of which job
-this is; the process then is what launches the rank.
+Without arguments, in the pods of a cluster, the environment names job and rank, and this process is
+the launcher of the rank.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
         rank: Number of this process.
 
     Raises:
-        JobRejectedError: The code is not the launched one, the entry is missing, or it returned
-            no metrics.
+        JobRejectedError: The code has changed since the launch, the training function is missing,
+            or it returned no metrics.
     """
     from trainfeed.jobs import JobRecord, JobResult, JobRoots
     from trainfeed.training._training_job import TrainingJob
@@ -70,7 +70,7 @@ def _name(spec: JobSpec, rank: int) -> None:
     own, ranks = str(rank), str(spec.ranks)
     name_rank(
         {
-            # All local ranks are on one machine; a cluster says otherwise.
+            # Defaults for ranks on one machine; values that a cluster has set replace them.
             "LOCAL_RANK": own,
             "PADDLE_JOB_NAME": spec.name,
             **rank_variables(("LOCAL_RANK", "PADDLE_JOB_NAME")),
@@ -136,7 +136,10 @@ def _end_with(launcher: int) -> None:
 
 
 def _meet(home: str, launcher: int) -> None:
-    """Name a file in which ranks of one launch find each other; a later launch has another one."""
+    """Name a file by which the ranks of one launch find each other.
+
+    Process id and start time of the launcher are part of the name, so each launch has its own file.
+    """
     from trainfeed.config import RENDEZVOUS, name_rank
 
     name_rank({RENDEZVOUS: f"file://{home}/.ranks-{launcher}-{start_ticks(launcher)}"})
