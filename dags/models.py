@@ -25,8 +25,8 @@ with DAG(
             type="string",
             enum=["promote", "rollback"],
             title="Action",
-            description="'promote': prod leads to the version. 'rollback': prod leads to what it"
-            " led to before its current version was promoted.",
+            description="'promote' points prod to the version below; 'rollback' points prod to the"
+            " version before the current one.",
         ),
         "model": Param(
             type="string",
@@ -39,8 +39,8 @@ with DAG(
             type=["null", "string"],
             pattern="^v[0-9]{4,}$",
             title="Version",
-            description="Such as v0003. A rollback with a version is refused unless prod leads to"
-            " it; without one it leaves the current version.",
+            description="Such as v0003; needed to promote. A rollback with a version is refused"
+            " unless prod points to that version.",
         ),
         "why": Param(
             type="string",

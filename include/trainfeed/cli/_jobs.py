@@ -82,9 +82,9 @@ def show(name: JobName, *, as_json: Json = False) -> None:
 def logs(
     name: JobName,
     *,
-    rank: Annotated[int, typer.Option(min=0, help="Of which rank.")] = 0,
+    rank: Annotated[int, typer.Option(min=0, help="Number of the rank.")] = 0,
     max_bytes: Annotated[
-        int, typer.Option("--bytes", min=1, max=16 << 20, help="How much of its end.")
+        int, typer.Option("--bytes", min=1, max=16 << 20, help="Bytes of the log's end.")
     ] = 64 << 10,
 ) -> None:
     """Print the end of a rank's log; passwords and tokens are replaced."""
