@@ -6,8 +6,7 @@ import pytest
 
 from tests.unit.refusals import refuse
 from trainfeed.conversion import convert_files
-from trainfeed.dataset import TrainingMarks
-from trainfeed.dataset.trainings import Untrained
+from trainfeed.dataset._launched_jobs import was_launched
 from trainfeed.errors import AccessDeniedError
 from trainfeed.pipeline.boundaries._boundary_file import boundary_files
 from trainfeed.pipeline.plans import _plan_file
@@ -26,8 +25,7 @@ def plans(project):
 
 
 def jobs(project):
-    marks = TrainingMarks(project.folder)
-    return project.folder.training(DAY, "x").parent, lambda: marks._was_launched(Untrained(DAY, 1))
+    return project.folder.training(DAY, "x").parent, lambda: was_launched(project.folder, DAY, 1)
 
 
 def modules(project):
