@@ -17,7 +17,7 @@ class RankLook:
 
     Attributes:
         rank: Number of the rank, from 0.
-        state: Its state.
+        state: State of the rank.
         reason: Reason of the state, for people; empty where none is known.
     """
 

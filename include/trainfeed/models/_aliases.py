@@ -110,6 +110,7 @@ def promote(
     """
     model = Model.open(folder, number)
     model.verify()
+    # Repeated if another process adds a change between the reading and the writing here.
     while True:
         changes = _changes(folder, alias)
         for _, change in changes:

@@ -57,8 +57,8 @@ class ModelSpec(Part):
         metrics: Limits of each metric, by its name.
         evaluate: ``module:name`` of a function in the data set's folder that returns the metrics
             of the model in ``job.model``; without it the metrics are those of the training.
-        promote: When a model that passes its gate becomes ``prod``: ``automatic`` at once,
-            ``approve`` when a person approves it in Airflow, ``by_hand`` by command or form only.
+        promote: Promotion of a model that passes its gate to ``prod``: ``automatic`` at once,
+            ``approve`` after a person approves it in Airflow, ``by_hand`` by command or form only.
     """
 
     name: Name

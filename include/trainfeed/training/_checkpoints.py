@@ -128,6 +128,8 @@ class Checkpoints:
                 f" them called {CHECKPOINT_FILE}, got {got}; the checkpoints before are untouched;"
                 " write the model into a file there"
             )
+        # Order: first the trainer's files, then the note with their digests, then the folders. So a
+        # note on disk after a crash never names a file whose bytes were not synced.
         for name in files:
             _sync(staging / name)
         with durable_file(staging / CHECKPOINT_FILE) as file:
@@ -139,6 +141,7 @@ class Checkpoints:
         try:
             posix.rename_directory(staging, target)
         except ConflictError:
+            # A checkpoint of this step exists, whole or damaged: an earlier attempt came this far.
             if self._is_whole(target):
                 return
             self._remove(target)

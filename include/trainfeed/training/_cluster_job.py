@@ -50,6 +50,7 @@ def settle(record: JobRecord, launcher: KubernetesLauncher) -> JobLook:
     """
     now, attempt = launcher.look(record), record.newest_attempt()
     if attempt is not None and attempt.ended is None and not now.state.is_live:
+        # Cleaned first: once the end is written down, no call cleans this attempt any more.
         launcher.clean(attempt)
         faults.point("launch.before_end")
         record.end(attempt.number, now)

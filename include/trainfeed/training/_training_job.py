@@ -191,6 +191,7 @@ class TrainingJob:
         if self.rank:
             return
         log = self._log()
+        # Synced before the checkpoint: the note names the log's size, which must survive a crash.
         log.sync()
         note = CheckpointNote(
             step=step,
@@ -283,6 +284,7 @@ class TrainingJob:
         loaders = self._run.loaders
         if not loaders:
             return 0
+        # ``position`` of a loader's state counts the samples of all ranks within the epoch.
         split = "train" if "train" in loaders else next(iter(loaders))
         state = loaders[split].state_dict()
         place: int = state["epoch"] * self._run.totals[split] + state["position"]
