@@ -16,7 +16,6 @@ unexport ARGS
 export AIRFLOW_ARGS := $(value ARGS)
 PYTEST ?=
 ORIGINAL := TEST_RECORDIO_ORIGINAL=$(CURDIR)/data/recordio-original
-WITH_SERVICES := $(BIN)python -m services run kafka hdfs cephfs --
 # Building the cluster takes minutes, so it is used where it is built: make services-build.
 CLUSTER = $(shell $(BIN)python -m services.kubernetes.programs built)
 WITH_CLUSTER = $(BIN)python -m services run kafka hdfs cephfs $(CLUSTER) --
@@ -141,7 +140,7 @@ integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and
 documents: setup-dev data data/scikit-learn/.done .venv-docs/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone; the site and its search
 	$(BIN)python -m services run kafka hdfs -- $(BIN)python -m pytest tests/docs $(PYTEST)
 e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, through a real Airflow on real services
-	$(WITH_SERVICES) $(BIN)python -m pytest tests/e2e $(PYTEST)
+	$(WITH_CLUSTER) $(BIN)python -m pytest tests/e2e $(if $(CLUSTER),,--ignore=tests/e2e/test_cluster_training.py) $(PYTEST)
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
 	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
 test: unit model data/recordio-original/.done .venv-docs/.done ## Unit, model, integration, e2e and documents, without those of `make nightly`; says what could not run here, and why
@@ -154,8 +153,8 @@ nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretch
 	TEST_MODEL_STRETCHES=20 $(BIN)python -m services run kafka -- $(BIN)python -m pytest tests/integration/kafka/test_model_logs.py $(PYTEST)
 nightly-kubernetes: services-build data ## Every fault of a launch on a real API server, and the real training operator
 	$(BIN)python -m services run --require kubernetes -- $(BIN)python -m pytest tests/integration/kubernetes $(PYTEST)
-nightly-e2e: setup-dev data data/scikit-learn/.done ## Parts of Airflow that are away for minutes, and folders of logs that do not come
-	$(WITH_SERVICES) $(BIN)python -m pytest -m nightly tests/e2e $(PYTEST)
+nightly-e2e: services-build data data/scikit-learn/.done ## Parts of Airflow that are away for minutes, folders of logs that do not come, trainings on a cluster
+	$(BIN)python -m services run --require kafka hdfs cephfs kubernetes -- $(BIN)python -m pytest -m nightly tests/e2e $(PYTEST)
 nightly-memory: setup-dev data ## What needs a memory control group of its own (root)
 	$(BIN)python -m pytest tests/unit -m control_group $(PYTEST)
 nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that reads files, in stretches that are not done again
